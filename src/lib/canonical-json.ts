@@ -1,0 +1,38 @@
+/** RFC 8785 canonical JSON: one byte sequence for one value. */
+
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json | undefined }
+
+/** Throws TypeError on what JSON cannot hold: NaN, infinities, lone surrogates, bigint, functions. */
+export function canonicalJson(value: Json): string {
+  if (typeof value === 'string') return quote(value)
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) throw new TypeError('canonical JSON has no NaN or infinity')
+    return JSON.stringify(value)
+  }
+  if (value === null || typeof value === 'boolean') return String(value)
+  if (typeof value !== 'object') throw new TypeError(`canonical JSON has no ${typeof value}`)
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
+  const record = value as { readonly [key: string]: Json | undefined }
+  let out = ''
+  for (const key of Object.keys(record).sort()) {
+    const member = record[key]
+    if (member === undefined) continue
+    out += `${out === '' ? '' : ','}${quote(key)}:${canonicalJson(member)}`
+  }
+  return `{${out}}`
+}
+
+/** Printable ASCII without quotes and backslashes: most strings, and nothing in them needs escaping. */
+const PLAIN = /^[ !#-[\]-~]*$/
+
+function quote(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`
+  if (!text.isWellFormed()) throw new TypeError('canonical JSON has no lone surrogates')
+  return JSON.stringify(text)
+}

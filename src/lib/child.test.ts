@@ -1,0 +1,422 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { cleanEnvironment, type RunOptions, type RunResult, runChild } from './child.ts'
+
+let folder: string
+beforeEach(() => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'craik-child-')))
+})
+
+/** Processes that outlive their program by design, ended after each test. */
+const leftBehind: number[] = []
+afterEach(() => {
+  for (const pid of leftBehind.splice(0)) if (exists(pid)) process.kill(pid, 'SIGKILL')
+  rmSync(folder, { recursive: true })
+})
+
+type Finished = RunResult & { readonly stdout: string; readonly stderr: string }
+
+async function run(argv: readonly string[], options: Partial<RunOptions> = {}): Promise<Finished> {
+  const stdout: Buffer[] = []
+  const stderr: Buffer[] = []
+  const result = await runChild({
+    argv,
+    cwd: folder,
+    env: cleanEnvironment(process.env),
+    timeoutMs: 60_000,
+    onStdout: (chunk) => void stdout.push(chunk),
+    onStderr: (chunk) => void stderr.push(chunk),
+    ...options,
+  })
+  return { ...result, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }
+}
+
+const sh = (script: string, options: Partial<RunOptions> = {}) => run(['sh', '-c', script], options)
+
+/** Aborts as soon as the program has written the given word to stdout, so that nothing depends on timing. */
+function abortOn(word: string): Partial<RunOptions> & { output(): string } {
+  const controller = new AbortController()
+  let seen = ''
+  return {
+    signal: controller.signal,
+    onStdout: (chunk) => {
+      seen += chunk
+      if (seen.includes(word)) controller.abort()
+    },
+    output: () => seen,
+  }
+}
+
+function exists(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** A zombie exists but does not run. */
+function isRunning(pid: number): boolean {
+  const { stdout } = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
+  return stdout.trim() !== '' && !stdout.startsWith('Z')
+}
+
+describe('runChild', () => {
+  it('gives the exit code and both outputs apart', async () => {
+    expect(await sh('echo out; echo err >&2; exit 7')).toMatchObject({
+      end: 'exited',
+      exitCode: 7,
+      stdout: 'out\n',
+      stderr: 'err\n',
+      durationMs: expect.any(Number),
+    })
+  })
+
+  it('hands arguments over as they are, with no shell between', async () => {
+    const hostile = ['$HOME', '`id`', '; rm -rf /', '*', 'a b', '', "'", 'é\n']
+    const { stdout } = await run(['printf', '%s\\0', ...hostile])
+    expect(stdout.split('\0').slice(0, -1)).toEqual(hostile)
+  })
+
+  it('runs in the folder and with the environment that it is given, and no other', async () => {
+    const env = { PATH: process.env.PATH!, ONLY: 'this' }
+    const { stdout } = await run(['env'], { env })
+    expect(stdout.trim().split('\n').sort()).toEqual(['ONLY=this', `PATH=${env.PATH}`])
+    expect((await run(['pwd', '-P'])).stdout.trim()).toBe(folder)
+  })
+
+  it('names the signal that a program died of', async () => {
+    expect(await sh('kill -SEGV $$')).toMatchObject({ end: 'signalled', signal: 'SIGSEGV' })
+  })
+
+  it('ends a program that runs too long, and delivers what it wrote until then', async () => {
+    expect(await sh('echo hi; exec sleep 1000', { timeoutMs: 2000 })).toMatchObject({
+      end: 'timeout',
+      stdout: 'hi\n',
+    })
+  })
+
+  it('gives a program time to tidy up, and delivers its last words', async () => {
+    const abort = abortOn('ready')
+    const script = 'trap "echo bye; exit 0" TERM; echo ready; while :; do sleep 0.02; done'
+    expect((await sh(script, { ...abort, graceMs: 20_000 })).end).toBe('cancelled')
+    expect(abort.output()).toBe('ready\nbye\n')
+  })
+
+  it('ends a program and its children that ignore SIGTERM', async () => {
+    const result = await sh('trap "" TERM; sleep 1000 & echo $! $$; sleep 1000; sleep 1000', {
+      timeoutMs: 2000,
+      graceMs: 100,
+    })
+    expect(result.end).toBe('timeout')
+    const pids = result.stdout.trim().split(' ').map(Number)
+    expect(pids).toHaveLength(2)
+    for (const pid of pids) await expect.poll(() => isRunning(pid)).toBe(false)
+  })
+
+  it('ends children that ignore SIGTERM although the program itself obeys it', async () => {
+    const stubborn = `sh -c 'trap "" TERM; echo $$ ready; while :; do sleep 0.05; done'`
+    const abort = abortOn('ready')
+    expect(await sh(`${stubborn} & wait`, { ...abort, graceMs: 100 })).toMatchObject({ end: 'cancelled' })
+    await expect.poll(() => isRunning(Number.parseInt(abort.output(), 10))).toBe(false)
+  })
+
+  it('gives children their grace although the program itself has gone', async () => {
+    const careful = `trap "sleep 0.2; echo tidy > ${folder}/done; exit" TERM; echo ready; while :; do sleep 0.02; done`
+    const abort = abortOn('ready')
+    const result = await run(['sh', '-c', 'sh -c "$0" & wait', careful], { ...abort, graceMs: 20_000 })
+    expect(result.end).toBe('cancelled')
+    expect(readFileSync(join(folder, 'done'), 'utf8')).toBe('tidy\n')
+  })
+
+  it('does not wait for a grandchild that holds the pipes, and leaves it alone', async () => {
+    const result = await sh('sleep 1000 & echo $!; exit 3', { graceMs: 50 })
+    expect(result).toMatchObject({ end: 'exited', exitCode: 3 })
+    leftBehind.push(Number(result.stdout))
+    expect(isRunning(leftBehind[0]!)).toBe(true)
+  })
+
+  it('does not wait for a process that left the group and holds the pipes', async () => {
+    const abort = abortOn('\n')
+    const script = `require('node:child_process').spawn('sleep', ['1000'], { detached: true, stdio: 'inherit' })
+      .once('spawn', function () { console.log(this.pid) })`
+    expect((await run([process.execPath, '-e', script], { ...abort, graceMs: 50 })).end).toBe('cancelled')
+    leftBehind.push(Number(abort.output()))
+    expect(isRunning(leftBehind[0]!)).toBe(true)
+  })
+
+  it('does not read for ever from a grandchild that never stops writing to a slow sink', async () => {
+    const result = await sh('yes & echo $! >&2; exit 0', { graceMs: 20_000, onStdout: () => sleep(1) })
+    expect(result).toMatchObject({ end: 'exited', exitCode: 0 })
+    const pid = Number(result.stderr)
+    await expect.poll(() => isRunning(pid)).toBe(false)
+  })
+
+  it('stops mid-way when asked to', async () => {
+    const abort = abortOn('ready')
+    const result = await sh('echo $$ ready; sleep 1000', abort)
+    expect(result.end).toBe('cancelled')
+    expect(isRunning(Number.parseInt(abort.output(), 10))).toBe(false)
+  })
+
+  it('passes a Ctrl-C on as the signal that the program expects', async () => {
+    const watch = abortOn('ready')
+    const script = 'trap "echo interrupted; exit 3" INT; echo ready; while :; do sleep 0.05; done'
+    await sh(script, { ...watch, cancelSignal: 'SIGINT', graceMs: 10_000 })
+    expect(watch.output()).toContain('interrupted')
+  })
+
+  it('starts nothing when asked to stop beforehand', async () => {
+    const result = await sh(`touch ${folder}/ran`, { signal: AbortSignal.abort() })
+    expect(result.end).toBe('cancelled')
+    expect(() => readFileSync(join(folder, 'ran'))).toThrow('ENOENT')
+  })
+
+  it('stops when asked to while the program is starting', async () => {
+    const controller = new AbortController()
+    const running = sh('sleep 1000', { signal: controller.signal })
+    controller.abort()
+    expect((await running).end).toBe('cancelled')
+  })
+
+  it('keeps the exit code when it is asked to stop after the program has ended', async () => {
+    const controller = new AbortController()
+    const result = await sh('sleep 1000 & echo $! $$; exit 4', {
+      signal: controller.signal,
+      graceMs: 600_000,
+      onStdout: async (chunk) => {
+        const [grandchild, program] = chunk.toString().split(' ').map(Number)
+        leftBehind.push(grandchild!)
+        while (exists(program!)) await sleep(10)
+        controller.abort()
+      },
+    })
+    expect(result).toMatchObject({ end: 'exited', exitCode: 4 })
+  })
+
+  it('leaves no listener on the signal', async () => {
+    const { signal } = new AbortController()
+    const counts = { added: 0, removed: 0 }
+    const add = signal.addEventListener.bind(signal)
+    const remove = signal.removeEventListener.bind(signal)
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      counts.added++
+      add(...args)
+    }
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => {
+      counts.removed++
+      remove(...args)
+    }
+    await run(['true'], { signal })
+    expect(counts).toEqual({ added: 1, removed: 1 })
+  })
+
+  it('stops at the output limit, having delivered exactly that much', async () => {
+    const result = await run(['yes'], { maxOutputBytes: 100_001 })
+    expect(result.end).toBe('output_limit')
+    expect(result.stdout).toHaveLength(100_001)
+  })
+
+  it('counts both outputs towards the limit, and allows exactly the limit', async () => {
+    const script = 'printf 12345; printf 67890 >&2'
+    expect(await sh(script, { maxOutputBytes: 10 })).toMatchObject({ end: 'exited', exitCode: 0 })
+    const over = await sh(script, { maxOutputBytes: 9 })
+    expect(over.end).toBe('output_limit')
+    expect(over.stdout.length + over.stderr.length).toBe(9)
+  })
+
+  it('holds the program up while a slow sink works, and loses nothing', async () => {
+    const total = 256 * 1024 * 1024
+    let received = 0
+    let busy = false
+    const before = process.memoryUsage().arrayBuffers
+    let peak = 0
+    const result = await run(['head', '-c', String(total), '/dev/zero'], {
+      onStdout: async (chunk) => {
+        expect(busy).toBe(false)
+        busy = true
+        await nextTurn()
+        peak = Math.max(peak, process.memoryUsage().arrayBuffers - before)
+        received += chunk.length
+        busy = false
+      },
+    })
+    expect(result).toMatchObject({ end: 'exited', exitCode: 0 })
+    expect(received).toBe(total)
+    expect(peak).toBeLessThan(total / 2)
+  })
+
+  it('delivers all that a program wrote before it ended, although the sink takes longer than the grace', async () => {
+    let received = 0
+    const result = await run(['head', '-c', '200000', '/dev/zero'], {
+      graceMs: 10,
+      onStdout: async (chunk) => {
+        await sleep(100)
+        received += chunk.length
+      },
+    })
+    expect(result.end).toBe('exited')
+    expect(received).toBe(200_000)
+  })
+
+  it('delivers all that a program wrote although this process is busy for longer than the grace', async () => {
+    const pause = new Int32Array(new SharedArrayBuffer(4))
+    let program = 0
+    let received = 0
+    const result = await sh('echo $$ >&2; exec dd if=/dev/zero bs=140000 count=1 2>&-', {
+      graceMs: 1,
+      onStderr: (chunk) => {
+        program = Number(chunk.toString())
+      },
+      onStdout: async (chunk) => {
+        const isFirst = received === 0
+        received += chunk.length
+        for (let i = 0; isFirst && i < 100 && (program === 0 || exists(program)); i++) await sleep(10)
+        // Timers are next after this turn; by then, the wait for the third chunk has outlasted its grace.
+        if (isFirst) await nextTurn()
+        process.nextTick(() => Atomics.wait(pause, 0, 0, 20))
+      },
+    })
+    expect(result.end).toBe('exited')
+    expect(received).toBe(140_000)
+  })
+
+  it('ends the program and rejects with the error of a sink that fails', async () => {
+    let pid = 0
+    const running = sh('echo $$; sleep 1000', {
+      onStdout: async (chunk) => {
+        pid = Number(chunk.toString())
+        throw new Error('disk full')
+      },
+    })
+    await expect(running).rejects.toThrow('disk full')
+    expect(isRunning(pid)).toBe(false)
+  })
+
+  it('feeds a buffer to stdin, and nothing when there is none', async () => {
+    const input = Buffer.alloc(1_000_000, 'x')
+    expect((await run(['cat'], { stdin: input })).stdout).toHaveLength(1_000_000)
+    expect(await run(['cat'])).toMatchObject({ end: 'exited', exitCode: 0, stdout: '' })
+  })
+
+  it('does not mind a program that leaves its input unread', async () => {
+    expect(await run(['true'], { stdin: Buffer.alloc(1_000_000) })).toMatchObject({
+      end: 'exited',
+      exitCode: 0,
+    })
+  })
+
+  it('takes a timeout longer than a timer can hold', async () => {
+    expect(await sh('sleep 0.1; exit 5', { timeoutMs: 10 * 365 * 86_400_000 })).toMatchObject({ exitCode: 5 })
+    expect(await sh('exit 5', { timeoutMs: Number.POSITIVE_INFINITY })).toMatchObject({ exitCode: 5 })
+  })
+})
+
+describe('runChild, when it cannot start', () => {
+  const refusal = (reason: string, message: string) => ({
+    end: 'not_started',
+    reason,
+    message: expect.stringContaining(message),
+  })
+
+  it.each(['no-such-program-anywhere', './no-such-file', '/dev/null/x'])(
+    'tells that %s is missing',
+    async (name) => {
+      expect(await run([name])).toMatchObject(refusal('missing', `there is no program "${name}"`))
+    },
+  )
+
+  it('tells that there is no program', async () => {
+    expect(await run([])).toMatchObject(refusal('missing', 'no program to run'))
+    expect(await run([''])).toMatchObject(refusal('missing', 'no program to run'))
+  })
+
+  it('looks for the program in the PATH that is given, not in ours', async () => {
+    expect(await run(['true'], { env: { PATH: folder } })).toMatchObject(refusal('missing', '"true"'))
+  })
+
+  it('tells that a file or folder may not be executed', async () => {
+    writeFileSync(join(folder, 'plain'), '#!/bin/sh\n', { mode: 0o644 })
+    mkdirSync(join(folder, 'sub'))
+    expect(await run(['./plain'])).toMatchObject(refusal('not_executable', '"./plain" may not be executed'))
+    expect(await run(['./sub'])).toMatchObject(refusal('not_executable', '"./sub" may not be executed'))
+  })
+
+  it('tells that a script’s interpreter is missing', async () => {
+    writeFileSync(join(folder, 'script'), '#!/no/such/interpreter\n')
+    chmodSync(join(folder, 'script'), 0o755)
+    expect(await run(['./script'])).toMatchObject(refusal('not_executable', 'interpreter'))
+  })
+
+  it('tells a bad folder from a missing program', async () => {
+    writeFileSync(join(folder, 'file'), '')
+    const none = { cwd: join(folder, 'none') }
+    expect(await run(['true'], none)).toMatchObject(refusal('bad_cwd', 'does not exist'))
+    expect(await run(['no-such-program'], none)).toMatchObject(refusal('bad_cwd', 'does not exist'))
+    expect(await run(['true'], { cwd: join(folder, 'file') })).toMatchObject(
+      refusal('bad_cwd', 'is not a folder'),
+    )
+  })
+
+  it('refuses NUL bytes, and does not repeat the text around them', async () => {
+    for (const options of [
+      {},
+      { cwd: 'secret\0' },
+      { env: { A: 'secret\0' } },
+      { env: { 'secret\0': '' } },
+    ]) {
+      const result = await run(Object.keys(options).length === 0 ? ['echo', 'secret\0'] : ['true'], options)
+      expect(result).toMatchObject(refusal('other', 'NUL byte'))
+      expect(JSON.stringify(result)).not.toContain('secret')
+    }
+  })
+
+  it('tells that the arguments are too long', async () => {
+    expect(await run(['true', 'x'.repeat(4_000_000)])).toMatchObject(
+      refusal('other', 'longer than this system'),
+    )
+  })
+})
+
+describe('cleanEnvironment', () => {
+  it('passes on what a command needs and nothing that could be a secret', () => {
+    const passed = {
+      ...{
+        PATH: '/bin',
+        HOME: '/h',
+        USER: 'u',
+        LOGNAME: 'u',
+        SHELL: '/bin/sh',
+        LANG: 'C',
+        LC_ALL: 'C',
+        LC_TIME: 'C',
+      },
+      ...{ TZ: 'UTC', TERM: 'xterm', TMPDIR: '/tmp', COLORTERM: 'truecolor', NO_COLOR: '1' },
+    }
+    const withheld = {
+      ...{ GITHUB_TOKEN: 'x', AWS_SECRET_ACCESS_KEY: 'x', NODE_OPTIONS: 'x', LD_PRELOAD: 'x', BASH_ENV: 'x' },
+      ...{
+        SSH_AUTH_SOCK: 'x',
+        CRAIK_HOME: 'x',
+        HTTP_PROXY: 'x',
+        path: 'x',
+        PATH2: 'x',
+        XLC_ALL: 'x',
+        TERMINAL: 'x',
+      },
+    }
+    expect(cleanEnvironment({ ...withheld, ...passed, MISSING: undefined })).toEqual(passed)
+  })
+
+  it('lets no token of ours reach a program', async () => {
+    const ours = { ...process.env, CRAIK_TEST_TOKEN: 'hunter2' }
+    expect(
+      (await run(['env'], { env: { ...process.env, CRAIK_TEST_TOKEN: 'hunter2' } as never })).stdout,
+    ).toContain('hunter2')
+    expect((await run(['env'], { env: cleanEnvironment(ours) })).stdout).not.toContain('hunter2')
+  })
+})

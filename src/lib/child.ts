@@ -1,0 +1,332 @@
+/** Runs a program with its arguments, without a shell, within limits of time and output. */
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+type Sink = (chunk: Buffer) => void | Promise<void>
+
+export interface RunOptions {
+  readonly argv: readonly string[]
+  readonly cwd: string
+  /** All of the environment; nothing is added. PATH in it is where the program is looked for. */
+  readonly env: Readonly<Record<string, string>>
+  readonly timeoutMs: number
+  readonly signal?: AbortSignal
+  /** What the group gets first when `signal` aborts; SIGTERM unless given. A Ctrl-C is passed on as SIGINT. */
+  readonly cancelSignal?: 'SIGINT' | 'SIGTERM'
+  /** Nothing to read unless given. */
+  readonly stdin?: 'inherit' | 'ignore' | Buffer
+  /** Called with one chunk at a time; the program is held up until what it returns settles. */
+  readonly onStdout: Sink
+  readonly onStderr: Sink
+  /** How long SIGTERM has before SIGKILL, and an open pipe after its program has ended. */
+  readonly graceMs?: number
+  /** Of stdout and stderr together. */
+  readonly maxOutputBytes?: number
+}
+
+type NotStarted = {
+  readonly end: 'not_started'
+  readonly reason: 'missing' | 'not_executable' | 'bad_cwd' | 'other'
+  readonly message: string
+}
+
+type RunEnd =
+  | { readonly end: 'exited'; readonly exitCode: number }
+  | { readonly end: 'signalled'; readonly signal: NodeJS.Signals }
+  | { readonly end: 'timeout' }
+  | { readonly end: 'cancelled' }
+  | { readonly end: 'output_limit' }
+  | NotStarted
+
+export type RunResult = RunEnd & { readonly durationMs: number }
+
+/** `setTimeout` fires at once for anything longer. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+/** How long the kernel has to carry out a SIGKILL; a process that outlasts it is left behind. */
+const KILL_WAIT_MS = 5000
+
+const GROUP_POLL_MS = 20
+
+/**
+ * How much is still read after a program has ended. A pipe holds less (208 KiB by default on Linux), so all
+ * that the program itself wrote is delivered, while a process that it left behind cannot write for ever.
+ */
+const MAX_LAST_BYTES = 4 * 1024 * 1024
+
+/**
+ * Runs a program to its end and tells how it ended. It rejects only with what a sink threw, after ending the
+ * program.
+ *
+ * The program leads a process group and session of its own, so it has no controlling terminal. On timeout,
+ * abort and output limit the whole group gets SIGTERM, and SIGKILL after the grace; a process that has left the
+ * group, or that may not be signalled, lives on. When the program ends by itself its group is left alone:
+ * background processes that it started go on, but after the grace nobody reads what they write. An abort or
+ * timeout from then on only cuts that reading short, because the program has its result already.
+ */
+export async function runChild(options: RunOptions): Promise<RunResult> {
+  const startedMs = performance.now()
+  const end = await run(options)
+  return { ...end, durationMs: Math.round(performance.now() - startedMs) }
+}
+
+async function run(options: RunOptions): Promise<RunEnd> {
+  if (options.signal?.aborted) return { end: 'cancelled' }
+  const child = await start(options)
+  if ('end' in child) return child
+
+  const graceMs = options.graceMs ?? 1000
+  let exit: RunEnd | undefined
+  const exited = new Promise<void>((done) => {
+    child.once('exit', (code, signal) => {
+      exit = signal === null ? { end: 'exited', exitCode: code! } : { end: 'signalled', signal }
+      done()
+    })
+  })
+
+  let stopped: RunEnd | undefined
+  let failure: { readonly error: unknown } | undefined
+  const stopAsked = Promise.withResolvers<void>()
+  let bytesLeft = options.maxOutputBytes ?? Number.POSITIVE_INFINITY
+
+  const taps = [
+    new Tap(child.stdout!, (chunk) => deliver(chunk, options.onStdout), graceMs),
+    new Tap(child.stderr!, (chunk) => deliver(chunk, options.onStderr), graceMs),
+  ]
+  const closeTaps = () => {
+    for (const tap of taps) tap.close()
+  }
+  const fail = (error: unknown) => {
+    failure ??= { error }
+    closeTaps()
+    stopAsked.resolve()
+  }
+  const deliver = async (chunk: Buffer, sink: Sink) => {
+    const allowed = chunk.subarray(0, bytesLeft)
+    bytesLeft -= allowed.length
+    try {
+      if (allowed.length > 0) await sink(allowed)
+    } catch (error) {
+      return fail(error)
+    }
+    if (allowed.length === chunk.length) return
+    stopped ??= { end: 'output_limit' }
+    closeTaps()
+    stopAsked.resolve()
+  }
+  const stop = (end: RunEnd) => {
+    if (exit !== undefined) return closeTaps()
+    stopped ??= end
+    stopAsked.resolve()
+  }
+
+  using _deadline = after(options.timeoutMs, () => stop({ end: 'timeout' }))
+  const onAbort = () => stop({ end: 'cancelled' })
+  options.signal?.addEventListener('abort', onAbort, { once: true })
+  // The signal may have fired while the program was starting.
+  if (options.signal?.aborted) onAbort()
+  try {
+    const drained = Promise.all(taps.map((tap) => tap.drain().catch(fail)))
+    await Promise.race([exited, stopAsked.promise])
+    if (exit === undefined) {
+      const first = stopped?.end === 'cancelled' ? (options.cancelSignal ?? 'SIGTERM') : 'SIGTERM'
+      await endGroup(child.pid!, exited, graceMs, first)
+    }
+    for (const tap of taps) tap.expectEnd()
+    await drained
+  } finally {
+    options.signal?.removeEventListener('abort', onAbort)
+    child.stdin?.destroy()
+    child.unref()
+  }
+  if (failure !== undefined) throw failure.error
+  return stopped ?? exit!
+}
+
+/** One output pipe of a program. */
+class Tap {
+  readonly #stream: Readable
+  readonly #deliver: (chunk: Buffer) => Promise<void>
+  #ending = false
+  #closed = false
+  #lastBytes = MAX_LAST_BYTES
+  #patienceMs: number
+  #waitingSinceMs: number | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(stream: Readable, deliver: (chunk: Buffer) => Promise<void>, graceMs: number) {
+    this.#stream = stream
+    this.#deliver = deliver
+    this.#patienceMs = graceMs
+  }
+
+  /** Delivers chunks one after the other until the pipe ends or is closed. */
+  async drain(): Promise<void> {
+    try {
+      this.#startWaiting()
+      for await (const chunk of this.#stream as AsyncIterable<Buffer>) {
+        this.#stopWaiting()
+        await this.#deliver(chunk)
+        if (this.#ending) this.#lastBytes -= chunk.length
+        if (this.#lastBytes <= 0) this.close()
+        this.#startWaiting()
+      }
+    } catch (error) {
+      if (!this.#closed) throw error
+    } finally {
+      this.#stopWaiting()
+    }
+  }
+
+  /** The program is gone: from here on, waits for the pipe no longer than the grace, time in sinks not counted. */
+  expectEnd(): void {
+    this.#ending = true
+    if (this.#waitingSinceMs !== undefined) this.#startWaiting()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#stream.destroy()
+  }
+
+  #startWaiting(): void {
+    const sinceMs = performance.now()
+    this.#waitingSinceMs = sinceMs
+    if (!this.#ending) return
+    // Timers run before input: a busy process looks once more before it gives up what is there to read.
+    const lookOnceMore = () => setImmediate(() => this.#waitingSinceMs === sinceMs && this.close())
+    this.#timer = setTimeout(lookOnceMore, Math.max(0, this.#patienceMs))
+  }
+
+  #stopWaiting(): void {
+    if (this.#ending && this.#waitingSinceMs !== undefined) {
+      this.#patienceMs -= performance.now() - this.#waitingSinceMs
+    }
+    this.#waitingSinceMs = undefined
+    clearTimeout(this.#timer)
+  }
+}
+
+/**
+ * Ends a process group: a signal that it may handle, then SIGKILL for whoever is left after the grace. The group's number is safe
+ * to signal for as long as the group has been seen to have members, because a pid is not used again until then.
+ */
+async function endGroup(
+  pid: number,
+  leaderExited: Promise<void>,
+  graceMs: number,
+  first: NodeJS.Signals,
+): Promise<void> {
+  signalGroup(pid, first)
+  let leaderGone = false
+  const noteExit = leaderExited.then(() => {
+    leaderGone = true
+  })
+  const graceEndsMs = performance.now() + graceMs
+  while (performance.now() < graceEndsMs) {
+    const waitMs = Math.min(GROUP_POLL_MS, graceEndsMs - performance.now())
+    await (leaderGone ? sleep(waitMs) : waitFor(noteExit, graceEndsMs - performance.now()))
+    if (leaderGone && !signalGroup(pid, 0)) return
+  }
+  signalGroup(pid, 'SIGKILL')
+  await waitFor(noteExit, KILL_WAIT_MS)
+}
+
+/** False when the group has no member that may be signalled. */
+function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
+  try {
+    return process.kill(-pid, signal)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ESRCH' || code === 'EPERM') return false
+    throw error
+  }
+}
+
+async function waitFor(event: Promise<void>, maxMs: number): Promise<void> {
+  const enough = new AbortController()
+  const elapsed = sleep(Math.max(0, maxMs), undefined, { signal: enough.signal }).catch(() => {})
+  await Promise.race([event, elapsed])
+  enough.abort()
+}
+
+function after(ms: number, then: () => void): Disposable {
+  const endMs = performance.now() + ms
+  let timer: NodeJS.Timeout
+  const arm = () => {
+    const leftMs = endMs - performance.now()
+    if (leftMs <= 0) then()
+    else timer = setTimeout(arm, Math.min(Math.ceil(leftMs), MAX_TIMER_MS))
+  }
+  timer = setTimeout(arm, Math.min(Math.max(0, ms), MAX_TIMER_MS))
+  return { [Symbol.dispose]: () => clearTimeout(timer) }
+}
+
+async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
+  const { argv, cwd, env, stdin = 'ignore' } = options
+  const [program, ...args] = argv
+  if (program === undefined || program === '') return notStarted('missing', 'there is no program to run')
+  if ([...argv, cwd, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
+    return notStarted('other', 'an argument, the folder or the environment holds a NUL byte')
+  }
+  const stdio: StdioOptions = [Buffer.isBuffer(stdin) ? 'pipe' : stdin, 'pipe', 'pipe']
+  try {
+    const child = spawn(program, args, { cwd, env, stdio, detached: true })
+    if (Buffer.isBuffer(stdin)) {
+      // A program may end without reading its input; that is no error.
+      child.stdin?.on('error', () => {})
+      child.stdin?.end(stdin)
+    }
+    await once(child, 'spawn')
+    return child
+  } catch (error) {
+    return explain((error as NodeJS.ErrnoException).code ?? 'unknown error', program, cwd)
+  }
+}
+
+/** The system answers alike when the folder and when the program is missing or closed to us. */
+function explain(code: string, program: string, cwd: string): NotStarted {
+  const folderProblem = ['ENOENT', 'ENOTDIR', 'EACCES'].includes(code) ? problemWithFolder(cwd) : undefined
+  if (folderProblem !== undefined) return notStarted('bad_cwd', folderProblem)
+  const name = JSON.stringify(program)
+  if (code === 'ENOENT' && program.includes('/') && existsSync(resolve(cwd, program))) {
+    return notStarted('not_executable', `${name} names an interpreter that is not on this machine`)
+  }
+  if (code === 'ENOENT' || code === 'ENOTDIR') return notStarted('missing', `there is no program ${name}`)
+  if (code === 'EACCES') return notStarted('not_executable', `${name} may not be executed`)
+  if (code === 'E2BIG')
+    return notStarted('other', 'arguments and environment are longer than this system takes')
+  return notStarted('other', `${name} could not be started (${code})`)
+}
+
+function problemWithFolder(cwd: string): string | undefined {
+  try {
+    if (!statSync(cwd).isDirectory()) return 'the working folder is not a folder'
+    accessSync(cwd, constants.X_OK)
+    return undefined
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    return code === 'EACCES' ? 'the working folder may not be entered' : 'the working folder does not exist'
+  }
+}
+
+function notStarted(reason: NotStarted['reason'], message: string): NotStarted {
+  return { end: 'not_started', reason, message }
+}
+
+const PASSED_ON = new Set([
+  ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR', 'COLORTERM', 'NO_COLOR'],
+])
+
+/** The environment of an operator's command: these and `LC_*`, so that tokens in ours never reach it. */
+export function cleanEnvironment(source: NodeJS.ProcessEnv): Record<string, string> {
+  const clean: Record<string, string> = {}
+  for (const [name, value] of Object.entries(source)) {
+    if (value !== undefined && (PASSED_ON.has(name) || name.startsWith('LC_'))) clean[name] = value
+  }
+  return clean
+}

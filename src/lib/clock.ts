@@ -1,0 +1,6 @@
+/** Time, as something that is handed in. */
+export interface Clock {
+  nowMs(): number
+}
+
+export const systemClock: Clock = { nowMs: () => Date.now() }

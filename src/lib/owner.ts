@@ -1,0 +1,128 @@
+/** Who a process is, told so exactly that a dead owner can be told from a living one. */
+import { spawnSync } from 'node:child_process'
+import { readFileSync, readlinkSync } from 'node:fs'
+import { CraikError } from '../errors.ts'
+
+export interface Owner {
+  /** Empty where the system does not tell; the other fields then decide alone. */
+  readonly bootId: string
+  readonly pid: number
+  /** Opaque: the same for as long as the process lives, another one when its pid is used again. */
+  readonly startedAt: string
+  readonly pidNamespace: string
+}
+
+interface Process {
+  readonly startedAt: string
+  readonly zombie: boolean
+}
+
+/** This process. */
+export function currentOwner(): Owner {
+  const system = hostSystem()
+  const self = system.inspect('self')
+  if (typeof self === 'string') throw new CraikError('unavailable', 'cannot read when this process started')
+  return {
+    bootId: system.bootId(),
+    pid: process.pid,
+    startedAt: self.startedAt,
+    pidNamespace: system.pidNamespace(),
+  }
+}
+
+/**
+ * Whether an owner still runs. `unknown` when it cannot be seen from here: it lives in another pid namespace
+ * of this machine, or the system hides it. An owner from another boot is dead, so what it owns must be on this
+ * machine's own disk: on a shared one, the processes of other machines would look dead.
+ */
+export function ownerState(owner: Owner): 'alive' | 'dead' | 'unknown' {
+  const system = hostSystem()
+  const bootId = system.bootId()
+  if (owner.bootId !== '' && bootId !== '' && owner.bootId !== bootId) return 'dead'
+  if (owner.pidNamespace !== system.pidNamespace()) return 'unknown'
+  if (!Number.isSafeInteger(owner.pid) || owner.pid <= 0) return 'unknown'
+  const found = system.inspect(owner.pid)
+  if (found === 'hidden') return 'unknown'
+  if (found === 'gone' || found.zombie || found.startedAt !== owner.startedAt) return 'dead'
+  return 'alive'
+}
+
+interface HostSystem {
+  bootId(): string
+  pidNamespace(): string
+  inspect(pid: number | 'self'): Process | 'gone' | 'hidden'
+}
+
+function hostSystem(): HostSystem {
+  if (process.platform === 'linux') return linux
+  if (process.platform === 'darwin') return macos
+  throw new CraikError('unavailable', `cannot tell processes apart on ${process.platform}`, {
+    hint: 'use Linux or macOS',
+  })
+}
+
+const linux: HostSystem = {
+  bootId() {
+    try {
+      return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+    } catch {
+      return ''
+    }
+  },
+
+  pidNamespace() {
+    try {
+      return readlinkSync('/proc/self/ns/pid')
+    } catch (cause) {
+      throw new CraikError('unavailable', 'cannot read /proc/self/ns/pid', { hint: 'mount /proc', cause })
+    }
+  },
+
+  inspect(pid) {
+    try {
+      // A /proc of another pid namespace numbers processes differently.
+      if (pid !== 'self' && readlinkSync('/proc/self') !== String(process.pid)) return 'hidden'
+      return parseStat(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+    } catch {
+      // With hidepid, /proc also has no entry for living processes of other users.
+      return pid !== 'self' && isGone(pid) ? 'gone' : 'hidden'
+    }
+  },
+}
+
+/** The program's name may hold blanks and brackets, so fields count from after its last bracket: 3 on. */
+function parseStat(stat: string): Process {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const state = fields[0]!
+  return { startedAt: fields[22 - 3]!, zombie: state === 'Z' || state === 'X' || state === 'x' }
+}
+
+const macos: HostSystem = {
+  // Unlike kern.boottime, this does not move when the clock is set.
+  bootId: () => ask('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid']),
+
+  pidNamespace: () => 'none',
+
+  inspect(pid) {
+    const number = pid === 'self' ? process.pid : pid
+    const line = ask('/bin/ps', ['-o', 'stat=', '-o', 'lstart=', '-p', String(number)])
+    const match = /^(\S+)\s+(.+)$/.exec(line)
+    if (match === null) return isGone(number) ? 'gone' : 'hidden'
+    return { startedAt: match[2]!, zombie: match[1]!.startsWith('Z') }
+  },
+}
+
+/** Locale and zone are fixed, because `ps` writes times in them. */
+function ask(program: string, args: readonly string[]): string {
+  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', env: { LC_ALL: 'C', TZ: 'UTC' } })
+  return status === 0 ? stdout.trim() : ''
+}
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH'
+  }
+}

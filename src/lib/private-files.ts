@@ -1,0 +1,210 @@
+/** Files and folders that only their owner may read: checked before use, created whole or not at all. */
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  type Stats,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { CraikError } from '../errors.ts'
+import { quoteArgument } from './shlex.ts'
+
+const OPEN_TO_OTHERS = 0o077
+
+/**
+ * Makes sure that a folder exists and is private: what is missing is created with mode 0700, what exists is
+ * only checked. Refuses a link, a folder of another user, and one that group or others may use in any way.
+ */
+export function ensurePrivateFolder(path: string, label = basename(path)): void {
+  // Without its trailing slash, a path to a link is the link and not what it points to.
+  const folder = resolve(path)
+  let stats: Stats
+  try {
+    if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) {
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+    }
+    stats = lstatSync(folder)
+  } catch (error) {
+    throw writeError(error, 'create', label)
+  }
+  if (stats.isSymbolicLink()) {
+    throw new CraikError('key_exposed', `the ${label} is a symbolic link; its target can be changed`, {
+      hint: 'use the real folder instead of the link',
+    })
+  }
+  if (!stats.isDirectory()) {
+    throw new CraikError('home_unwritable', `the ${label} is not a folder`, {
+      hint: `move ${quoteArgument(path)} out of the way, then try again`,
+    })
+  }
+  requireOwnAndPrivate(stats, path, label, '700')
+}
+
+/**
+ * Reads a file of at most `maxBytes`, provided that nobody else may read or write it. The checks are made on
+ * the open file, so it cannot be exchanged between check and use.
+ */
+export function readPrivateFile(path: string, maxBytes: number, label = basename(path)): Buffer {
+  const file = openForReading(path, label)
+  try {
+    const stats = fstatSync(file)
+    if (!stats.isFile()) {
+      throw new CraikError('key_exposed', `the ${label} is not a regular file`, {
+        hint: 'put a regular file with mode 0600 in its place',
+      })
+    }
+    requireOwnAndPrivate(stats, path, label, '600')
+    const content = readAtMost(file, maxBytes + 1)
+    if (content.length > maxBytes) {
+      throw new CraikError('key_unreadable', `the ${label} is longer than ${maxBytes} bytes`)
+    }
+    return content
+  } catch (error) {
+    if (error instanceof CraikError) throw error
+    throw new CraikError('key_unreadable', `cannot read the ${label} (${codeOf(error)})`, { cause: error })
+  } finally {
+    closeSync(file)
+  }
+}
+
+/**
+ * Creates a file with mode 0600 unless there is one: true when this call created it, false when the name was
+ * taken. Whoever finds the file finds all of it, also when several processes create it at once.
+ */
+export function createPrivateFile(path: string, content: Buffer | string, label = basename(path)): boolean {
+  return throughTemporary(path, content, label, (temporary) => {
+    try {
+      linkSync(temporary, path)
+    } catch (error) {
+      if (codeOf(error) === 'EEXIST') return false
+      throw error
+    }
+    return true
+  })
+}
+
+/** Writes a file with mode 0600, in place of what the name led to before; readers see the old or the new. */
+export function writePrivateFile(path: string, content: Buffer | string, label = basename(path)): void {
+  throughTemporary(path, content, label, (temporary) => renameSync(temporary, path))
+}
+
+/** Writes the content to a new file beside `path`, on disk for good, then lets `publish` give it its name. */
+function throughTemporary<T>(
+  path: string,
+  content: Buffer | string,
+  label: string,
+  publish: (temporary: string) => T,
+): T {
+  const folder = dirname(path)
+  const temporary = join(folder, `.${basename(path)}.${randomBytes(8).toString('hex')}.tmp`)
+  try {
+    let published: T
+    try {
+      writeDurably(temporary, content)
+      published = publish(temporary)
+    } finally {
+      removeIfThere(temporary)
+    }
+    syncFolder(folder)
+    return published
+  } catch (error) {
+    throw writeError(error, 'write', label)
+  }
+}
+
+function writeDurably(path: string, content: Buffer | string): void {
+  const file = openSync(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
+  try {
+    // The umask may have taken away more than it should.
+    fchmodSync(file, 0o600)
+    writeFileSync(file, content)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function removeIfThere(path: string): void {
+  try {
+    unlinkSync(path)
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+  }
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    fsyncSync(folder)
+  } catch (error) {
+    // Some file systems cannot sync folders, and say so.
+    if (codeOf(error) !== 'EINVAL') throw error
+  } finally {
+    closeSync(folder)
+  }
+}
+
+function openForReading(path: string, label: string): number {
+  try {
+    // Non-blocking, because opening a named pipe would otherwise wait for a writer.
+    return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    const code = codeOf(error)
+    if (code === 'ELOOP') {
+      throw new CraikError('key_exposed', `the ${label} is a symbolic link; its target can be changed`, {
+        hint: 'put the file itself in its place, with mode 0600',
+        cause: error,
+      })
+    }
+    const problem = code === 'ENOENT' ? `there is no ${label}` : `cannot open the ${label} (${code})`
+    throw new CraikError('key_unreadable', problem, { cause: error })
+  }
+}
+
+function readAtMost(file: number, maxBytes: number): Buffer {
+  const buffer = Buffer.alloc(maxBytes)
+  let length = 0
+  while (length < maxBytes) {
+    const count = readSync(file, buffer, length, maxBytes - length, null)
+    if (count === 0) break
+    length += count
+  }
+  return buffer.subarray(0, length)
+}
+
+function requireOwnAndPrivate(stats: Stats, path: string, label: string, mode: '600' | '700'): void {
+  if (stats.uid !== process.geteuid?.()) {
+    throw new CraikError('key_exposed', `the ${label} belongs to another user (uid ${stats.uid})`, {
+      hint: `run as that user, or as root: chown ${process.geteuid?.()} ${quoteArgument(path)}`,
+    })
+  }
+  if ((stats.mode & OPEN_TO_OTHERS) !== 0) {
+    const found = (stats.mode & 0o777).toString(8).padStart(4, '0')
+    throw new CraikError('key_exposed', `the ${label} is open to other users (mode ${found})`, {
+      hint: `chmod ${mode} ${quoteArgument(path)}`,
+    })
+  }
+}
+
+function writeError(error: unknown, doing: 'create' | 'write', label: string): CraikError {
+  const code = codeOf(error)
+  if (code === 'ENOSPC' || code === 'EDQUOT') {
+    return new CraikError('disk_full', `no space left to ${doing} the ${label}`, { cause: error })
+  }
+  return new CraikError('home_unwritable', `cannot ${doing} the ${label} (${code})`, { cause: error })
+}
+
+function codeOf(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? 'unknown error'
+}

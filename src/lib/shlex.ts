@@ -1,0 +1,104 @@
+/** Command lines to argument lists and back, by POSIX quoting rules and without a shell. */
+import { CraikError } from '../errors.ts'
+
+/** Linux takes no single argument longer than this (MAX_ARG_STRLEN), so no line needs to be longer. */
+const MAX_TEXT_BYTES = 128 * 1024
+const MAX_WORDS = 4096
+const BLANKS = ' \t\r\n'
+
+/**
+ * Splits a command line into its arguments, as Python's `shlex.split` does. Two things follow POSIX where
+ * Python does not: inside double quotes a backslash also escapes `$`, `` ` `` and a newline, and a backslash
+ * before a newline removes both. Globs, variables, pipes, redirections and substitutions are ordinary text.
+ */
+export function splitCommand(text: string): string[] {
+  if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
+    throw new CraikError('too_large', `the command is longer than ${MAX_TEXT_BYTES} bytes`)
+  }
+  const nul = text.indexOf('\0')
+  if (nul !== -1) throw new CraikError('usage', `the command has a NUL byte at ${place(text, nul)}`)
+
+  const words: string[] = []
+  let word: string | undefined
+  for (let i = 0; i < text.length; i++) {
+    const char = text[i]!
+    if (BLANKS.includes(char)) {
+      if (word !== undefined) words.push(word)
+      word = undefined
+    } else if (char === "'" || char === '"') {
+      const part = char === "'" ? readSingleQuoted(text, i) : readDoubleQuoted(text, i)
+      word = (word ?? '') + part.text
+      i = part.end
+    } else if (char === '\\') {
+      i++
+      if (i === text.length) throw trailingBackslash(text, i - 1)
+      if (text[i] !== '\n') word = (word ?? '') + text[i]
+    } else {
+      word = (word ?? '') + char
+    }
+    if (words.length > MAX_WORDS) break
+  }
+  if (word !== undefined) words.push(word)
+  if (words.length > MAX_WORDS)
+    throw new CraikError('too_large', `the command has more than ${MAX_WORDS} words`)
+  if (words.length === 0) throw new CraikError('usage', 'nothing to run: the command is empty')
+  return words
+}
+
+/** The argument as one word of a command line: bare where that is safe, in single quotes otherwise. */
+export function quoteArgument(argument: string): string {
+  if (/^[A-Za-z0-9_@%+=:,./-]+$/.test(argument)) return argument
+  return `'${argument.replaceAll("'", `'\\''`)}'`
+}
+
+/** The inverse of `splitCommand`, for display. */
+export function joinCommand(argv: readonly string[]): string {
+  return argv.map(quoteArgument).join(' ')
+}
+
+interface Quoted {
+  readonly text: string
+  /** Where the closing quote is. */
+  readonly end: number
+}
+
+function readSingleQuoted(text: string, open: number): Quoted {
+  const end = text.indexOf("'", open + 1)
+  if (end === -1) throw unclosed(text, open, 'single')
+  return { text: text.slice(open + 1, end), end }
+}
+
+function readDoubleQuoted(text: string, open: number): Quoted {
+  let out = ''
+  for (let i = open + 1; i < text.length; i++) {
+    const char = text[i]!
+    if (char === '"') return { text: out, end: i }
+    const next = text[i + 1]
+    if (char !== '\\' || next === undefined || !'"\\$`\n'.includes(next)) {
+      out += char
+      continue
+    }
+    if (next !== '\n') out += next
+    i++
+  }
+  throw unclosed(text, open, 'double')
+}
+
+function unclosed(text: string, open: number, kind: 'single' | 'double'): CraikError {
+  return new CraikError('usage', `the ${kind} quote at ${place(text, open)} of the command is never closed`, {
+    hint: 'close the quote, or put a backslash before it to mean the character itself',
+  })
+}
+
+function trailingBackslash(text: string, at: number): CraikError {
+  return new CraikError('usage', `the backslash at ${place(text, at)} ends the command and escapes nothing`, {
+    hint: 'remove it, or write \\\\ for the character itself',
+  })
+}
+
+/** Counts from 1, in characters as a reader sees them; names the line only when there are several. */
+function place(text: string, index: number): string {
+  const lines = text.slice(0, index).split('\n')
+  const column = `column ${[...lines.at(-1)!].length + 1}`
+  return lines.length === 1 ? column : `line ${lines.length}, ${column}`
+}
