@@ -1,0 +1,91 @@
+/** The composition root: the only file that names the concrete store, and the door every command comes in by. */
+import { existsSync } from 'node:fs'
+import { enableCompileCache } from 'node:module'
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import type { CliContext } from './cli/context.ts'
+import { NOUNS } from './cli/nouns.ts'
+import { CraikError } from './errors.ts'
+import { systemClock } from './lib/clock.ts'
+import type { ReceiptLog } from './receipts/log.ts'
+import { homeAt } from './store/home.ts'
+import type { Store } from './store/store.ts'
+
+/** A command that was told to stop gets this long to end its child and write its receipt. */
+const INTERRUPT_PATIENCE_MS = 10_000
+
+const home = homeAt()
+// Compiled code is kept only where nobody else can put some.
+if (existsSync(home.root)) enableCompileCache(join(home.root, 'cache'))
+
+const interrupted = new AbortController()
+let opened: Promise<Store> | undefined
+let log: Promise<ReceiptLog> | undefined
+let exitCode = 0
+
+const writerModule = new URL(import.meta.url.endsWith('.ts') ? './writer.ts' : './writer.js', import.meta.url)
+const context: CliContext = {
+  home,
+  clock: systemClock,
+  environment: process.env,
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  signal: interrupted.signal,
+  operator: `local-user:${userName()}`,
+  store() {
+    opened ??= import('./store/sqlite/store.ts').then(({ openSqliteStore }) =>
+      openSqliteStore(home, writerModule),
+    )
+    return opened
+  },
+  log() {
+    log ??= Promise.all([import('./receipts/log.ts'), context.store()]).then(
+      ([{ createReceiptLog }, store]) => createReceiptLog(store, systemClock),
+    )
+    return log
+  },
+  setExitCode(code) {
+    exitCode = code
+  },
+}
+
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(name, () => {
+    if (interrupted.signal.aborted) process.exit(130)
+    interrupted.abort(new CraikError('interrupted', 'interrupted'))
+    setTimeout(() => process.exit(130), INTERRUPT_PATIENCE_MS).unref()
+  })
+}
+for (const stream of [process.stdout, process.stderr]) {
+  // The reader of a pipe may leave early (`craik receipts list | head`): that is no error.
+  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 70))
+}
+
+try {
+  const { runCommand } = await import('./cli/run-command.ts')
+  await runCommand(context, NOUNS, process.argv.slice(2))
+} catch (error) {
+  const { reportError } = await import('./cli/report-error.ts')
+  exitCode = await reportError(context, error)
+} finally {
+  await closeStore()
+}
+process.exitCode = exitCode
+
+async function closeStore(): Promise<void> {
+  try {
+    await (await opened?.catch(() => undefined))?.close()
+  } catch (error) {
+    const { reportError } = await import('./cli/report-error.ts')
+    exitCode ||= await reportError(context, error)
+  }
+}
+
+function userName(): string {
+  try {
+    return userInfo().username.replace(/[^A-Za-z0-9._-]/g, '-')
+  } catch {
+    return `uid-${process.getuid?.() ?? 'unknown'}`
+  }
+}

@@ -1,0 +1,162 @@
+/** Receipts, the tree over them, what is open, and the keys they were sealed with. */
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
+import type {
+  CheckpointRow,
+  LogHead,
+  LogKeyRow,
+  LogKeyTable,
+  OpenReceiptRow,
+  OpenReceiptTable,
+  ReceiptFilter,
+  ReceiptRow,
+  ReceiptTable,
+  TreeTable,
+} from '../store.ts'
+import { lazily } from './statement.ts'
+
+const COLUMNS = `seq, id, kind, phase, status, session_id AS sessionId, task_id AS taskId, run_id AS runId,
+  handoff_id AS handoffId, policy_envelope_id AS policyEnvelopeId, begin_id AS beginId, at_ms AS atMs, leaf, line`
+
+const FILTERS: Record<keyof ReceiptFilter, string> = {
+  kind: 'kind = ?',
+  status: 'status = ?',
+  sessionId: 'session_id = ?',
+  taskId: 'task_id = ?',
+  runId: 'run_id = ?',
+  handoffId: 'handoff_id = ?',
+  policyEnvelopeId: 'policy_envelope_id = ?',
+  sinceMs: 'at_ms >= ?',
+  untilMs: 'at_ms < ?',
+}
+
+export function receiptTable(database: DatabaseSync): ReceiptTable {
+  const insert = lazily(
+    database,
+    `INSERT INTO receipts (seq, id, kind, phase, status, session_id, task_id, run_id, handoff_id,
+       policy_envelope_id, begin_id, at_ms, leaf, line) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  )
+  const last = lazily(
+    database,
+    `SELECT seq, leaf, at_ms AS atMs, (SELECT kid FROM log_keys ORDER BY from_seq DESC LIMIT 1) AS kid
+     FROM receipts ORDER BY seq DESC LIMIT 1`,
+  )
+  const byId = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE id = ?`)
+  const byBegin = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE begin_id = ?`)
+  const scan = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE seq >= ? ORDER BY seq LIMIT ?`)
+  return {
+    async insert(row) {
+      insert().run(
+        row.seq,
+        row.id,
+        row.kind,
+        row.phase,
+        row.status,
+        row.sessionId,
+        row.taskId,
+        row.runId,
+        row.handoffId,
+        row.policyEnvelopeId,
+        row.beginId,
+        row.atMs,
+        row.leaf,
+        row.line,
+      )
+    },
+    last: async () => last().get() as LogHead | undefined,
+    get: async (id) => byId().get(id) as ReceiptRow | undefined,
+    endOf: async (beginId) => byBegin().get(beginId) as ReceiptRow | undefined,
+    scan: async (from, limit) => scan().all(from, limit) as unknown as ReceiptRow[],
+    async find(filter, limit, before) {
+      const wanted = (Object.keys(filter) as (keyof ReceiptFilter)[]).filter(
+        (key) => filter[key] !== undefined,
+      )
+      const conditions = wanted.map((key) => FILTERS[key])
+      const values: SQLInputValue[] = wanted.map((key) => filter[key]!)
+      if (before !== undefined) {
+        conditions.push('seq < ?')
+        values.push(before)
+      }
+      const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
+      return database
+        .prepare(`SELECT ${COLUMNS} FROM receipts ${where} ORDER BY seq DESC LIMIT ?`)
+        .all(...values, limit) as unknown as ReceiptRow[]
+    },
+  }
+}
+
+export function treeTable(database: DatabaseSync): TreeTable {
+  const leaves = lazily(database, 'SELECT leaf FROM receipts WHERE seq >= ? AND seq < ? ORDER BY seq')
+  const node = lazily(database, 'SELECT hash FROM tree_nodes WHERE level = ? AND position = ?')
+  const putNode = lazily(database, 'INSERT INTO tree_nodes (level, position, hash) VALUES (?, ?, ?)')
+  const put = lazily(database, 'INSERT INTO checkpoints (size, root, note, at_ms) VALUES (?, ?, ?, ?)')
+  const last = lazily(
+    database,
+    'SELECT size, root, note, at_ms AS atMs FROM checkpoints ORDER BY size DESC LIMIT 1',
+  )
+  const one = lazily(database, 'SELECT size, root, note, at_ms AS atMs FROM checkpoints WHERE size = ?')
+  const range = lazily(
+    database,
+    'SELECT size, root, note, at_ms AS atMs FROM checkpoints WHERE size > ? AND size <= ? ORDER BY size',
+  )
+  return {
+    leaves: async (from, to) =>
+      leaves()
+        .all(from, to)
+        .map((row) => row['leaf'] as Uint8Array),
+    node: async (level, index) => node().get(level, index)?.['hash'] as Uint8Array | undefined,
+    async putNode(level, index, hash) {
+      putNode().run(level, index, hash)
+    },
+    async putCheckpoint(row) {
+      put().run(row.size, row.root, row.note, row.atMs)
+    },
+    lastCheckpoint: async () => last().get() as CheckpointRow | undefined,
+    checkpoint: async (size) => one().get(size) as CheckpointRow | undefined,
+    checkpoints: async (after, upTo) => range().all(after, upTo) as unknown as CheckpointRow[],
+  }
+}
+
+export function openReceiptTable(database: DatabaseSync): OpenReceiptTable {
+  const add = lazily(
+    database,
+    'INSERT INTO open_receipts (id, boot_id, pid, started_at, pid_namespace) VALUES (?, ?, ?, ?, ?)',
+  )
+  const remove = lazily(database, 'DELETE FROM open_receipts WHERE id = ?')
+  const list = lazily(
+    database,
+    'SELECT id, boot_id, pid, started_at, pid_namespace FROM open_receipts ORDER BY id',
+  )
+  return {
+    async add({ id, owner }) {
+      add().run(id, owner.bootId, owner.pid, owner.startedAt, owner.pidNamespace)
+    },
+    remove: async (id) => remove().run(id).changes === 1,
+    list: async () =>
+      list()
+        .all()
+        .map((row) => ({
+          id: row['id'] as OpenReceiptRow['id'],
+          owner: {
+            bootId: row['boot_id'] as string,
+            pid: row['pid'] as number,
+            startedAt: row['started_at'] as string,
+            pidNamespace: row['pid_namespace'] as string,
+          },
+        })),
+  }
+}
+
+export function logKeyTable(database: DatabaseSync): LogKeyTable {
+  const add = lazily(database, 'INSERT INTO log_keys (kid, origin, vkey, from_seq) VALUES (?, ?, ?, ?)')
+  const list = lazily(
+    database,
+    'SELECT kid, origin, vkey, from_seq AS fromSeq FROM log_keys ORDER BY from_seq',
+  )
+  return {
+    async add(row) {
+      add().run(row.kid, row.origin, row.vkey, row.fromSeq)
+    },
+    current: async () => (list().all() as unknown as LogKeyRow[]).at(-1),
+    list: async () => list().all() as unknown as LogKeyRow[],
+  }
+}

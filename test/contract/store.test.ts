@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
+import { afterEach } from 'vitest'
+import { homeAt } from '../../src/store/home.ts'
+import { openDatabase } from '../../src/store/sqlite/database.ts'
+import { tablesOver } from '../../src/store/sqlite/tables.ts'
+import { storeContract } from './store.ts'
+
+const opened: { database: DatabaseSync; folder: string }[] = []
+afterEach(() => {
+  for (const { database, folder } of opened.splice(0)) {
+    database.close()
+    rmSync(folder, { recursive: true })
+  }
+})
+
+storeContract('SQLite', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'craik-store-'))
+  const database = await openDatabase(homeAt(join(folder, 'home')))
+  opened.push({ database, folder })
+  const tables = tablesOver(database)
+  return {
+    async transaction(work) {
+      database.exec('BEGIN IMMEDIATE')
+      try {
+        const result = await work(tables)
+        database.exec('COMMIT')
+        return result
+      } catch (error) {
+        database.exec('ROLLBACK')
+        throw error
+      }
+    },
+  }
+})
