@@ -1,0 +1,27 @@
+/** What every command gets: the home, the clock, the streams, and doors that open only when used. */
+import type { Command } from 'commander'
+import type { Clock } from '../lib/clock.ts'
+import type { ReceiptLog } from '../receipts/log.ts'
+import type { Home } from '../store/home.ts'
+import type { Store } from '../store/store.ts'
+
+export interface CliContext {
+  readonly home: Home
+  readonly clock: Clock
+  readonly environment: NodeJS.ProcessEnv
+  readonly stdin: NodeJS.ReadStream
+  readonly stdout: NodeJS.WriteStream
+  readonly stderr: NodeJS.WriteStream
+  /** Aborts on Ctrl-C and SIGTERM. */
+  readonly signal: AbortSignal
+  /** Who acts: `local-user:<name>`. */
+  readonly operator: string
+  /** Opened on first use, closed when the command ends. */
+  store(): Promise<Store>
+  log(): Promise<ReceiptLog>
+  /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
+  setExitCode(code: number): void
+}
+
+/** A noun's file exports one of these. */
+export type NounBuilder = (context: CliContext) => Command

@@ -1,0 +1,203 @@
+/** `craik grant`: leave for a subject to do something, made, listed and taken back. */
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { CraikError } from '../errors.ts'
+import type { Json } from '../lib/canonical-json.ts'
+import { formatDuration, parseDuration } from '../lib/duration.ts'
+import { parseReference } from '../lib/ids.ts'
+import { CAPABILITIES, isCapability } from '../policy/capabilities.ts'
+import type { Grant } from '../policy/grant.ts'
+import { createGrant, type GrantStatus, getGrant, listGrants, revokeGrant } from '../policy/grants.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { formatOption, printable, printRecord, printRows } from './output.ts'
+
+export const grantCommand: NounBuilder = (context) =>
+  new Command('grant')
+    .description('give leave for something that policy does not allow by itself')
+    .addCommand(createCommand(context))
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(revokeCommand(context))
+
+interface CreateOptions {
+  readonly capability: string
+  readonly subject?: string
+  readonly operation: string[]
+  readonly target?: string
+  readonly repo?: string
+  readonly path?: string[]
+  readonly exclude?: string[]
+  readonly taskId?: string
+  readonly sessionId?: string
+  readonly runId?: string
+  readonly anyScope?: boolean
+  readonly uses: number
+  readonly unlimitedUses?: boolean
+  readonly expires: string
+  readonly reason?: string
+  readonly format?: string
+}
+
+function createCommand(context: CliContext): Command {
+  return new Command('create')
+    .description('create a grant')
+    .requiredOption('--capability <name>', 'what may be done, such as shell.test')
+    .option('--subject <subject>', 'who may do it, exactly (default: you)')
+    .requiredOption('--operation <name...>', 'which operations')
+    .option('--target <ref>', 'on this target only')
+    .option('--repo <ref>', 'in this repository; without it, nothing that names one')
+    .option(
+      '--path <pattern...>',
+      'at these paths, * and ** for whole segments; without it, nothing at a path',
+    )
+    .option('--exclude <pattern...>', 'but not at these')
+    .option('--task-id <id>', 'in this task')
+    .option('--session-id <id>', 'in this session')
+    .option('--run-id <id>', 'in this run')
+    .addOption(
+      new Option('--any-scope', 'in any task, session or run').conflicts(['taskId', 'sessionId', 'runId']),
+    )
+    .addOption(new Option('--uses <n>', 'how often').argParser(parseCount).default(1))
+    .option('--unlimited-uses', 'as often as wanted until it expires')
+    .option('--expires <duration>', 'for how long', '8h')
+    .option('--reason <text>', 'why; kept with the grant, redacted, at most 500 characters')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  craik grant create --capability shell.test --operation run --target unit-tests --task-id fix-parser',
+    )
+    .action(async (options: CreateOptions, command: Command) => {
+      if (options.unlimitedUses && command.getOptionValueSource('uses') === 'cli') {
+        throw new CraikError('usage', '--uses and --unlimited-uses contradict each other', {
+          hint: 'give one of them',
+        })
+      }
+      const nowMs = context.clock.nowMs()
+      const store = await context.store()
+      const { grant, receipt } = await createGrant(store, termsOf(context, options), {
+        expiresAtMs: nowMs + parseDuration(options.expires, '--expires'),
+      })
+      const status: GrantStatus = { grant, usesLeft: grant.max_uses, state: 'usable' }
+      printRecord(context, options, { ...toJson(status), receipt_id: receipt.id }, () =>
+        describe(status, nowMs, receipt.id),
+      )
+    })
+}
+
+function termsOf(context: CliContext, options: CreateOptions): Parameters<typeof createGrant>[1] {
+  const { capability, target: ref, repo, path: paths, exclude, reason } = options
+  if (!isCapability(capability)) {
+    throw new CraikError('usage', `there is no capability ${JSON.stringify(capability.slice(0, 60))}`, {
+      hint: `these exist: ${Object.keys(CAPABILITIES).join(', ')}`,
+    })
+  }
+  const scope = { task_id: options.taskId, session_id: options.sessionId, run_id: options.runId }
+  if (!options.anyScope && Object.values(scope).every((id) => id === undefined)) {
+    throw new CraikError('usage', 'a grant is for something: give --task-id, --session-id or --run-id', {
+      hint: 'or --any-scope, to mean all of the subject’s tasks',
+    })
+  }
+  return {
+    capability,
+    subject: options.subject ?? context.operator,
+    scope: options.anyScope ? 'any' : scope,
+    target: { ref, repo, paths, exclude },
+    operations: options.operation,
+    max_uses: options.unlimitedUses ? null : options.uses,
+    reason,
+    approved_by: context.operator,
+  }
+}
+
+function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('list grants, newest first')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik grant list --format json')
+    .action(async (options: { readonly format?: string }) => {
+      const nowMs = context.clock.nowMs()
+      const columns = [
+        { title: 'id', value: ({ grant }: GrantStatus) => grant.id },
+        { title: 'capability', value: ({ grant }: GrantStatus) => grant.capability },
+        { title: 'subject', value: ({ grant }: GrantStatus) => grant.subject },
+        {
+          title: 'uses left',
+          value: ({ usesLeft }: GrantStatus) => (usesLeft === null ? 'unlimited' : String(usesLeft)),
+        },
+        { title: 'expires', value: ({ grant }: GrantStatus) => expiry(grant, nowMs) },
+        { title: 'state', value: ({ state }: GrantStatus) => state.replace('_', ' ') },
+      ]
+      printRows(context, options, await listGrants(await context.store(), nowMs), columns, toJson)
+    })
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('show one grant')
+    .argument('<id>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik grant show grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD')
+    .action(async (id: string, options: { readonly format?: string }) => {
+      const nowMs = context.clock.nowMs()
+      const status = await getGrant(await context.store(), parseReference(id, 'grant'), nowMs)
+      printRecord(context, options, toJson(status), () => describe(status, nowMs))
+    })
+}
+
+function revokeCommand(context: CliContext): Command {
+  return new Command('revoke')
+    .description('take a grant back; what it already allowed stays in the receipts')
+    .argument('<id>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik grant revoke grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD')
+    .action(async (id: string, options: { readonly format?: string }) => {
+      const store = await context.store()
+      const { receipt } = await revokeGrant(store, parseReference(id, 'grant'), context.operator)
+      const status = await getGrant(store, id, context.clock.nowMs())
+      printRecord(
+        context,
+        options,
+        { ...toJson(status), receipt_id: receipt.id },
+        () => `  ${id} is revoked\n  receipt ${receipt.id}\n`,
+      )
+    })
+}
+
+function toJson({ grant, usesLeft, state }: GrantStatus): { readonly [key: string]: Json | undefined } {
+  return { ...(JSON.parse(JSON.stringify(grant)) as Record<string, Json>), uses_left: usesLeft, state }
+}
+
+function describe({ grant, usesLeft, state }: GrantStatus, nowMs: number, receiptId?: string): string {
+  const { target, scope } = grant
+  const lines: [string, string | undefined][] = [
+    ['capability', `${grant.capability} (${grant.operations.join(', ')})`],
+    ['subject', grant.subject],
+    ['scope', scope === 'any' ? 'any' : Object.values(scope).filter(Boolean).join(', ')],
+    ['target', target.ref ?? 'any'],
+    ['repository', target.repo ?? 'none'],
+    ['paths', target.paths?.join(', ') ?? 'none'],
+    ['except', target.exclude?.join(', ')],
+    ['uses left', usesLeft === null ? 'unlimited' : String(usesLeft)],
+    ['expires', `${expiry(grant, nowMs)} (${grant.expires_at})`],
+    ['approved by', grant.approved_by],
+    ['reason', grant.reason],
+    ['receipt', receiptId],
+  ]
+  const shown = lines.map(([label, value]) =>
+    value === undefined ? '' : `  ${label.padEnd(11)} ${oneLine(value)}\n`,
+  )
+  return `  ${grant.id} · ${state.replace('_', ' ')}\n${shown.join('')}`
+}
+
+function oneLine(text: string): string {
+  return printable(text).replaceAll(/[\n\t]/g, ' ')
+}
+
+function expiry(grant: Grant, nowMs: number): string {
+  const leftMs = Date.parse(grant.expires_at) - nowMs
+  return leftMs > 0 ? `in ${formatDuration(leftMs)}` : `${formatDuration(-leftMs)} ago`
+}
+
+function parseCount(text: string): number {
+  if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('a whole number from 1 on is needed.')
+}

@@ -1,0 +1,274 @@
+/** `craik policy`: what is allowed, why, and whether a policy file is any good. */
+import { Command, Option } from 'commander'
+import { CraikError, ERRORS } from '../errors.ts'
+import type { Json } from '../lib/canonical-json.ts'
+import { CAPABILITIES, isCapability } from '../policy/capabilities.ts'
+import { checkPolicyText, type Finding, loadPolicy } from '../policy/cedar.ts'
+import { describeDenial } from '../policy/decide.ts'
+import { buildEnvelope, createEnvelope, type Envelope } from '../policy/envelope.ts'
+import { evaluate, factsOfEnvelope } from '../policy/evaluate.ts'
+import { findGrant, gather } from '../policy/lookup.ts'
+import { PROFILES, type Profile, profileText, readPolicyFile } from '../policy/profiles.ts'
+import { parseRequest } from '../policy/request.ts'
+import { runSelfChecks } from '../policy/self-checks.ts'
+import { summarise } from '../policy/trial.ts'
+import type { Receipt } from '../receipts/schema.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { chosenFormat, formatOption, printable, printRecord, table } from './output.ts'
+
+export const policyCommand: NounBuilder = (context) =>
+  new Command('policy')
+    .description('what the policy allows, and why')
+    .addCommand(showCommand(context))
+    .addCommand(testCommand(context))
+    .addCommand(checkCommand(context))
+
+interface ShowOptions {
+  readonly profile: Profile
+  readonly trustedLocalFailOpen?: boolean
+  readonly taskId: string
+  readonly actor?: string
+  readonly includeReceipt?: boolean
+  readonly format?: string
+}
+
+function profileOption(): Option {
+  return new Option('--profile <name>', 'which rules decide').choices(PROFILES).default('strict')
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('show a policy envelope and what it allows')
+    .addOption(profileOption())
+    .option(
+      '--trusted-local-fail-open',
+      'let trusted-local permit what no rule decides; it needs this to exist',
+    )
+    .option('--task-id <id>', 'the task that the envelope is for', 'local')
+    .option('--actor <subject>', 'who acts under it (default: you)')
+    .option('--include-receipt', 'keep the envelope, write a receipt of it, and show both')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik policy show --task-id fix-parser --include-receipt')
+    .action(async (options: ShowOptions) => {
+      const text = await profileText(options.profile, context.home)
+      const built = envelopeOf(context, options, text)
+      const { envelope, receipt } = options.includeReceipt
+        ? await keepEnvelope(context, built, text)
+        : { envelope: built, receipt: undefined }
+      const { rules } = await loadPolicy(text)
+      const capabilities = await summarise(envelope, text, context.clock.nowMs())
+      const record = {
+        policy_envelope: envelope,
+        capabilities,
+        rules: rules.map(({ id, effect }) => ({ id, effect })),
+        ...(receipt && { receipt }),
+      }
+      printRecord(context, options, record as unknown as Json, () => {
+        const { id, profile, actor, task_id, policy_digest, fail_open } = envelope
+        return [
+          `  ${id} · ${profile}${fail_open ? ' · fails open' : ''} · ${actor} · task ${task_id ?? 'any'}\n`,
+          `  ${policy_digest}\n\n`,
+          wrapped('allowed', capabilities.allowed),
+          wrapped('with a grant', capabilities.with_grant),
+          wrapped('never', capabilities.denied),
+          '\n',
+          table(
+            [
+              { title: 'rule', value: (rule) => rule.id },
+              { title: 'effect', value: (rule) => rule.effect },
+            ],
+            rules,
+          ),
+          receipt === undefined ? '' : `\n  receipt ${receipt.body.id}\n`,
+        ].join('')
+      })
+    })
+}
+
+function envelopeOf(context: CliContext, options: ShowOptions, policyText: string): Envelope {
+  return buildEnvelope({
+    taskId: options.taskId,
+    actor: options.actor ?? context.operator,
+    profile: options.profile,
+    failOpen: options.trustedLocalFailOpen ?? false,
+    policyText,
+    nowMs: context.clock.nowMs(),
+  })
+}
+
+async function keepEnvelope(
+  context: CliContext,
+  built: Envelope,
+  policyText: string,
+): Promise<{ envelope: Envelope; receipt: Receipt | undefined }> {
+  const store = await context.store()
+  const { envelope, receipt } = await createEnvelope(store, built, policyText, {
+    operator: context.operator,
+    receipt: true,
+  })
+  const row = receipt && (await store.read((tables) => tables.receipts.get(receipt.id)))
+  return { envelope, receipt: row && (JSON.parse(row.line) as Receipt) }
+}
+
+interface TestOptions {
+  readonly profile: Profile
+  readonly capability?: string
+  readonly operation?: string
+  readonly target?: string
+  readonly path?: string
+  readonly repo?: string
+  readonly subject?: string
+  readonly taskId?: string
+  readonly sessionId?: string
+  readonly runId?: string
+  readonly grant?: string
+  readonly format?: string
+}
+
+function testCommand(context: CliContext): Command {
+  return new Command('test')
+    .description('check a profile’s promises, or try one decision without making it')
+    .addOption(profileOption())
+    .option('--capability <name>', 'try this instead of the checks; spends no grant and writes no receipt')
+    .option('--operation <name>', 'what would be done')
+    .option('--target <ref>', 'what it would be done to')
+    .option('--repo <ref>', 'in which repository')
+    .option('--path <path>', 'at which path')
+    .option('--subject <subject>', 'who would do it (default: you)')
+    .option('--task-id <id>', 'in which task')
+    .option('--session-id <id>', 'in which session')
+    .option('--run-id <id>', 'in which run')
+    .option('--grant <id>', 'with which grant')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+Exit code: 0 passed or allowed, 1 a check failed, ${ERRORS.denied.exit} the decision would be a denial.
+
+Examples:
+  craik policy test --profile automation
+  craik policy test --capability shell.test --operation run --target unit-tests`,
+    )
+    .action(async (options: TestOptions) => {
+      const text = await profileText(options.profile, context.home)
+      const envelope = buildEnvelope({
+        taskId: options.taskId ?? null,
+        id: 'policy_test',
+        actor: options.subject ?? context.operator,
+        profile: options.profile,
+        // Nothing is kept or done here, so nothing has to be asked for.
+        failOpen: options.profile === 'trusted-local',
+        policyText: text,
+        nowMs: context.clock.nowMs(),
+      })
+      if (options.capability === undefined) await selfCheck(context, options, envelope, text)
+      else await dryRun(context, options, envelope, text, options.capability)
+    })
+}
+
+async function selfCheck(
+  context: CliContext,
+  options: TestOptions,
+  envelope: Envelope,
+  text: string,
+): Promise<void> {
+  const checks = await runSelfChecks(envelope, text, context.clock.nowMs())
+  const failed = checks.filter(({ passed }) => !passed).length
+  const record = { profile: envelope.profile, passed: failed === 0, checks }
+  printRecord(context, options, record as unknown as Json, () => {
+    const rows = checks.map(({ name, passed, outcome }) => `  ${passed ? '✓' : '✗'} ${name}  (${outcome})\n`)
+    const sum = failed === 0 ? `all ${checks.length} hold` : `${failed} of ${checks.length} do not hold`
+    return `${rows.join('')}  ${envelope.profile}: ${sum}\n`
+  })
+  if (failed > 0) context.setExitCode(1)
+}
+
+async function dryRun(
+  context: CliContext,
+  options: TestOptions,
+  envelope: Envelope,
+  text: string,
+  capability: string,
+): Promise<void> {
+  const { operation, target, path, repo, grant } = options
+  if (operation === undefined || target === undefined) {
+    throw new CraikError(
+      'usage',
+      'a decision is about an operation on a target: give --operation and --target',
+    )
+  }
+  if (!isCapability(capability)) {
+    throw new CraikError('usage', `there is no capability ${JSON.stringify(capability.slice(0, 60))}`, {
+      hint: `these exist: ${Object.keys(CAPABILITIES).join(', ')}`,
+    })
+  }
+  const request = parseRequest({
+    operator: envelope.actor,
+    capability,
+    operation,
+    target,
+    path,
+    repo,
+    scope: { task_id: options.taskId, session_id: options.sessionId, run_id: options.runId },
+    policy_envelope_id: envelope.id,
+    grant_id: grant,
+  })
+  const found =
+    grant === undefined ? null : await (await context.store()).read((tables) => findGrant(tables, grant))
+  const input = gather(request, factsOfEnvelope(envelope), found, context.clock.nowMs())
+  const { effect, rule, missing, grantOutcome, grantWouldHelp } = await evaluate(input, text)
+  const record = { effect, rule, missing, grant_outcome: grantOutcome, grant_would_help: grantWouldHelp }
+  printRecord(context, options, record, () => {
+    const what = `${capability} on ${target}`
+    if (effect === 'allow') return `  ✓ ${what} would be allowed by rule ${rule}\n`
+    return `  ✗ ${what} would be denied by rule ${rule}${describeDenial({ missing, grantOutcome, grantWouldHelp }, request)}\n`
+  })
+  if (effect === 'deny') context.setExitCode(ERRORS.denied.exit)
+}
+
+function checkCommand(context: CliContext): Command {
+  return new Command('check')
+    .description('check a Cedar policy file: syntax, rule names, and fit with Craik’s schema')
+    .argument('<file>', 'the file, at most 1 MiB')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik policy check ~/.craik/config/policies/custom.cedar')
+    .action(async (file: string, options: { readonly format?: string }) => {
+      const text = await readPolicyFile(file)
+      const findings = await checkPolicyText(text)
+      const errors = findings.filter(({ severity }) => severity === 'error').length
+      printFindings(context, options, file, findings, errors)
+      if (errors > 0) context.setExitCode(ERRORS.invalid_config.exit)
+    })
+}
+
+function printFindings(
+  context: CliContext,
+  options: { readonly format?: string },
+  file: string,
+  findings: readonly Finding[],
+  errors: number,
+): void {
+  const record = { file, valid: errors === 0, findings }
+  if (chosenFormat(context, options) !== 'table' && options.format !== undefined) {
+    printRecord(context, options, record as unknown as Json, () => '')
+    return
+  }
+  for (const { line, column, message, severity } of findings) {
+    const label = severity === 'warning' ? 'warning: ' : ''
+    context.stdout.write(
+      `${printable(`${file}:${line}:${column}: ${label}${message}`).replaceAll('\n', ' ')}\n`,
+    )
+  }
+  if (errors === 0) context.stdout.write(`  ${printable(file)} is a valid policy\n`)
+}
+
+/** A label, then names in lines of readable length. */
+function wrapped(label: string, names: readonly string[]): string {
+  const lines: string[] = ['']
+  for (const name of names.length === 0 ? ['–'] : names) {
+    const line = lines.at(-1)!
+    if (line.length + name.length > 90) lines.push(name)
+    else lines[lines.length - 1] = line === '' ? name : `${line}, ${name}`
+  }
+  return lines.map((line, i) => `  ${(i === 0 ? label : '').padEnd(13)} ${line}\n`).join('')
+}

@@ -1,0 +1,215 @@
+/** The Cedar engine: a policy text is parsed once, asked often, and every answer names the rule that decided. */
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { DetailedError } from '@cedar-policy/cedar-wasm/nodejs'
+import { CraikError } from '../errors.ts'
+import { REFERENCE } from '../lib/ids.ts'
+import { findExcess } from './policy-shape.ts'
+
+/** Far above any honest policy; the parser is never given more. */
+export const MAX_POLICY_BYTES = 1024 * 1024
+
+interface CedarRequest {
+  readonly operator: string
+  readonly capability: string
+  readonly target: string
+  readonly context: Readonly<Record<string, CedarValue>>
+}
+
+type CedarValue = string | number | boolean | { readonly [key: string]: CedarValue }
+
+export interface CedarVerdict {
+  readonly effect: 'allow' | 'deny'
+  /** The `@id`s of the policies that decided, in the order of the text. Empty when no permit applied. */
+  readonly rules: readonly string[]
+  /** A policy could not be evaluated, so the verdict is not to be relied on. */
+  readonly failed: boolean
+}
+
+export interface CedarPolicy {
+  readonly rules: readonly CedarRule[]
+  decide(request: CedarRequest): CedarVerdict
+}
+
+interface CedarRule {
+  readonly id: string
+  readonly effect: 'permit' | 'forbid'
+  readonly text: string
+}
+
+export interface Finding {
+  /** From 1, counted in characters, not in bytes. */
+  readonly line: number
+  readonly column: number
+  readonly message: string
+  readonly severity: 'error' | 'warning'
+}
+
+export function policyDigest(text: string): string {
+  return `sha256:${hash('sha256', text)}`
+}
+
+/** Parsed policies by their text. The engine keeps what it parsed for the life of the thread; so does this. */
+const parsed = new Map<string, CedarPolicy>()
+
+/** Throws `invalid_config` when the text does not parse or a policy has no usable `@id`. */
+export async function loadPolicy(text: string): Promise<CedarPolicy> {
+  const known = parsed.get(text)
+  if (known !== undefined) return known
+  const policy = await parsePolicy(text)
+  parsed.set(text, policy)
+  return policy
+}
+
+async function parsePolicy(text: string): Promise<CedarPolicy> {
+  const engine = await loadEngine()
+  const { rules, findings } = readRules(engine, text)
+  const [problem] = findings
+  if (problem !== undefined) {
+    throw new CraikError('invalid_config', `policy:${problem.line}:${problem.column}: ${problem.message}`)
+  }
+  const digest = policyDigest(text)
+  const staticPolicies = Object.fromEntries(rules.map(({ id, text }) => [id, text]))
+  const answer = engine.preparsePolicySet(digest, { staticPolicies })
+  if (answer.type === 'failure') {
+    throw new CraikError(
+      'invalid_config',
+      `the policy does not parse: ${answer.errors[0]?.message ?? 'no reason given'}`,
+    )
+  }
+  const position = new Map(rules.map(({ id }, at) => [id, at]))
+  return {
+    rules,
+    decide({ operator, capability, target, context }) {
+      const answer = engine.statefulIsAuthorized({
+        principal: { type: 'Operator', id: operator },
+        action: { type: 'Action', id: capability },
+        resource: { type: 'Target', id: target },
+        context,
+        entities: [],
+        preparsedPolicySetId: digest,
+      })
+      if (answer.type === 'failure') return { effect: 'deny', rules: [], failed: true }
+      const { decision, diagnostics } = answer.response
+      const decided = diagnostics.reason.toSorted((a, b) => position.get(a)! - position.get(b)!)
+      const failed = diagnostics.errors.length > 0
+      return { effect: failed ? 'deny' : decision, rules: decided, failed }
+    },
+  }
+}
+
+/** What is wrong with a policy text: first its syntax, then its rule names, then its fit with Craik's schema. */
+export async function checkPolicyText(text: string): Promise<readonly Finding[]> {
+  const engine = await loadEngine()
+  const schema = await readFile(new URL('./profiles/craik.cedarschema', import.meta.url), 'utf8')
+  const { rules, findings } = readRules(engine, text)
+  if (findings.length > 0) return findings
+  const answer = engine.validate({ schema, policies: { staticPolicies: text } })
+  if (answer.type === 'failure') return answer.errors.map((error) => toFinding(text, error, 'error'))
+  const named = (severity: Finding['severity']) => (found: { policyId: string; error: DetailedError }) =>
+    toFinding(text, found.error, severity, rules[Number(found.policyId.replace('policy', ''))]?.id)
+  return withoutRepeats([
+    ...answer.validationErrors.map(named('error')),
+    ...answer.validationWarnings.map(named('warning')),
+  ])
+}
+
+type Engine = typeof import('@cedar-policy/cedar-wasm/nodejs')
+
+/** Loaded on the first question only: it costs a start-up about 20 ms. */
+function loadEngine(): Promise<Engine> {
+  return import('@cedar-policy/cedar-wasm/nodejs')
+}
+
+/** The policies in the order of the text; a receipt names the one that decided, so each needs its own name. */
+function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings: Finding[] } {
+  const excess = findExcess(text)
+  if (excess !== undefined) {
+    return {
+      rules: [],
+      findings: [{ ...place(text.slice(0, excess.at)), message: excess.message, severity: 'error' }],
+    }
+  }
+  const answer = engine.policySetTextToParts(text)
+  if (answer.type === 'failure') {
+    return { rules: [], findings: answer.errors.map((error) => toFinding(text, error, 'error')) }
+  }
+  const findings: Finding[] = []
+  const complain = (at: number, message: string) =>
+    findings.push({ ...place(text.slice(0, Math.max(at, 0))), message, severity: 'error' })
+  for (const template of answer.policy_templates) {
+    complain(text.indexOf(template), 'templates (?principal, ?resource) are not used here; write a policy')
+  }
+  if (findings.length > 0) return { rules: [], findings }
+
+  const rules: CedarRule[] = []
+  const seen = new Set<string>()
+  let from = 0
+  for (const part of inTextOrder(answer.policies)) {
+    const at = text.indexOf(part, from)
+    from = at + part.length
+    const json = engine.policyToJson(part)
+    if (json.type === 'failure') throw new CraikError('internal', 'a policy that parsed did not parse again')
+    const id = json.json.annotations?.id ?? ''
+    if (id === '')
+      complain(at, 'a policy needs a name for the receipts: put @id("custom.some_name") before it')
+    else if (!REFERENCE.test(id))
+      complain(at, `@id(${JSON.stringify(id)}) is not a name: use letters, digits and . _ -`)
+    else if (RESERVED.test(id)) complain(at, `@id("${id}") is one of Craik's own rules; choose another name`)
+    else if (seen.has(id)) complain(at, `@id("${id}") is used twice; receipts could not tell the two apart`)
+    seen.add(id)
+    rules.push({ id, effect: json.json.effect, text: part })
+  }
+  return { rules, findings }
+}
+
+/** The rules that Craik applies around a policy. */
+const RESERVED = /^(default_deny$|control\.|envelope\.|policy\.|capability\.)/
+
+/** The engine numbers policies as they come and hands them out sorted by that name: policy10 before policy2. */
+function inTextOrder(policies: readonly string[]): readonly string[] {
+  const names = policies.map((_, i) => `policy${i}`).sort()
+  const ordered: string[] = []
+  names.forEach((name, i) => {
+    ordered[Number(name.slice('policy'.length))] = policies[i]!
+  })
+  return ordered
+}
+
+function toFinding(
+  text: string,
+  error: DetailedError,
+  severity: Finding['severity'],
+  rule?: string,
+): Finding {
+  const [location] = error.sourceLocations ?? []
+  // The engine counts bytes of UTF-8; a string counts otherwise.
+  const before = location === undefined ? '' : Buffer.from(text).subarray(0, location.start).toString()
+  const problem = error.message
+    .replace(/^failed to parse policies from string: /, '')
+    .replace(/^for policy `[^`]*`, /, rule === undefined ? '' : `${rule}: `)
+  const more = [error.help, location?.label].filter(
+    (part) => part !== null && part !== undefined && part !== '',
+  )
+  return { ...place(before), message: [problem, ...more].join('; '), severity }
+}
+
+function place(before: string): { readonly line: number; readonly column: number } {
+  const lines = before.split('\n')
+  return { line: lines.length, column: [...lines.at(-1)!].length + 1 }
+}
+
+/** One mistake is reported once per action that it applies to; a reader needs it once. */
+function withoutRepeats(findings: readonly Finding[]): readonly Finding[] {
+  const seen = new Set<string>()
+  return findings
+    .toSorted((a, b) => a.line - b.line || a.column - b.column)
+    .map((finding) => ({
+      ...finding,
+      message: finding.message.replace(/ (in context )?for Action::"[^"]*"/, ''),
+    }))
+    .filter(({ line, column, message }) => {
+      const key = `${line}:${column}:${message}`
+      return !seen.has(key) && seen.add(key)
+    })
+}

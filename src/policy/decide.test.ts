@@ -1,0 +1,348 @@
+import { expect, test } from 'vitest'
+import type { InProcessStore } from '../../test/in-process-store.ts'
+import { type Denied, decide, deniedError } from './decide.ts'
+import { createGrant, getGrant, listGrants, revokeGrant } from './grants.ts'
+import { grantIn, OPERATOR, REQUEST, START_MS, storeWith } from './policy.fixture.ts'
+import type { DecisionRequestInput } from './request.ts'
+
+const RECEIPT = { kind: 'sandbox_action', isolation: 'container', links: { backend_id: 'docker' } } as const
+
+function ask(store: InProcessStore, changes: Partial<DecisionRequestInput> = {}) {
+  return decide(store, store.log, { ...REQUEST, ...changes }, RECEIPT)
+}
+
+test('an allowed effect has begun, durably, with everything the decision rests on', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store)
+  const decision = await ask(store, { grant_id })
+  if (decision.effect === 'deny') throw deniedError(decision, REQUEST)
+  expect(decision).toMatchObject({ rule: 'strict.granted', grantOutcome: 'usable' })
+  const begin = (await store.bodies()).at(-1)
+  expect(begin).toMatchObject({
+    id: decision.open.id,
+    kind: 'sandbox_action',
+    phase: 'begin',
+    isolation: 'container',
+    owner: { pid: process.pid },
+    operator: OPERATOR,
+    capability: 'shell.test',
+    operation: 'run',
+    target: 'unit-tests',
+    links: {
+      backend_id: 'docker',
+      task_id: 'task-1',
+      policy_envelope_id: 'policy_task-1',
+      grant_id,
+      grant_outcome: 'usable',
+    },
+    decision: { effect: 'allow', rule: 'strict.granted', missing: [], replayable: true },
+  })
+  await decision.open.end({ status: 'passed' })
+  expect((await store.bodies()).at(-1)).toMatchObject({
+    phase: 'end',
+    begin_id: decision.open.id,
+    links: { grant_id },
+  })
+})
+
+test('a denied effect leaves a denial receipt with the same links, and no begin', async () => {
+  const { store } = await storeWith('strict')
+  const decision = await ask(store, { capability: 'shell.execute' })
+  expect(decision).toMatchObject({ effect: 'deny', rule: 'strict.never', missing: ['capability_grant'] })
+  const bodies = await store.bodies()
+  expect(bodies).toHaveLength(1)
+  expect(bodies[0]).toMatchObject({
+    id: (decision as Denied).receipt.id,
+    kind: 'denial',
+    phase: 'point',
+    status: 'denied',
+    links: {
+      backend_id: 'docker',
+      task_id: 'task-1',
+      policy_envelope_id: 'policy_task-1',
+      grant_outcome: 'missing',
+    },
+    decision: { effect: 'deny', rule: 'strict.never' },
+    metadata: { denied_kind: 'sandbox_action' },
+  })
+  expect(bodies[0]).not.toHaveProperty('isolation')
+})
+
+test('strict denies shell.execute even with a perfect grant, and spends nothing', async () => {
+  const { store, clock } = await storeWith('strict')
+  const grant_id = await grantIn(store, { capability: 'shell.execute' })
+  const decision = await ask(store, { capability: 'shell.execute', grant_id })
+  expect(decision).toMatchObject({
+    effect: 'deny',
+    rule: 'strict.never',
+    missing: [],
+    grantOutcome: 'usable',
+  })
+  expect(await getGrant(store, grant_id, clock.nowMs())).toMatchObject({ usesLeft: 1 })
+})
+
+test('a single-use grant allows once', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store)
+  expect(await ask(store, { grant_id })).toMatchObject({ effect: 'allow' })
+  expect(await ask(store, { grant_id })).toMatchObject({
+    effect: 'deny',
+    grantOutcome: 'used_up',
+    rule: 'default_deny',
+  })
+})
+
+test('of many requests at once, only as many are allowed as there are uses', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store, { max_uses: 3 })
+  const decisions = await Promise.all(Array.from({ length: 10 }, () => ask(store, { grant_id })))
+  expect(decisions.filter(({ effect }) => effect === 'allow')).toHaveLength(3)
+})
+
+test('a use that vanishes between check and spending is a denial', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store)
+  store.tables.grants.consume = async () => false
+  expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'used_up' })
+})
+
+test('an unlimited grant is never used up', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store, { max_uses: null })
+  for (let i = 0; i < 5; i++) expect(await ask(store, { grant_id })).toMatchObject({ effect: 'allow' })
+})
+
+test('a grant works until the millisecond it expires', async () => {
+  const { store, clock } = await storeWith('strict')
+  const grant_id = await grantIn(store, { max_uses: null }, START_MS + 1000)
+  clock.advance(999)
+  expect(await ask(store, { grant_id })).toMatchObject({ effect: 'allow' })
+  clock.advance(1)
+  expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'expired' })
+})
+
+test.each<[string, Partial<DecisionRequestInput>]>([
+  ['wrong_scope', { scope: {} }],
+  ['wrong_subject', { operator: 'agent:coder' }],
+  ['wrong_target', { target: 'other-tests' }],
+  ['wrong_target', { path: 'src/a.ts' }],
+  ['wrong_target', { repo: 'craik' }],
+  ['wrong_operation', { operation: 'delete' }],
+  ['wrong_capability', { capability: 'model.chat' }],
+])('a grant used elsewhere is denied: %s %j', async (grantOutcome, changes) => {
+  const { store } = await storeWith('strict', { allowedOperators: ['agent:coder'] })
+  const grant_id = await grantIn(store)
+  expect(await ask(store, { ...changes, grant_id })).toMatchObject({ effect: 'deny', grantOutcome })
+})
+
+test('a grant for another task is denied', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store, { scope: { task_id: 'task-2' } })
+  expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'wrong_scope' })
+})
+
+test('a revoked grant is denied', async () => {
+  const { store } = await storeWith('strict')
+  const grant_id = await grantIn(store)
+  await revokeGrant(store, grant_id, OPERATOR)
+  expect(await ask(store, { grant_id })).toMatchObject({ effect: 'deny', grantOutcome: 'revoked' })
+  await expect(revokeGrant(store, grant_id, OPERATOR)).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('a receipt in place of a grant is denied, even for what needs none', async () => {
+  const { store } = await storeWith('strict')
+  const { receipt } = await createGrant(store, { ...REQUEST_TERMS })
+  const asked = { grant_id: receipt.id }
+  expect(await ask(store, asked)).toMatchObject({ effect: 'deny', grantOutcome: 'not_a_grant' })
+  expect(await ask(store, { ...asked, capability: 'repo.read' })).toMatchObject({
+    effect: 'deny',
+    rule: 'control.capability_grant',
+    grantOutcome: 'not_a_grant',
+  })
+})
+
+test('a receipt under an id that does not look like one is found out', async () => {
+  const { store } = await storeWith('strict')
+  const { receipt } = await createGrant(store, { ...REQUEST_TERMS })
+  const row = (await store.tables.receipts.get(receipt.id))!
+  await store.tables.receipts.insert({ ...row, id: 'shell_invocation_1' as never, seq: row.seq + 1 })
+  expect(await ask(store, { grant_id: 'shell_invocation_1' })).toMatchObject({ grantOutcome: 'not_a_grant' })
+})
+
+test('ids that name nothing are denied: they are looked up, never assumed', async () => {
+  const { store } = await storeWith('strict')
+  expect(await ask(store, { grant_id: 'grant_made_up' })).toMatchObject({
+    effect: 'deny',
+    rule: 'control.capability_grant',
+    grantOutcome: 'missing',
+  })
+  expect(await ask(store, { policy_envelope_id: 'policy_made_up' })).toMatchObject({
+    effect: 'deny',
+    rule: 'control.policy_envelope',
+    missing: ['policy_envelope', 'capability_grant'],
+  })
+  const { policy_envelope_id: _, ...bare } = REQUEST
+  expect(await decide(store, store.log, bare, RECEIPT)).toMatchObject({ rule: 'control.policy_envelope' })
+  expect((await store.bodies()).map(({ kind }) => kind)).toEqual(['denial', 'denial', 'denial'])
+})
+
+test('an envelope of another task or operator is denied', async () => {
+  const { store } = await storeWith('strict')
+  expect(await ask(store, { scope: { task_id: 'task-2' }, capability: 'repo.read' })).toMatchObject({
+    rule: 'envelope.task',
+  })
+  expect(await ask(store, { operator: 'local-user:eve', capability: 'repo.read' })).toMatchObject({
+    rule: 'envelope.operator',
+  })
+})
+
+test('an envelope that names credentials lets no other be used', async () => {
+  const { store } = await storeWith('strict', { allowedCredentialRefs: ['OPENAI_KEY'] })
+  const use = (credential_ref: string) => ask(store, { capability: 'repo.read', credential_ref })
+  expect(await use('OPENAI_KEY')).toMatchObject({ effect: 'allow' })
+  expect(await use('AWS_KEY')).toMatchObject({ effect: 'deny', rule: 'envelope.credential' })
+  expect((await store.bodies()).at(-1)).toMatchObject({
+    links: { secret_ref: 'AWS_KEY' },
+    decision: { replayable: true },
+  })
+})
+
+test('an envelope whose policy text is gone or exchanged denies', async () => {
+  const { store } = await storeWith('strict')
+  const text = '@id("strict.reads") permit (principal, action, resource);'
+  store.database.prepare('UPDATE documents SET text = ?').run(text)
+  expect(await ask(store, { capability: 'shell.execute' })).toMatchObject({
+    effect: 'deny',
+    rule: 'policy.error',
+  })
+  store.database.exec('DELETE FROM documents')
+  expect(await ask(store, { capability: 'repo.read' })).toMatchObject({
+    effect: 'deny',
+    rule: 'policy.error',
+  })
+})
+
+test('what fails open leaves a receipt of its own that names what it let through', async () => {
+  const { store } = await storeWith('trusted-local')
+  const decision = await ask(store, { capability: 'shell.execute' })
+  expect(decision).toMatchObject({ effect: 'allow', rule: 'trusted-local.fail_open' })
+  const [created, begin, failOpen] = await store.bodies()
+  expect(created).toMatchObject({ capability: 'policy.fail_open', operation: 'create' })
+  expect(failOpen).toMatchObject({
+    kind: 'environment_decision',
+    status: 'passed',
+    capability: 'policy.fail_open',
+    operation: 'allow',
+    target: 'shell.execute',
+    links: { receipt_ids: [begin?.id], policy_envelope_id: 'policy_task-1' },
+  })
+})
+
+test('what a rule of trusted-local decides leaves no such receipt', async () => {
+  const { store } = await storeWith('trusted-local')
+  await ask(store, { capability: 'repo.read' })
+  expect((await store.bodies()).filter(({ capability }) => capability === 'policy.fail_open')).toHaveLength(1)
+})
+
+test('a path that looks like a secret is masked in the receipt, which says that it cannot be replayed', async () => {
+  const { store } = await storeWith('strict')
+  const secret = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
+  await ask(store, { path: `docs/${secret}` })
+  const [denial] = await store.bodies()
+  expect(JSON.stringify(denial)).not.toContain(secret)
+  expect(denial?.decision).toMatchObject({ replayable: false })
+})
+
+test.each<[string, Partial<DecisionRequestInput>]>([
+  ['a target with blanks', { target: 'rm -rf /' }],
+  ['a target that looks like a secret', { target: `ghp_${'a1B2c3D4e5F6'.repeat(3)}` }],
+  ['a path that climbs', { path: '../secrets' }],
+  ['a capability that is not dotted', { capability: 'everything' }],
+  ['a target of 201 characters', { target: 'x'.repeat(201) }],
+  ['an empty grant id', { grant_id: '' }],
+])('refuses a request with %s before anything is written', async (_, changes) => {
+  const { store } = await storeWith('strict')
+  await expect(ask(store, changes)).rejects.toMatchObject({ code: 'usage' })
+  expect(await store.bodies()).toEqual([])
+})
+
+test('if the receipt cannot be written, nothing is allowed and no use is spent', async () => {
+  const { store, clock } = await storeWith('strict')
+  const grant_id = await grantIn(store)
+  const insert = store.tables.receipts.insert
+  store.tables.receipts.insert = () => Promise.reject(new Error('disk full'))
+  await expect(ask(store, { grant_id })).rejects.toThrow('disk full')
+  store.tables.receipts.insert = insert
+  expect(await getGrant(store, grant_id, clock.nowMs())).toMatchObject({ usesLeft: 1 })
+})
+
+test('a denial says what was refused, by which rule, and what to type next', async () => {
+  const { store } = await storeWith('strict')
+  const error = async (changes: Partial<DecisionRequestInput>) => {
+    const request = { ...REQUEST, ...changes }
+    return deniedError((await ask(store, changes)) as Denied, request)
+  }
+  const never = await error({ capability: 'shell.execute', target: 'fixture-action' })
+  expect(never.code).toBe('denied')
+  expect(never.message).toBe('shell.execute on fixture-action is denied by rule strict.never')
+  expect(never.hint).toContain('craik policy show --profile strict')
+  expect(never.hint).toMatch(/receipt rcpt_/)
+  const grantable = await error({})
+  expect(grantable.hint).toContain(
+    'craik grant create --capability shell.test --subject local-user:ada --operation run --target unit-tests --task-id task-1',
+  )
+  const receipt = await error({ grant_id: 'rcpt_1' })
+  expect(receipt.message).toContain('rcpt_1 is a receipt, and a receipt grants nothing')
+  const unknown = await error({ policy_envelope_id: 'policy_x' })
+  expect(unknown.hint).toContain('craik policy show --task-id task-1 --include-receipt')
+})
+
+const REQUEST_TERMS = {
+  capability: 'shell.test',
+  subject: OPERATOR,
+  scope: { task_id: 'task-1' },
+  operations: ['run'],
+  approved_by: OPERATOR,
+}
+
+test('a grant is made and revoked with a receipt each; its reason stays in the grant, redacted', async () => {
+  const { store, clock } = await storeWith('strict')
+  const secret = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
+  const { grant } = await createGrant(store, { ...REQUEST_TERMS, reason: `nightly run with ${secret}` })
+  await revokeGrant(store, grant.id, 'local-user:bob')
+  const shown = await getGrant(store, grant.id, clock.nowMs())
+  expect(shown).toMatchObject({ state: 'revoked', grant: { reason: expect.stringContaining('nightly run') } })
+  expect(JSON.stringify(shown)).not.toContain(secret)
+  const bodies = await store.bodies()
+  expect(JSON.stringify(bodies)).not.toContain('nightly')
+  expect(bodies).toMatchObject([
+    {
+      kind: 'grant',
+      status: 'passed',
+      capability: 'grant.write',
+      operation: 'create',
+      target: grant.id,
+      operator: OPERATOR,
+    },
+    { kind: 'grant', status: 'passed', operation: 'revoke', target: grant.id, operator: 'local-user:bob' },
+  ])
+  expect(bodies[0]?.digests).toEqual(bodies[1]?.digests)
+})
+
+test('a grant lasts eight hours unless told otherwise, and never starts expired', async () => {
+  const { store, clock } = await storeWith('strict')
+  const { grant } = await createGrant(store, REQUEST_TERMS)
+  expect(Date.parse(grant.expires_at)).toBe(START_MS + 8 * 3600 * 1000)
+  for (const expiresAtMs of [START_MS, START_MS - 1, Number.NaN, START_MS + 400 * 86_400_000]) {
+    await expect(createGrant(store, REQUEST_TERMS, { expiresAtMs })).rejects.toMatchObject({ code: 'usage' })
+  }
+  clock.advance(8 * 3600 * 1000)
+  expect(await listGrants(store, clock.nowMs())).toMatchObject([{ state: 'expired', usesLeft: 1 }])
+})
+
+test('an unknown grant is not found', async () => {
+  const { store } = await storeWith('strict')
+  const unknown = { code: 'not_found', message: 'unknown grant: grant_x' }
+  await expect(getGrant(store, 'grant_x', START_MS)).rejects.toMatchObject(unknown)
+  await expect(revokeGrant(store, 'grant_x', OPERATOR)).rejects.toMatchObject(unknown)
+})

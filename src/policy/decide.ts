@@ -1,0 +1,140 @@
+/** Asking for a decision: it is durable, receipt and all, before the answer arrives. */
+import { CraikError } from '../errors.ts'
+import { currentOwner } from '../lib/owner.ts'
+import { quoteArgument } from '../lib/shlex.ts'
+import type { OpenReceipt, ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptRef } from '../receipts/receipt-writer.ts'
+import type { GrantOutcome } from '../receipts/schema.ts'
+import type { Store } from '../store/store.ts'
+import type { Control } from './evaluate.ts'
+import type { Profile } from './profiles.ts'
+import { type DecisionRequestInput, parseRequest } from './request.ts'
+import { decideProcedure, type EffectReceipt } from './tokens.ts'
+
+interface Allowed {
+  readonly effect: 'allow'
+  readonly rule: string
+  readonly grantOutcome: GrantOutcome
+  /** The effect may start now, and has to end this. */
+  readonly open: OpenReceipt
+}
+
+export interface Denied {
+  readonly effect: 'deny'
+  readonly rule: string
+  readonly missing: readonly Control[]
+  readonly grantOutcome: GrantOutcome
+  readonly grantWouldHelp: boolean
+  readonly profile?: Profile
+  readonly receipt: ReceiptRef
+}
+
+export type Decision = Allowed | Denied
+
+/**
+ * Decides about one effect. Allowed: its receipt has begun, one use of the grant is spent if that is what allowed
+ * it. Denied: a denial receipt is written. If the receipt cannot be written, this rejects, and nothing may run.
+ */
+export async function decide(
+  store: Store,
+  log: ReceiptLog,
+  request: DecisionRequestInput,
+  receipt: EffectReceipt,
+): Promise<Decision> {
+  const input = { request: parseRequest(request), receipt, owner: currentOwner() }
+  const { evaluation, ref, begin, profile } = await store.write(decideProcedure, input)
+  const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
+  if (evaluation.effect === 'allow' && begin !== undefined) {
+    return { effect: 'allow', rule, grantOutcome, open: log.opened(ref, begin) }
+  }
+  return {
+    effect: 'deny',
+    rule,
+    missing,
+    grantOutcome,
+    grantWouldHelp,
+    receipt: ref,
+    ...(profile && { profile }),
+  }
+}
+
+/** A denial as an error: what was refused by which rule, and what to type next. */
+export function deniedError(decision: Denied, request: DecisionRequestInput): CraikError {
+  const { rule, missing, receipt } = decision
+  const why = describeDenial(decision, request)
+  return new CraikError(
+    'denied',
+    `${request.capability} on ${request.target} is denied by rule ${rule}${why}`,
+    {
+      hint: `${nextStep(decision, request)}  (receipt ${receipt.id})`,
+      details: { rule, missing, grant_outcome: decision.grantOutcome, receipt_id: receipt.id },
+    },
+  )
+}
+
+/** `: grant g has expired (missing: capability_grant)`. A grant that would not help is not called missing. */
+export function describeDenial(
+  { missing, grantOutcome, grantWouldHelp }: Pick<Denied, 'missing' | 'grantOutcome' | 'grantWouldHelp'>,
+  { grant_id }: Pick<DecisionRequestInput, 'grant_id'>,
+): string {
+  const grant = grant_id === undefined ? '' : REFUSALS[grantOutcome]
+  const helpful = missing.filter((control) => control !== 'capability_grant' || grantWouldHelp)
+  return `${grant && `: ${grant_id} ${grant}`}${helpful.length === 0 ? '' : ` (missing: ${helpful.join(', ')})`}`
+}
+
+/** Why a grant that was offered did not serve. */
+const REFUSALS: Readonly<Record<GrantOutcome, string>> = {
+  not_required: '',
+  usable: '',
+  missing: 'does not exist',
+  not_a_grant: 'is a receipt, and a receipt grants nothing',
+  wrong_capability: 'is a grant for another capability',
+  wrong_subject: 'is a grant for another subject',
+  wrong_scope: 'is a grant for another task, session or run',
+  wrong_target: 'is a grant for another target',
+  wrong_operation: 'is a grant for other operations',
+  expired: 'has expired',
+  revoked: 'was revoked',
+  used_up: 'has no uses left',
+}
+
+function nextStep(
+  { missing, grantWouldHelp, rule, profile = 'strict' }: Denied,
+  request: DecisionRequestInput,
+): string {
+  if (missing.includes('policy_envelope')) {
+    const task =
+      request.scope?.task_id === undefined ? '' : ` --task-id ${quoteArgument(request.scope.task_id)}`
+    return `make an envelope first:  craik policy show${task} --include-receipt`
+  }
+  if (grantWouldHelp) return `grant it once:  ${grantCommand(request)}`
+  const flag = profile === 'trusted-local' ? ' --trusted-local-fail-open' : ''
+  return `no grant opens this; see ${rule}:  craik policy show --profile ${profile}${flag}`
+}
+
+/** The command that grants exactly what was asked for. */
+function grantCommand({
+  capability,
+  operator,
+  operation,
+  target,
+  repo,
+  path,
+  scope = {},
+}: DecisionRequestInput): string {
+  const where = (['task', 'session', 'run'] as const).find((kind) => scope[`${kind}_id`] !== undefined)
+  const flags: [string, string | undefined][] = [
+    ['--capability', capability],
+    ['--subject', operator],
+    ['--operation', operation],
+    ['--target', target],
+    ['--repo', repo],
+    ['--path', path],
+    [where === undefined ? '--any-scope' : `--${where}-id`, where === undefined ? '' : scope[`${where}_id`]],
+  ]
+  const spelled = flags.map(([flag, value]) => {
+    if (value === undefined) return ''
+    return value === '' ? ` ${flag}` : ` ${flag} ${quoteArgument(value)}`
+  })
+  return `craik grant create${spelled.join('')}`
+}

@@ -1,0 +1,124 @@
+/** A grant: one person's leave for one subject to do named things to a named target, for a time, so often. */
+import { z } from 'zod'
+import type { GrantOutcome } from '../receipts/schema.ts'
+import { isCapability } from './capabilities.ts'
+import { matchesPattern, normalisePattern } from './paths.ts'
+import { capabilityName, type DecisionRequest, reference, scopeIds } from './request.ts'
+
+export const DEFAULT_LIFETIME_MS = 8 * 3600 * 1000
+const MAX_USES = 1_000_000
+
+const pattern = z.string().transform((value, context) => {
+  const normalised = normalisePattern(value)
+  if (normalised !== undefined) return normalised
+  context.addIssue({
+    code: 'custom',
+    message: 'must be a path without "..", in which only a whole segment may be * or **',
+  })
+  return z.NEVER
+})
+
+/** `any` has to be said; an empty scope is refused. */
+const scope = z.union([
+  z.literal('any'),
+  scopeIds.refine((ids) => Object.values(ids).some((id) => id !== undefined), {
+    message: 'a grant is for a task, a session or a run; say "any" to mean all of them',
+  }),
+])
+
+/**
+ * `ref` absent: any reference. `repo` or `paths` absent: only requests that name none. So a grant without paths
+ * authorises nothing that happens at a path.
+ */
+const target = z
+  .strictObject({
+    ref: reference.optional(),
+    repo: reference.optional(),
+    paths: z.array(pattern).min(1).max(50).optional(),
+    exclude: z.array(pattern).min(1).max(50).optional(),
+  })
+  .refine((value) => value.exclude === undefined || value.paths !== undefined, {
+    message: 'exclude takes away from paths, so it needs some',
+  })
+
+export const grantTerms = z.strictObject({
+  capability: capabilityName.refine(isCapability, { message: 'is not a capability that Craik knows' }),
+  subject: reference,
+  scope,
+  target: target.default({}),
+  operations: z.array(reference).min(1).max(20),
+  /** Null: as often as wanted until it expires. */
+  max_uses: z.int().min(1).max(MAX_USES).nullable().default(1),
+  reason: z.string().max(500).optional(),
+  approved_by: reference,
+})
+
+export const grantSchema = grantTerms.extend({
+  id: z.string().regex(/^grant_[0-9A-HJKMNP-TV-Z]{26}$/),
+  expires_at: z.iso.datetime(),
+  created_at: z.iso.datetime(),
+})
+
+export type GrantTerms = z.input<typeof grantTerms>
+export type Grant = z.infer<typeof grantSchema>
+
+/** What was found under the id that a request offered as its grant. */
+export const foundGrant = z.discriminatedUnion('found', [
+  z.strictObject({
+    found: z.literal('grant'),
+    id: reference,
+    capability: capabilityName,
+    subject: reference,
+    scope,
+    target,
+    operations: z.array(reference),
+    expires_at_ms: z.int(),
+    uses_left: z.int().nonnegative().nullable(),
+    revoked: z.boolean(),
+  }),
+  z.strictObject({ found: z.literal('receipt'), id: reference }),
+  z.strictObject({ found: z.literal('nothing'), id: reference }),
+])
+
+export type FoundGrant = z.infer<typeof foundGrant>
+
+/** A receipt records; it never authorises. */
+export function looksLikeReceipt(id: string): boolean {
+  return /^rcpt_/i.test(id)
+}
+
+/** Whether a grant fits a request at a moment. The first thing that does not fit, in a fixed order, is named. */
+export function checkGrant(
+  grant: FoundGrant | null | undefined,
+  request: DecisionRequest,
+  nowMs: number,
+): GrantOutcome {
+  if (request.grant_id === undefined || grant === null || grant === undefined) return 'missing'
+  if (looksLikeReceipt(request.grant_id) || grant.found === 'receipt') return 'not_a_grant'
+  if (grant.found === 'nothing' || grant.id !== request.grant_id) return 'missing'
+  if (grant.capability !== request.capability) return 'wrong_capability'
+  if (grant.subject !== request.operator) return 'wrong_subject'
+  if (!coversScope(grant.scope, request.scope)) return 'wrong_scope'
+  if (!coversTarget(grant.target, request)) return 'wrong_target'
+  if (!grant.operations.includes(request.operation)) return 'wrong_operation'
+  if (nowMs >= grant.expires_at_ms) return 'expired'
+  if (grant.revoked) return 'revoked'
+  if (grant.uses_left !== null && grant.uses_left <= 0) return 'used_up'
+  return 'usable'
+}
+
+function coversScope(scope: Grant['scope'], asked: DecisionRequest['scope']): boolean {
+  if (scope === 'any') return true
+  const fits = (key: keyof DecisionRequest['scope']) => scope[key] === undefined || scope[key] === asked[key]
+  return fits('session_id') && fits('task_id') && fits('run_id')
+}
+
+function coversTarget(
+  { ref, repo, paths, exclude }: Grant['target'],
+  { target, repo: at, path }: DecisionRequest,
+): boolean {
+  if (ref !== undefined && ref !== target) return false
+  if (repo !== at) return false
+  if (paths === undefined || path === undefined) return paths === path
+  return paths.some((one) => matchesPattern(one, path)) && !exclude?.some((one) => matchesPattern(one, path))
+}

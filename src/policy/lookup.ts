@@ -1,0 +1,53 @@
+/** What a decision is made from, looked up in the store: nothing is taken from an id alone. */
+import { CraikError } from '../errors.ts'
+import type { GrantRow, Tables } from '../store/store.ts'
+import { parseEnvelope } from './envelope.ts'
+import { type DecisionInput, type EnvelopeFacts, factsOfEnvelope } from './evaluate.ts'
+import { type FoundGrant, type Grant, grantSchema, looksLikeReceipt } from './grant.ts'
+import type { DecisionRequest } from './request.ts'
+
+export async function findEnvelope(tables: Tables, id: string | undefined): Promise<EnvelopeFacts | null> {
+  const row = id === undefined ? undefined : await tables.envelopes.get(id)
+  return row === undefined ? null : factsOfEnvelope(parseEnvelope(row.id, row.document))
+}
+
+export async function findGrant(tables: Tables, id: string | undefined): Promise<FoundGrant | null> {
+  if (id === undefined) return null
+  if (looksLikeReceipt(id)) return { found: 'receipt', id }
+  const row = await tables.grants.get(id)
+  if (row !== undefined) return factsOfGrant(row)
+  return { found: (await tables.receipts.get(id)) === undefined ? 'nothing' : 'receipt', id }
+}
+
+/** Both the receipt and its redaction are done by the transaction that decides, so those controls are there. */
+export function gather(
+  request: DecisionRequest,
+  envelope: EnvelopeFacts | null,
+  grant: FoundGrant | null,
+  nowMs: number,
+): DecisionInput {
+  const controls = { receipt: true, redaction: true }
+  return { schema: 'craik.policy_decision/1', request, envelope, grant, controls, now_ms: nowMs }
+}
+
+export function parseGrant(row: GrantRow): Grant {
+  const parsed = grantSchema.safeParse(JSON.parse(row.document))
+  if (parsed.success && parsed.data.id === row.id) return parsed.data
+  throw new CraikError('store_damaged', `grant ${row.id} is not readable`)
+}
+
+function factsOfGrant(row: GrantRow): FoundGrant {
+  const { id, capability, subject, scope, target, operations, expires_at } = parseGrant(row)
+  return {
+    found: 'grant',
+    id,
+    capability,
+    subject,
+    scope,
+    target,
+    operations,
+    expires_at_ms: Date.parse(expires_at),
+    uses_left: row.usesLeft,
+    revoked: row.revokedAtMs !== null,
+  }
+}

@@ -1,0 +1,297 @@
+/** Policy in the writer thread: looking up, deciding, spending a grant and writing the receipt are one transaction. */
+import { hash } from 'node:crypto'
+import { CraikError } from '../errors.ts'
+import { canonicalJson, type Json } from '../lib/canonical-json.ts'
+import type { Clock } from '../lib/clock.ts'
+import { type EnvelopeId, type GrantId, newId } from '../lib/ids.ts'
+import { type Begin, ownerFields } from '../receipts/log.ts'
+import type { ReceiptRef, ReceiptWriter } from '../receipts/receipt-writer.ts'
+import { redactValue } from '../receipts/redaction/redact.ts'
+import type { ReceiptDraft } from '../receipts/schema.ts'
+import type { Procedures, Tables } from '../store/store.ts'
+import { loadPolicy, policyDigest } from './cedar.ts'
+import {
+  type Envelope,
+  envelopeSchema,
+  parseEnvelope,
+  type StoredEnvelope,
+  sameEnvelope,
+} from './envelope.ts'
+import { type DecisionInput, type Evaluation, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
+import { DEFAULT_LIFETIME_MS, type Grant, grantSchema, grantTerms } from './grant.ts'
+import { findEnvelope, findGrant, gather, parseGrant } from './lookup.ts'
+import { builtInText } from './profiles.ts'
+import { decisionRequest, parseInput } from './request.ts'
+import {
+  type CreateEnvelopeInput,
+  type CreateGrantInput,
+  createEnvelopeProcedure,
+  createGrantProcedure,
+  type DecideInput,
+  type DecideOutput,
+  decideProcedure,
+  type EffectReceipt,
+  type GrantReceipt,
+  revokeGrantProcedure,
+} from './tokens.ts'
+
+const MAX_LIFETIME_MS = 366 * 24 * 3600 * 1000
+
+export function policyProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
+  return {
+    [decideProcedure.name]: (tables: Tables, input: DecideInput) => decide(tables, input, receipts, clock),
+    [createEnvelopeProcedure.name]: (tables: Tables, input: CreateEnvelopeInput) =>
+      createEnvelope(tables, input, receipts),
+    [createGrantProcedure.name]: (tables: Tables, input: CreateGrantInput) =>
+      createGrant(tables, input, receipts, clock),
+    [revokeGrantProcedure.name]: (
+      tables: Tables,
+      input: { readonly id: string; readonly operator: string },
+    ) => revokeGrant(tables, input, receipts, clock),
+  }
+}
+
+async function decide(
+  tables: Tables,
+  { request: asked, receipt, owner }: DecideInput,
+  receipts: ReceiptWriter,
+  clock: Clock,
+): Promise<DecideOutput> {
+  const request = parseInput(decisionRequest, asked, 'the request')
+  const envelope = await findEnvelope(tables, request.policy_envelope_id)
+  const document = envelope === null ? undefined : await tables.documents.get(envelope.policy_digest)
+  // A document that is not the one the envelope names decides nothing.
+  const text =
+    document?.text !== undefined && policyDigest(document.text) === envelope?.policy_digest
+      ? document.text
+      : undefined
+  let input = gather(request, envelope, await findGrant(tables, request.grant_id), clock.nowMs())
+  let evaluation = await evaluate(input, text)
+  if (evaluation.usesGrant && !(await tables.grants.consume(request.grant_id!))) {
+    input = {
+      ...input,
+      grant: input.grant?.found === 'grant' ? { ...input.grant, uses_left: 0 } : input.grant,
+    }
+    evaluation = await evaluate(input, text)
+    if (evaluation.usesGrant) throw new CraikError('internal', `grant ${request.grant_id} could not be spent`)
+  }
+
+  const begin = draftOf(input, evaluation, receipt)
+  const profile = envelope?.profile
+  if (evaluation.effect === 'deny') {
+    const ref = await receipts.append(tables, denialOf(begin))
+    return { evaluation, ref, ...(profile && { profile }) }
+  }
+  const ref = await receipts.append(tables, { ...begin, phase: 'begin', owner: ownerFields(owner) })
+  if (evaluation.rule === FAIL_OPEN_RULE) {
+    await receipts.append(
+      tables,
+      failOpenReceipt(begin, { ...begin.links, receipt_ids: [ref.id] }, request.capability),
+    )
+  }
+  return { evaluation, ref, begin, ...(profile && { profile }) }
+}
+
+/** The effect's receipt, with the decision and everything that it rests on. */
+function draftOf(input: DecisionInput, evaluation: Evaluation, receipt: EffectReceipt): Begin {
+  const { operator, capability, operation, target, credential_ref, scope, policy_envelope_id, grant_id } =
+    input.request
+  return {
+    ...receipt,
+    operator,
+    capability,
+    operation,
+    target,
+    links: {
+      ...receipt.links,
+      ...scope,
+      ...(policy_envelope_id !== undefined && { policy_envelope_id }),
+      ...(grant_id !== undefined && { grant_id }),
+      ...(credential_ref !== undefined && { secret_ref: credential_ref }),
+      grant_outcome: evaluation.grantOutcome,
+    },
+    decision: {
+      effect: evaluation.effect,
+      rule: evaluation.rule,
+      missing: [...evaluation.missing],
+      ...(input.envelope !== null && { policy_digest: input.envelope.policy_digest }),
+      // What redaction takes out of the input is not there to decide on again.
+      replayable: !redactValue(input).redacted,
+      input: plainJson(input),
+    },
+  }
+}
+
+/** Nothing happened, so nothing is said of what the effect would have reached or measured. */
+function denialOf({ isolation: _, measures: __, shell: ___, kind, metadata, ...begin }: Begin): ReceiptDraft {
+  return {
+    ...begin,
+    kind: 'denial',
+    phase: 'point',
+    status: 'denied',
+    metadata: { ...metadata, denied_kind: kind },
+  }
+}
+
+function failOpenReceipt(
+  { operator }: Pick<Begin, 'operator'>,
+  links: Begin['links'],
+  permitted: string,
+): ReceiptDraft {
+  return {
+    kind: 'environment_decision',
+    phase: 'point',
+    status: 'passed',
+    operator,
+    capability: 'policy.fail_open',
+    operation: 'allow',
+    target: permitted,
+    links,
+  }
+}
+
+async function createEnvelope(
+  tables: Tables,
+  { envelope: given, policyText, operator, receipt = false }: CreateEnvelopeInput,
+  receipts: ReceiptWriter,
+): Promise<StoredEnvelope> {
+  const envelope = parseInput(envelopeSchema, given, 'the policy envelope')
+  await requireRightText(envelope, policyText)
+  const row = await tables.envelopes.get(envelope.id)
+  const existing = row && parseEnvelope(row.id, row.document)
+  if (existing !== undefined && !sameEnvelope(existing, envelope)) {
+    throw new CraikError('conflict', `policy envelope ${envelope.id} exists with other terms`, {
+      hint: 'use another --task-id: an envelope never changes once decisions refer to it',
+    })
+  }
+  if (existing === undefined) {
+    await tables.documents.put({ digest: envelope.policy_digest, mediaType: 'text/cedar', text: policyText })
+    await tables.envelopes.insert({
+      id: envelope.id as EnvelopeId,
+      document: canonicalJson(plainJson(envelope)),
+      createdAtMs: Date.parse(envelope.created_at),
+    })
+  }
+  const stored = { envelope: existing ?? envelope, created: existing === undefined }
+  const due = receipt || (envelope.fail_open && stored.created)
+  return due
+    ? { ...stored, receipt: await receipts.append(tables, envelopeReceipt(envelope, operator)) }
+    : stored
+}
+
+/** An envelope that says `strict` was made with the strict that ships, not with some other text of that digest. */
+async function requireRightText(envelope: Envelope, policyText: string): Promise<void> {
+  const shipped = envelope.profile === 'custom' ? policyText : await builtInText(envelope.profile)
+  if (shipped !== policyText || policyDigest(policyText) !== envelope.policy_digest) {
+    throw new CraikError(
+      'conflict',
+      `policy envelope ${envelope.id} was not made with its profile's policy text`,
+    )
+  }
+  await loadPolicy(policyText)
+}
+
+function envelopeReceipt(envelope: Envelope, operator: string): ReceiptDraft {
+  return {
+    kind: 'environment_decision',
+    phase: 'point',
+    status: 'passed',
+    operator,
+    capability: envelope.fail_open ? 'policy.fail_open' : 'policy.envelope',
+    operation: 'create',
+    target: envelope.id,
+    links: {
+      policy_envelope_id: envelope.id,
+      ...(envelope.task_id !== null && { task_id: envelope.task_id }),
+    },
+    digests: { policy: envelope.policy_digest },
+    metadata: { profile: envelope.profile, fail_open: envelope.fail_open, actor: envelope.actor },
+  }
+}
+
+async function createGrant(
+  tables: Tables,
+  { terms: given, expiresAtMs }: CreateGrantInput,
+  receipts: ReceiptWriter,
+  clock: Clock,
+): Promise<GrantReceipt> {
+  const terms = parseInput(grantTerms, given, 'the grant')
+  const nowMs = clock.nowMs()
+  const endsMs = expiresAtMs ?? nowMs + DEFAULT_LIFETIME_MS
+  if (!(endsMs > nowMs)) throw new CraikError('usage', 'a grant must expire in the future')
+  if (endsMs > nowMs + MAX_LIFETIME_MS) throw new CraikError('usage', 'a grant lasts at most 366 days')
+  const { reason, ...fixed } = terms
+  const grant: Grant = parseInput(
+    grantSchema,
+    {
+      ...fixed,
+      ...(reason !== undefined && { reason: redactValue(reason).value.slice(0, 500) }),
+      id: newId<GrantId>('grant', nowMs),
+      expires_at: new Date(endsMs).toISOString(),
+      created_at: new Date(nowMs).toISOString(),
+    },
+    'the grant',
+  )
+  await tables.grants.insert({
+    id: grant.id as GrantId,
+    capability: grant.capability,
+    subject: grant.subject,
+    document: canonicalJson(plainJson(grant)),
+    usesLeft: grant.max_uses,
+    expiresAtMs: endsMs,
+    revokedAtMs: null,
+    createdAtMs: nowMs,
+  })
+  return { grant, receipt: await appendGrantReceipt(tables, grant, 'create', grant.approved_by, receipts) }
+}
+
+async function revokeGrant(
+  tables: Tables,
+  { id, operator }: { readonly id: string; readonly operator: string },
+  receipts: ReceiptWriter,
+  clock: Clock,
+): Promise<GrantReceipt> {
+  const row = await tables.grants.get(id)
+  if (row === undefined)
+    throw new CraikError('not_found', `unknown grant: ${id}`, { hint: 'see: craik grant list' })
+  const grant = parseGrant(row)
+  if (!(await tables.grants.revoke(id, clock.nowMs()))) {
+    throw new CraikError('conflict', `grant ${id} was revoked before`, {
+      hint: `see: craik grant show ${id}`,
+    })
+  }
+  return { grant, receipt: await appendGrantReceipt(tables, grant, 'revoke', operator, receipts) }
+}
+
+/** The digest pins the grant's terms; the reason, which is free text, stays out of it and of the receipt. */
+function appendGrantReceipt(
+  tables: Tables,
+  { reason: _, ...grant }: Grant,
+  operation: 'create' | 'revoke',
+  operator: string,
+  receipts: ReceiptWriter,
+): Promise<ReceiptRef> {
+  return receipts.append(tables, {
+    kind: 'grant',
+    phase: 'point',
+    status: 'passed',
+    operator,
+    capability: 'grant.write',
+    operation,
+    target: grant.id,
+    links: { grant_id: grant.id, ...(grant.scope !== 'any' && grant.scope) },
+    digests: { grant: `sha256:${hash('sha256', canonicalJson(plainJson(grant)))}` },
+    metadata: {
+      capability: grant.capability,
+      subject: grant.subject,
+      operations: grant.operations,
+      max_uses: grant.max_uses,
+      expires_at_ms: Date.parse(grant.expires_at),
+    },
+  })
+}
+
+/** Parsed values hold `undefined` where a field was left out; JSON has no such thing. */
+function plainJson(value: unknown): Json & (string | number | boolean) {
+  return JSON.parse(JSON.stringify(value))
+}

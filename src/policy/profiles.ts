@@ -1,0 +1,63 @@
+/** The profiles, and where the Cedar text of each comes from. */
+import { constants } from 'node:fs'
+import { open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CraikError } from '../errors.ts'
+import type { Home } from '../store/home.ts'
+import { checkPolicyText, MAX_POLICY_BYTES } from './cedar.ts'
+
+/** Three ship with Craik; `custom` is the user's own file. */
+export const PROFILES = ['strict', 'trusted-local', 'automation', 'custom'] as const
+export type Profile = (typeof PROFILES)[number]
+
+/** The Cedar text of a profile. The user's own is checked against the schema first: `invalid_config` if it fails. */
+export async function profileText(profile: Profile, home: Home): Promise<string> {
+  if (profile !== 'custom') return builtInText(profile)
+  const path = customPolicyPath(home)
+  const text = await readPolicyFile(path)
+  const problem = (await checkPolicyText(text)).find(({ severity }) => severity === 'error')
+  if (problem === undefined) return text
+  throw new CraikError('invalid_config', `${path}:${problem.line}:${problem.column}: ${problem.message}`, {
+    hint: `mend it, then run: craik policy check ${path}`,
+  })
+}
+
+export function builtInText(profile: Exclude<Profile, 'custom'>): Promise<string> {
+  return readFile(new URL(`./profiles/${profile}.cedar`, import.meta.url), 'utf8')
+}
+
+export function customPolicyPath(home: Home): string {
+  return join(home.config, 'policies', 'custom.cedar')
+}
+
+/** Reads a regular file of UTF-8 text, at most 1 MiB. A pipe or a device is refused, not waited for. */
+export async function readPolicyFile(path: string): Promise<string> {
+  const failed = (problem: string, cause?: unknown) =>
+    new CraikError('invalid_config', `cannot read the policy ${path}: ${problem}`, {
+      hint: 'give the path of a Cedar file',
+      cause,
+    })
+  let bytes: Buffer
+  try {
+    await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stats = await file.stat()
+    if (!stats.isFile()) throw failed('it is not a regular file')
+    if (stats.size > MAX_POLICY_BYTES) throw failed('it is larger than 1 MiB')
+    const buffer = Buffer.alloc(MAX_POLICY_BYTES + 1)
+    let length = 0
+    for (let read = -1; read !== 0 && length < buffer.length; length += read) {
+      read = (await file.read(buffer, length, buffer.length - length)).bytesRead
+    }
+    if (length > MAX_POLICY_BYTES) throw failed('it is larger than 1 MiB')
+    bytes = buffer.subarray(0, length)
+  } catch (error) {
+    if (error instanceof CraikError) throw error
+    const code = (error as NodeJS.ErrnoException).code
+    throw failed(code === 'ENOENT' ? 'there is no such file' : (code ?? 'it cannot be opened'), error)
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw failed('it is not UTF-8 text', error)
+  }
+}

@@ -1,0 +1,134 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Receipt } from '../receipts/schema.ts'
+import { CAPABILITY_NAMES } from './capabilities.ts'
+import { policyDigest } from './cedar.ts'
+import { decide } from './decide.ts'
+import { type BuiltIn, grantIn, REQUEST, storeWith } from './policy.fixture.ts'
+import { builtInText } from './profiles.ts'
+import { replayDecision } from './replay.ts'
+
+type Body = Receipt['body']
+const texts = await Promise.all((['strict', 'trusted-local', 'automation'] as const).map(builtInText))
+const byDigest = new Map(texts.map((text) => [policyDigest(text), text]))
+const documents = (digest: string) => byDigest.get(digest)
+
+async function decidedBody(profile: BuiltIn, capability: string, withGrant: boolean): Promise<Body> {
+  const { store } = await storeWith(profile)
+  const grant_id = withGrant ? await grantIn(store, { capability }) : undefined
+  const request = { ...REQUEST, capability, ...(grant_id && { grant_id }) }
+  await decide(store, store.log, request, { kind: 'sandbox_action', links: {} })
+  return (await store.bodies()).find(({ decision }) => decision !== undefined)!
+}
+
+const change = (body: Body, path: readonly string[], value: unknown): Body => {
+  const copy = structuredClone(body) as unknown as Record<string, unknown>
+  const parent = path.slice(0, -1).reduce((at, key) => at[key] as Record<string, unknown>, copy)
+  parent[path.at(-1)!] = value
+  return copy as unknown as Body
+}
+
+test('agrees with every decision that was made', async () => {
+  for (const profile of ['strict', 'trusted-local', 'automation'] as const) {
+    for (const capability of CAPABILITY_NAMES) {
+      for (const withGrant of [false, true]) {
+        expect(await replayDecision(await decidedBody(profile, capability, withGrant), documents)).toBe(
+          'agrees',
+        )
+      }
+    }
+  }
+})
+
+test('agrees with a decision that had no envelope, without any document', async () => {
+  const { store } = await storeWith('strict')
+  await decide(
+    store,
+    store.log,
+    { ...REQUEST, policy_envelope_id: 'policy_x' },
+    { kind: 'sandbox_action', links: {} },
+  )
+  expect(await replayDecision((await store.bodies())[0]!, () => undefined)).toBe('agrees')
+})
+
+test('differs when the decision was flipped', async () => {
+  const denied = await decidedBody('strict', 'shell.execute', true)
+  expect(await replayDecision(change(denied, ['decision', 'effect'], 'allow'), documents)).toBe('differs')
+  const allowed = await decidedBody('strict', 'repo.read', false)
+  expect(await replayDecision(change(allowed, ['decision', 'effect'], 'deny'), documents)).toBe('differs')
+})
+
+test.each<[string, readonly string[], unknown]>([
+  ['another rule', ['decision', 'rule'], 'strict.reads'],
+  ['another missing control', ['decision', 'missing'], ['receipt']],
+  ['another grant outcome', ['links', 'grant_outcome'], 'missing'],
+  ['another grant', ['links', 'grant_id'], 'grant_x'],
+  ['another capability', ['capability'], 'model.chat'],
+  ['another target', ['target'], 'other'],
+  ['another operator', ['operator'], 'local-user:eve'],
+  ['another policy digest', ['decision', 'policy_digest'], `sha256:${'0'.repeat(64)}`],
+  ['an input for another capability', ['decision', 'input', 'request', 'capability'], 'model.chat'],
+  ['an input with the grant expired', ['decision', 'input', 'grant', 'expires_at_ms'], 0],
+  ['an input with the grant used up', ['decision', 'input', 'grant', 'uses_left'], 0],
+  ['an input with the grant revoked', ['decision', 'input', 'grant', 'revoked'], true],
+  ['an input from later', ['decision', 'input', 'now_ms'], 9e15],
+  ['an input with a control missing', ['decision', 'input', 'controls', 'receipt'], false],
+  [
+    'an input with a tighter envelope',
+    ['decision', 'input', 'envelope', 'denied_capabilities'],
+    ['shell.test'],
+  ],
+  ['an input without an envelope', ['decision', 'input', 'envelope'], null],
+  ['an input that is not one', ['decision', 'input', 'extra'], 1],
+])('differs with %s', async (_, path, value) => {
+  const body = await decidedBody('strict', 'shell.test', true)
+  expect(await replayDecision(body, documents)).toBe('agrees')
+  expect(await replayDecision(change(body, path, value), documents)).toBe('differs')
+})
+
+test('without the policy, or with another one in its place, it says so', async () => {
+  const body = await decidedBody('strict', 'repo.read', false)
+  expect(await replayDecision(body, () => undefined)).toBe('document_missing')
+  expect(await replayDecision(body, () => '@id("strict.reads") permit (principal, action, resource);')).toBe(
+    'document_missing',
+  )
+})
+
+test('what was redacted, was no policy decision, or was no decision is not replayed', async () => {
+  const body = await decidedBody('strict', 'repo.read', false)
+  expect(await replayDecision(change(body, ['decision', 'replayable'], false), documents)).toBe(
+    'not_replayable',
+  )
+  expect(await replayDecision(change(body, ['decision', 'input'], { price: 1 }), documents)).toBe(
+    'not_replayable',
+  )
+  expect(await replayDecision(change(body, ['decision'], undefined), documents)).toBe('not_replayable')
+})
+
+test('agrees whatever the envelope tightens', async () => {
+  const names = fc.subarray<string>([...CAPABILITY_NAMES])
+  const lists = fc.record({
+    deniedCapabilities: names,
+    approvalRequired: names,
+    allowedCapabilities: fc.option(names),
+  })
+  await fc.assert(
+    fc.asyncProperty(
+      lists,
+      fc.constantFrom(...CAPABILITY_NAMES),
+      fc.boolean(),
+      async (tighten, capability, grant) => {
+        const { allowedCapabilities, ...rest } = tighten
+        const { store } = await storeWith('strict', {
+          ...rest,
+          ...(allowedCapabilities && { allowedCapabilities }),
+        })
+        const grant_id = grant ? await grantIn(store, { capability }) : undefined
+        const request = { ...REQUEST, capability, ...(grant_id && { grant_id }) }
+        await decide(store, store.log, request, { kind: 'sandbox_action', links: {} })
+        expect(await replayDecision((await store.bodies()).at(-1)!, documents)).toBe('agrees')
+      },
+    ),
+    { numRuns: 200 },
+  )
+})

@@ -1,0 +1,69 @@
+/** What is asked of a decision: who wants to do what to which thing, under which envelope, with which grant. */
+import { z } from 'zod'
+import { CraikError } from '../errors.ts'
+import { REFERENCE } from '../lib/ids.ts'
+import { redactValue } from '../receipts/redaction/redact.ts'
+import { normalisePath } from './paths.ts'
+
+export const reference = z
+  .string()
+  .regex(REFERENCE, 'must be letters, digits and . _ : / @ -, at most 200 characters')
+
+export const capabilityName = z
+  .string()
+  .max(100)
+  .regex(/^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$/, 'must be dotted and lower-case, such as repo.read')
+
+export const scopeIds = z.strictObject({
+  session_id: reference.optional(),
+  task_id: reference.optional(),
+  run_id: reference.optional(),
+})
+
+const path = z.string().transform((value, context) => {
+  const normalised = normalisePath(value)
+  if (normalised !== undefined) return normalised
+  context.addIssue({
+    code: 'custom',
+    message: 'must not be empty, climb with "..", or hold control characters',
+  })
+  return z.NEVER
+})
+
+export const decisionRequest = z.strictObject({
+  /** The subject that acts: the operator, or an agent on their behalf. */
+  operator: reference,
+  capability: capabilityName,
+  operation: reference,
+  target: reference,
+  path: path.optional(),
+  repo: reference.optional(),
+  /** The name of the secret or login that the effect would use. */
+  credential_ref: reference.optional(),
+  scope: scopeIds.default({}),
+  policy_envelope_id: reference.optional(),
+  grant_id: reference.optional(),
+})
+
+export type DecisionRequest = z.infer<typeof decisionRequest>
+export type DecisionRequestInput = z.input<typeof decisionRequest>
+
+/** Parses a request. A reference that looks like a secret is refused: references are written down as they are. */
+export function parseRequest(input: unknown): DecisionRequest {
+  const request = parseInput(decisionRequest, input, 'the request')
+  const { path: _, ...references } = request
+  const { paths } = redactValue(references)
+  if (paths.length === 0) return request
+  throw new CraikError('usage', `the request's ${paths[0]!.replace(/^\$\.?/, '')} looks like a secret`, {
+    hint: 'give the name of a secret, never its value',
+  })
+}
+
+/** Parses with one schema and says in one line what is wrong. */
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown, what: string): z.output<T> {
+  const parsed = schema.safeParse(input)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const where = issue === undefined || issue.path.length === 0 ? what : `${what}: ${issue.path.join('.')}`
+  throw new CraikError('usage', `${where}: ${issue?.message ?? 'not valid'}`)
+}

@@ -1,0 +1,69 @@
+/** The real tables, procedures and sealer over an in-memory database, in one thread and with a clock of one's own. */
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { CraikError } from '../src/errors.ts'
+import type { Clock } from '../src/lib/clock.ts'
+import { policyProcedures } from '../src/policy/procedures.ts'
+import { createReceiptLog, type ReceiptLog } from '../src/receipts/log.ts'
+import { receiptProcedures } from '../src/receipts/procedures.ts'
+import type { Receipt } from '../src/receipts/schema.ts'
+import { Sealer } from '../src/receipts/sealer.ts'
+import { homeAt } from '../src/store/home.ts'
+import { MIGRATIONS } from '../src/store/migrations.ts'
+import { tablesOver } from '../src/store/sqlite/tables.ts'
+import type { Procedures, Store, Tables } from '../src/store/store.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'craik-in-process-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+
+export interface InProcessStore extends Store {
+  readonly log: ReceiptLog
+  readonly tables: Tables
+  /** For attacks that no table allows. */
+  readonly database: DatabaseSync
+  /** The bodies of all receipts, oldest first. */
+  bodies(): Promise<readonly Receipt['body'][]>
+}
+
+export function inProcessStore(clock: Clock): InProcessStore {
+  const database = new DatabaseSync(':memory:')
+  for (const { sql } of MIGRATIONS) database.exec(sql)
+  const tables = tablesOver(database)
+  const sealer = new Sealer(homeAt(join(folder, randomUUID())), clock)
+  const procedures: Procedures = { ...receiptProcedures(sealer), ...policyProcedures(sealer, clock) }
+  let turn: Promise<unknown> = Promise.resolve()
+  const write = async (name: string, input: unknown): Promise<unknown> => {
+    const body = procedures[name]
+    if (body === undefined) throw new CraikError('internal', `no procedure ${name}`)
+    database.exec('BEGIN IMMEDIATE')
+    try {
+      const output = await body(tables, structuredClone(input) as never)
+      database.exec('COMMIT')
+      return structuredClone(output)
+    } catch (error) {
+      database.exec('ROLLBACK')
+      throw error
+    }
+  }
+  const close = async () => {}
+  const store: Store = {
+    write(procedure, input) {
+      const mine = turn.then(() => write(procedure.name, input))
+      turn = mine.catch(() => {})
+      return mine as Promise<never>
+    },
+    read: (work) => work(tables),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+  return {
+    ...store,
+    tables,
+    database,
+    log: createReceiptLog(store, clock),
+    bodies: async () => (await tables.receipts.scan(0, 1_000_000)).map(({ line }) => JSON.parse(line).body),
+  }
+}
