@@ -1,0 +1,74 @@
+/** `craik command`: command lines under a reference, for bindings and records to name. */
+import { Command } from 'commander'
+import { joinCommand } from '../lib/shlex.ts'
+import { forgetCommand, listCommands, nameCommand } from '../secrets/commands.ts'
+import type { CommandRow } from '../store/store.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+
+interface FormatOptions {
+  readonly format?: string
+}
+
+export const commandCommand: NounBuilder = (context) =>
+  new Command('command')
+    .addCommand(registerCommand(context))
+    .addCommand(listCommand(context))
+    .addCommand(removeCommand(context))
+
+function registerCommand(context: CliContext): Command {
+  return new Command('register')
+    .description('give a command line a reference; it is run without a shell')
+    .argument('<ref>', 'letters, digits and . _ : / @ -')
+    .argument('[argv...]', 'the program and its arguments, after --')
+    .usage('[options] <ref> -- <program> [arguments...]')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik command register openai-key -- pass show openai\n')
+    .action(async (ref: string, argv: readonly string[], options: FormatOptions) => {
+      await nameCommand(await context.store(), context.operator, ref, argv)
+      printRecord(
+        context,
+        options,
+        { ref, argv },
+        () => `  registered  ${ref} → ${printable(joinCommand(argv))}\n`,
+      )
+    })
+}
+
+const COLUMNS: readonly Column<CommandRow>[] = [
+  { title: 'ref', value: (row) => row.ref },
+  { title: 'command', value: (row) => joinCommand(row.argv) },
+  { title: 'registered', value: (row) => new Date(row.createdAtMs).toISOString() },
+]
+
+function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('what is registered')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik command list --format json\n')
+    .action(async (options: FormatOptions) => {
+      const rows = await listCommands(await context.store())
+      printRows(context, options, rows, COLUMNS, ({ ref, argv, createdAtMs }) => ({
+        ref,
+        argv,
+        registered: new Date(createdAtMs).toISOString(),
+      }))
+    })
+}
+
+function removeCommand(context: CliContext): Command {
+  return new Command('remove')
+    .description('forget a reference')
+    .argument('<ref>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik command remove openai-key\n')
+    .action(async (ref: string, options: FormatOptions) => {
+      const orphans = await forgetCommand(await context.store(), context.operator, ref)
+      printRecord(context, options, { ref, removed: true, secrets_without_source: orphans }, () => {
+        const lines = orphans.map(
+          (name) => `    ${name} has no source now:  craik secret bind ${name} --help\n`,
+        )
+        return `  removed  ${ref}\n${lines.join('')}`
+      })
+    })
+}

@@ -1,0 +1,210 @@
+/** `craik secret`: names for values that live elsewhere, or encrypted here. A value is never printed. */
+import { resolve } from 'node:path'
+import { Command, Option } from 'commander'
+import { CraikError } from '../errors.ts'
+import { readValue } from '../secrets/read-value.ts'
+import { resolveSecret } from '../secrets/resolve.ts'
+import {
+  type Binding,
+  type BindingSource,
+  describeSource,
+  parseSecretName,
+  unknownSecret,
+} from '../secrets/secret.ts'
+import { bindSecret, forgetSecret, listSecrets, type SecretEntry, storeSecret } from '../secrets/secrets.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+
+interface FormatOptions {
+  readonly format?: string
+}
+
+type BindOptions = FormatOptions & Partial<Record<BindingSource, string>>
+
+export const secretCommand: NounBuilder = (context) =>
+  new Command('secret')
+    .addCommand(bindCommand(context))
+    .addCommand(setCommand(context))
+    .addCommand(listCommand(context))
+    .addCommand(removeCommand(context))
+    .addCommand(checkCommand(context))
+
+function bindCommand(context: CliContext): Command {
+  return new Command('bind')
+    .description('say where the value of a secret is found; only the place is recorded')
+    .argument('<name>', 'what the secret is called in configuration and receipts')
+    .addOption(new Option('--env <VAR>', 'an environment variable of the craik process'))
+    .addOption(new Option('--file <PATH>', 'a file of yours with mode 0600, at most 64 KiB'))
+    .addOption(new Option('--keyring <SERVICE/ACCOUNT>', 'an item of the login keyring'))
+    .addOption(new Option('--command <REF>', 'the output of a registered command'))
+    .addOption(formatOption())
+    .addHelpText('after', BIND_EXAMPLES)
+    .action(async (name: string, options: BindOptions) => {
+      const binding = chosenBinding(options)
+      const { replaced } = await bindSecret(await context.store(), context.operator, name, binding)
+      printRecord(context, options, { name, ...binding, replaced }, () =>
+        said(replaced ? 'rebound' : 'bound', `${name} → ${describeSource(binding)}`),
+      )
+    })
+}
+
+const BIND_EXAMPLES = `
+Examples:
+  craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY
+  craik secret bind OPENAI_API_KEY --file ~/.config/openai/key
+  craik secret bind OPENAI_API_KEY --keyring openai/me
+  craik command register openai-key -- pass show openai && craik secret bind OPENAI_API_KEY --command openai-key
+`
+
+const SOURCES: readonly BindingSource[] = ['env', 'file', 'keyring', 'command']
+
+function chosenBinding(options: BindOptions): Binding {
+  const [source, ...more] = SOURCES.filter((candidate) => options[candidate] !== undefined)
+  if (source === undefined || more.length > 0)
+    throw new CraikError('usage', 'say where the value is, in exactly one way', {
+      hint: '--env VAR, --file PATH, --keyring SERVICE/ACCOUNT or --command REF',
+    })
+  const reference = options[source]!
+  return { source, reference: source === 'file' && reference !== '' ? resolve(reference) : reference }
+}
+
+function setCommand(context: CliContext): Command {
+  return (
+    new Command('set')
+      .description('keep a value here, encrypted; it is asked for without echo, or read from a pipe')
+      .argument('<name>', 'what the secret is called')
+      .addOption(formatOption())
+      .addHelpText('after', SET_EXAMPLES)
+      // Commander's own complaints would repeat the argument, which may be the value.
+      .allowExcessArguments()
+      .allowUnknownOption()
+      .action(async (name: string, options: FormatOptions, command: Command) => {
+        if (command.args.length > 1) throw valueAsArgument()
+        parseSecretName(name)
+        const value = await readValue(context, name)
+        try {
+          const { replaced } = await storeSecret(
+            await context.store(),
+            context.home,
+            context.operator,
+            name,
+            value,
+          )
+          printRecord(context, options, { name, source: 'stored', replaced }, () =>
+            said(replaced ? 'replaced' : 'stored', `${name} → encrypted in this home`),
+          )
+        } finally {
+          value.fill(0)
+        }
+      })
+  )
+}
+
+const SET_EXAMPLES = `
+Examples:
+  craik secret set GEMINI_API_KEY               type or paste it at the prompt
+  pass show gemini | craik secret set GEMINI_API_KEY
+`
+
+function valueAsArgument(): CraikError {
+  return new CraikError(
+    'usage',
+    'a value is never taken from the command line, where other users and the shell’s history see it',
+    {
+      hint: 'run  craik secret set NAME  and type it, or pipe it in; if that was a real value, replace it at its issuer',
+    },
+  )
+}
+
+const COLUMNS: readonly Column<SecretEntry>[] = [
+  { title: 'name', value: (row) => row.name },
+  { title: 'source', value: (row) => row.source },
+  { title: 'reference', value: (row) => row.reference ?? '–' },
+  { title: 'updated', value: (row) => new Date(row.updatedAtMs).toISOString() },
+]
+
+function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('names and sources, never values')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik secret list --format json\n')
+    .action(async (options: FormatOptions) => {
+      const rows = await listSecrets(await context.store())
+      printRows(context, options, rows, COLUMNS, ({ name, source, reference, updatedAtMs }) => ({
+        name,
+        source,
+        reference,
+        updated: new Date(updatedAtMs).toISOString(),
+      }))
+    })
+}
+
+function removeCommand(context: CliContext): Command {
+  return new Command('remove')
+    .description('forget a name, and its value if it is kept here')
+    .argument('<name>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik secret remove OPENAI_API_KEY\n')
+    .action(async (name: string, options: FormatOptions) => {
+      await forgetSecret(await context.store(), context.operator, name)
+      printRecord(context, options, { name, removed: true }, () => said('removed', name))
+    })
+}
+
+function checkCommand(context: CliContext): Command {
+  return new Command('check')
+    .description('read the value now, and say only whether that works')
+    .argument('<name>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik secret check OPENAI_API_KEY\n')
+    .action(async (name: string, options: FormatOptions) => {
+      parseSecretName(name)
+      const entry = (await listSecrets(await context.store())).find((row) => row.name === name)
+      if (entry === undefined) throw unknownSecret(name)
+      const { source, reference } = entry
+      const problem = await tryResolving(context, name)
+      if (problem === undefined) {
+        printRecord(context, options, { name, source, reference, status: 'ok' }, () =>
+          said('ok', `${name} ← ${describeSource(entry)}`),
+        )
+        return
+      }
+      const { message, hint } = problem
+      context.setExitCode(problem.exitCode)
+      printRecord(
+        context,
+        options,
+        { name, source, reference, status: 'unavailable', reason: message, hint },
+        () => said('unavailable', message) + said('', hint),
+      )
+    })
+}
+
+/** Why it cannot be read, or undefined. What is not about the secret is thrown on. */
+async function tryResolving(context: CliContext, name: string): Promise<CraikError | undefined> {
+  try {
+    const value = await resolveSecret(
+      await context.store(),
+      context.home,
+      context.environment,
+      name,
+      context.signal,
+    )
+    value.fill(0)
+    return undefined
+  } catch (error) {
+    if (error instanceof CraikError && ABOUT_THE_SECRET.has(error.code)) return error
+    throw error
+  }
+}
+
+const ABOUT_THE_SECRET: ReadonlySet<string> = new Set([
+  'unavailable',
+  'key_exposed',
+  'key_unreadable',
+  'store_damaged',
+])
+
+function said(verb: string, text: string): string {
+  return verb === '' ? `    ${printable(text)}\n` : `  ${verb}  ${printable(text)}\n`
+}

@@ -1,0 +1,66 @@
+/** Registered commands: an argv under a reference, so that records and bindings name it instead of spelling it. */
+import { CraikError } from '../errors.ts'
+import { parseReference } from '../lib/ids.ts'
+import type { CommandRow, Store } from '../store/store.ts'
+import { looksSecret } from './looks-secret.ts'
+import { registerCommand, removeCommand } from './writes.ts'
+
+/** Leaves room for what receipts put before it. */
+const MAX_REF_LENGTH = 128
+const MAX_ARGUMENTS = 64
+const MAX_ARGV_BYTES = 16 * 1024
+
+export async function nameCommand(
+  store: Store,
+  operator: string,
+  ref: string,
+  argv: readonly string[],
+): Promise<void> {
+  requireArgv(argv)
+  return store.write(registerCommand, { operator, ref: parseCommandRef(ref), argv })
+}
+
+/** Answers with the names of the secrets that were read from it. */
+export async function forgetCommand(store: Store, operator: string, ref: string): Promise<readonly string[]> {
+  const { orphans } = await store.write(removeCommand, { operator, ref: parseCommandRef(ref) })
+  return orphans
+}
+
+export async function listCommands(store: Store): Promise<readonly CommandRow[]> {
+  return store.read((tables) => tables.commands.list())
+}
+
+export function unknownCommand(ref: string): CraikError {
+  return new CraikError('not_found', `unknown command ${ref}`, {
+    hint: `register it:  craik command register ${ref} -- PROGRAM ARGUMENTS`,
+  })
+}
+
+function parseCommandRef(ref: string): string {
+  if (looksSecret(ref)) throw new CraikError('usage', 'that looks like a secret, not like a reference')
+  if (ref.length > MAX_REF_LENGTH)
+    throw new CraikError('usage', `a command reference is at most ${MAX_REF_LENGTH} characters long`)
+  return parseReference<string>(ref, 'command reference')
+}
+
+/** Arguments are seen by every user of the machine, and a registered one is kept: no secret may be among them. */
+function requireArgv(argv: readonly string[]): void {
+  if (argv.length === 0 || argv[0] === '')
+    throw new CraikError('usage', 'there is no program to register', {
+      hint: 'put it after two dashes:  craik command register REF -- PROGRAM ARGUMENTS',
+    })
+  if (argv.length > MAX_ARGUMENTS)
+    throw new CraikError(
+      'too_large',
+      `a command has at most ${MAX_ARGUMENTS} arguments, its program included`,
+    )
+  if (argv.reduce((bytes, argument) => bytes + Buffer.byteLength(argument), 0) > MAX_ARGV_BYTES)
+    throw new CraikError(
+      'too_large',
+      `the arguments of a command are at most ${MAX_ARGV_BYTES} bytes together`,
+    )
+  if (argv.some((argument) => looksSecret(argument)) || looksSecret(argv.join(' ')))
+    throw new CraikError('usage', 'an argument looks like a secret; nothing was registered', {
+      hint: 'keep the value out of the command line:  craik secret bind NAME --env VAR',
+    })
+}

@@ -1,0 +1,109 @@
+/** Finds a secret by name and reads its value from where it is. */
+import { CraikError } from '../errors.ts'
+import { readPrivateFile } from '../lib/private-files.ts'
+import type { Home } from '../store/home.ts'
+import type { CommandRow, SecretRow, Store } from '../store/store.ts'
+import { readAtRestKey } from './at-rest-key.ts'
+import { readKeyring } from './keyring.ts'
+import { openValue } from './seal.ts'
+import {
+  describeSource,
+  MAX_VALUE_BYTES,
+  parseSecretName,
+  type SecretSource,
+  stripNewline,
+  unknownSecret,
+} from './secret.ts'
+import { failureOf, type Reading, runTool } from './tool.ts'
+
+/**
+ * The value, between 1 byte and 64 KiB; the caller wipes it after use. Errors name the secret and its source,
+ * and hold nothing of what the source gave.
+ */
+export async function resolveSecret(
+  store: Store,
+  home: Home,
+  environment: NodeJS.ProcessEnv,
+  name: string,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  parseSecretName(name)
+  const { row, command } = await store.read(async (tables) => {
+    const row = await tables.secrets.get(name)
+    const command = row?.source === 'command' ? await tables.commands.get(row.reference!) : undefined
+    return { row, command }
+  })
+  if (row === undefined) throw unknownSecret(name)
+
+  const reading = await READERS[row.source as SecretSource]({ row, command, home, environment, signal })
+  if ('reason' in reading) throw unavailable(row, reading.reason, reading.hint)
+  if (reading.value.length === 0) throw unavailable(row, 'it is empty')
+  if (reading.value.length > MAX_VALUE_BYTES)
+    throw unavailable(row, `it is longer than ${MAX_VALUE_BYTES} bytes`)
+  return reading.value
+}
+
+interface Where {
+  readonly row: SecretRow
+  readonly command: CommandRow | undefined
+  readonly home: Home
+  readonly environment: NodeJS.ProcessEnv
+  readonly signal: AbortSignal
+}
+
+const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
+  async env({ row, environment }) {
+    const value = environment[row.reference!]
+    if (value === undefined) return { reason: 'the variable is not set' }
+    return { value: Buffer.from(value) }
+  },
+
+  async file({ row }) {
+    const path = row.reference!
+    try {
+      // Room for the value's line break.
+      return { value: stripNewline(readPrivateFile(path, MAX_VALUE_BYTES + 2, `file ${path}`)) }
+    } catch (error) {
+      // Its hint is about Craik's own keys.
+      if (error instanceof CraikError && error.code === 'key_unreadable') return { reason: error.message }
+      throw error
+    }
+  },
+
+  async keyring({ row, environment, signal }) {
+    return readKeyring(row.reference!, environment, signal)
+  },
+
+  async command({ row, command, environment, signal }) {
+    const ref = row.reference!
+    if (command === undefined)
+      return {
+        reason: 'no such command is registered',
+        hint: `craik command register ${ref} -- PROGRAM ARGUMENTS`,
+      }
+    const { result, stdout } = await runTool(command.argv, environment, signal)
+    const failure = failureOf(result)
+    if (failure !== undefined)
+      return { reason: failure, hint: `see its arguments with  craik command list  and run it by hand` }
+    return { value: stripNewline(stdout) }
+  },
+
+  async stored({ row, home }) {
+    const key = readAtRestKey(home)
+    try {
+      return { value: openValue(key, row.name, row.sealed ?? Buffer.of()) }
+    } finally {
+      key.fill(0)
+    }
+  },
+}
+
+function unavailable(row: SecretRow, reason: string, hint?: string): CraikError {
+  return new CraikError(
+    'unavailable',
+    `secret ${row.name} cannot be read from ${describeSource(row)}, because ${reason}`,
+    {
+      hint: hint ?? `provide it there, or bind the name elsewhere:  craik secret bind ${row.name} --help`,
+    },
+  )
+}

@@ -1,0 +1,99 @@
+/** What a secret is: a name, and where its value comes from. */
+import { isAbsolute } from 'node:path'
+import { CraikError } from '../errors.ts'
+import { REFERENCE } from '../lib/ids.ts'
+import type { SecretRow } from '../store/store.ts'
+import { looksSecret } from './looks-secret.ts'
+
+export type BindingSource = 'env' | 'file' | 'keyring' | 'command'
+export type SecretSource = BindingSource | 'stored'
+
+/** A value that lives elsewhere: the variable, the absolute path, `service/account`, or the command reference. */
+export interface Binding {
+  readonly source: BindingSource
+  readonly reference: string
+}
+
+export const MAX_VALUE_BYTES = 64 * 1024
+
+/** Every name is also a reference in receipts, which start with a letter or digit. */
+const NAME = /^[A-Za-z][A-Za-z0-9_.-]{0,127}$/
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,254}$/
+/** The account is what follows the last slash; neither part may be taken for a flag. */
+const KEYRING_ITEM = /^(?<service>[^-\p{Cc}][^\p{Cc}]{0,254})\/(?<account>[^-/\p{Cc}][^/\p{Cc}]{0,254})$/u
+
+/** Never repeats what it refuses: a value typed in the wrong place would otherwise reach the screen and its log. */
+export function parseSecretName(name: string): string {
+  if (!NAME.test(name))
+    throw new CraikError('usage', 'that is not a name for a secret', {
+      hint: 'start with a letter; then letters, digits and _ . -, at most 128 characters, e.g. OPENAI_API_KEY',
+    })
+  if (looksSecret(name))
+    throw new CraikError('usage', 'that looks like a secret itself, not like a name for one', {
+      hint: 'give a name; the value is asked for, or read from a pipe (replace it if others can see it now)',
+    })
+  return name
+}
+
+export function parseBinding(source: BindingSource, reference: string): Binding {
+  const refusal = BINDING_RULES[source](reference)
+  if (refusal !== undefined) throw new CraikError('usage', refusal)
+  return { source, reference }
+}
+
+export function keyringItem(
+  reference: string,
+): { readonly service: string; readonly account: string } | undefined {
+  return KEYRING_ITEM.exec(reference)?.groups as { service: string; account: string } | undefined
+}
+
+/** Tools and files end their text with a line break that is not part of it. */
+export function stripNewline(value: Buffer): Buffer {
+  if (value.at(-1) !== 0x0a) return value
+  return value.subarray(0, value.at(-2) === 0x0d ? -2 : -1)
+}
+
+export function requireValueSize(value: Uint8Array): void {
+  if (value.length === 0)
+    throw new CraikError('usage', 'the value is empty; nothing was stored', {
+      hint: 'type it at the prompt, or pipe it in:  craik secret set NAME < FILE',
+    })
+  if (value.length > MAX_VALUE_BYTES)
+    throw new CraikError(
+      'too_large',
+      `a secret value is at most ${MAX_VALUE_BYTES} bytes; nothing was stored`,
+    )
+}
+
+/** `env OPENAI_API_KEY`, `file /run/key`, `stored`: the source as it is shown. */
+export function describeSource({ source, reference }: Pick<SecretRow, 'source' | 'reference'>): string {
+  return reference === null ? source : `${source} ${reference}`
+}
+
+export function unknownSecret(name: string): CraikError {
+  return new CraikError('not_found', `unknown secret ${name}`, {
+    hint: `bind it:  craik secret bind ${name} --env ${name}   or see what there is:  craik secret list`,
+  })
+}
+
+/** Why a reference is refused, or undefined. The message never repeats it. */
+const BINDING_RULES: Record<BindingSource, (reference: string) => string | undefined> = {
+  env(variable) {
+    if (!VARIABLE.test(variable)) return '--env takes the name of an environment variable'
+    if (looksSecret(variable)) return '--env takes the name of a variable; that looks like a secret itself'
+    return undefined
+  },
+  file(path) {
+    if (!isAbsolute(path) || path.includes('\0') || path.length > 4096) return '--file takes an absolute path'
+    return undefined
+  },
+  keyring(item) {
+    if (!KEYRING_ITEM.test(item)) return '--keyring takes SERVICE/ACCOUNT'
+    if (looksSecret(item)) return '--keyring takes SERVICE/ACCOUNT; that looks like a secret itself'
+    return undefined
+  },
+  command(ref) {
+    if (!REFERENCE.test(ref)) return '--command takes the reference of a registered command'
+    return undefined
+  },
+}
