@@ -1,0 +1,44 @@
+/** Measures, side by side in one run, what the README claims; `npm run bench -- receipts` does one part. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cpus, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { holds, type Row } from './measure.ts'
+import { receiptRows } from './receipts.ts'
+import { redactionRows } from './redaction.ts'
+import { startupRows } from './startup.ts'
+import { verificationRows } from './verification.ts'
+
+const PARTS: Record<string, () => Promise<Row[]>> = {
+  receipts: receiptRows,
+  verification: verificationRows,
+  redaction: redactionRows,
+  startup: startupRows,
+}
+
+const wanted = process.argv.slice(2)
+const unknown = wanted.filter((name) => !(name in PARTS))
+if (unknown.length > 0) {
+  console.error(`there is no part ${unknown.join(', ')}; there are: ${Object.keys(PARTS).join(', ')}`)
+  process.exit(2)
+}
+const rows: Row[] = []
+for (const name of wanted.length > 0 ? wanted : Object.keys(PARTS)) {
+  console.error(`  measuring ${name} …`)
+  rows.push(...(await PARTS[name]!()))
+}
+
+const bar = (row: Row) => ('atLeast' in row.bar ? `≥ ${row.bar.atLeast}×` : `≤ ${row.bar.atMost}×`)
+const lines = rows.map(
+  (row) =>
+    `| ${row.what} | ${row.against} | ${row.ours} | ${row.theirs} | ${row.ratio.toFixed(2)}× | ${bar(row)} | ${holds(row) ? 'yes' : 'no'} | \`${row.command}\` |`,
+)
+const head =
+  '| what | against | ours | theirs | ratio | bar | holds | again with |\n|---|---|---|---|---|---|---|---|'
+console.log(`${head}\n${lines.join('\n')}`)
+if (wanted.length === 0) {
+  const machine = `${cpus().length} cores, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`
+  const page = join(import.meta.dirname, 'RESULTS.md')
+  const intro = readFileSync(page, 'utf8').split('<!-- results -->')[0]!
+  writeFileSync(page, `${intro}<!-- results -->\n\n${machine}.\n\n${head}\n${lines.join('\n')}\n`)
+}
+process.exitCode = rows.every(holds) ? 0 : 1
