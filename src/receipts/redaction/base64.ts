@@ -1,0 +1,102 @@
+/** Base64 whose content is a credential: config files, service accounts and headers that were encoded whole. */
+import { alphabet, isMember, runEnd, runStart } from './characters.ts'
+import type { Report } from './findings.ts'
+
+const BASE64 = alphabet(/[A-Za-z0-9+/_-]/)
+const RUN_MIN = 40
+/** Lines of this length and more are read together, as `base64` and MIME wrap them. */
+export const WRAPPED_LINE_MIN = 60
+/** Longer runs are read up to here: room for any credential file, and a bound on the work. */
+const DECODE_MAX = 65_536
+const READABLE = /[\t\n\r\x20-\x7e]{16,}/g
+const LINE_BREAK = /(?:\r?\n|\\r\\n|\\n)[ \t]{0,16}(?=[A-Za-z0-9+/])/y
+
+const LINE_END = /^(?:={0,2}(?:$|[\r\n"'\\]))/
+const HEX = /^[0-9a-f]+$/i
+
+export type HoldsSecret = (text: string) => boolean
+
+export function findEncodedSecrets(text: string, holdsSecret: HoldsSecret, report: Report): void {
+  let from = 0
+  for (let run = nextRun(text, from); run !== undefined; run = nextRun(text, from)) {
+    const block = wrappedBlock(text, run)
+    if (decodesToSecret(block.content, holdsSecret)) {
+      report(run.start, block.end + paddingLength(text, block.end), 'base64')
+    }
+    from = block.end
+  }
+}
+
+interface Run {
+  readonly start: number
+  readonly end: number
+}
+
+/** Looks only at every fortieth character until one could lie inside a long run, so prose costs next to nothing. */
+export function nextRun(text: string, from: number): Run | undefined {
+  let at = from + RUN_MIN - 1
+  while (at < text.length) {
+    if (!isMember(BASE64, text.charCodeAt(at))) {
+      at += RUN_MIN
+      continue
+    }
+    const start = runStart(text, at, BASE64, Math.max(from, at - RUN_MIN + 1))
+    const end = runEnd(text, at, BASE64)
+    if (end - start >= RUN_MIN) return { start, end }
+    at = end + RUN_MIN
+  }
+  return undefined
+}
+
+function wrappedBlock(text: string, run: Run): { readonly content: string; readonly end: number } {
+  let content = text.slice(run.start, Math.min(run.end, run.start + DECODE_MAX))
+  let end = run.end
+  const width = run.end - run.start
+  if (width < WRAPPED_LINE_MIN || width > 128 || HEX.test(content)) return { content, end }
+  while (content.length < DECODE_MAX) {
+    LINE_BREAK.lastIndex = end
+    if (!LINE_BREAK.test(text)) break
+    const start = LINE_BREAK.lastIndex
+    const lineEnd = runEnd(text, start, BASE64, start + width + 1)
+    if (lineEnd - start > width || !LINE_END.test(text.slice(lineEnd, lineEnd + 4))) break
+    content += text.slice(start, lineEnd)
+    end = lineEnd
+    if (lineEnd - start < width) break
+  }
+  return { content, end }
+}
+
+/** A run may be glued to what stands before it, so all four alignments are tried. */
+function decodesToSecret(content: string, holdsSecret: HoldsSecret): boolean {
+  if (content.length <= 128 && HEX.test(content)) return false
+  for (let shift = 0; shift < 4; shift++) {
+    const decoded = Buffer.from(shift === 0 ? content : content.slice(shift), 'base64')
+    // PowerShell encodes UTF-16, whose Latin text is every other byte.
+    const readable = decoded.toString('latin1').replaceAll('\0', '').match(READABLE)
+    if (readable !== null && holdsSecret(readable.join('\n'))) return true
+  }
+  return false
+}
+
+function paddingLength(text: string, at: number): number {
+  return /^(?:=|%3D|\\u003d){0,2}/i.exec(text.slice(at, at + 12))![0].length
+}
+
+const AWS_KEY_ID = /A[KS]IA[A-Z0-9]{16}/
+/** How far from the key id its secret is looked for, on the same line. */
+const AWS_PAIR_DISTANCE = 200
+
+/** A 40-character AWS secret has no mark of its own; beside an access key id it is recognised. */
+export function findAwsSecrets(text: string, report: Report): void {
+  if (!AWS_KEY_ID.test(text)) return
+  for (let run = nextRun(text, 0); run !== undefined; run = nextRun(text, run.end)) {
+    if (run.end - run.start !== 40) continue
+    const value = text.slice(run.start, run.end)
+    if (!/\d/.test(value) || !/[a-z]/.test(value) || !/[A-Z]/.test(value) || /[_-]/.test(value)) continue
+    const before = text.slice(Math.max(0, run.start - AWS_PAIR_DISTANCE), run.start)
+    const [after] = text.slice(run.end, run.end + AWS_PAIR_DISTANCE).split('\n', 1)
+    if (AWS_KEY_ID.test(before.slice(before.lastIndexOf('\n') + 1)) || AWS_KEY_ID.test(after!)) {
+      report(run.start, run.end, 'aws_secret_access_key')
+    }
+  }
+}

@@ -1,0 +1,57 @@
+/** All the rules over one text. */
+import { findAwsSecrets, findEncodedSecrets, nextRun } from './base64.ts'
+import { type Finding, mergeFindings } from './findings.ts'
+import { findKeyValues } from './key-values.ts'
+import { findPrivateKeyBlocks } from './private-key-blocks.ts'
+import { findSpokenCredentials } from './spoken-credentials.ts'
+import { findUrlSecrets } from './urls.ts'
+import { findShapedTokens, findVendorTokens, VENDOR_TOKENS } from './vendor-tokens.ts'
+
+/** Base64 inside base64 is followed this far. */
+const DECODE_DEPTH = 2
+
+const escapeForPattern = (literal: string) => literal.replace(/[.+/]/g, '\\$&')
+
+/** One cheap look that lets most strings go: every rule needs one of these, or a long base64 run. */
+const TRIGGER = new RegExp(
+  [
+    'token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|bearer|basic|identified|curl',
+    String.raw`:\/\/|:\\|%3a%2f|@tcp\(|@unix\(|oracle:thin|sig=|signature|eyJ|Private-|-- ?BEGIN `,
+    String.raw`\d:[\w-]{35}|\.[\w-]{6}\.[\w-]{27}`,
+    ...VENDOR_TOKENS.flatMap(({ prefixes }) => prefixes.map(escapeForPattern)),
+  ].join('|'),
+  'i',
+)
+
+/** The shortest text any rule can fire on: `pwd=x`. */
+const SHORTEST = 5
+
+/** One lower-case word, as status words and names of fields are: too short and too plain for any token. */
+const PLAIN_WORD = /^[a-z][a-z_.]{0,23}$/
+
+export function mayHoldSecret(text: string): boolean {
+  if (text.length < SHORTEST || PLAIN_WORD.test(text)) return false
+  return TRIGGER.test(text) || nextRun(text, 0) !== undefined
+}
+
+/** Every finding of every rule, unmerged and in no order. */
+export function findSecrets(text: string, depth = 0): readonly Finding[] {
+  if (!mayHoldSecret(text)) return []
+  const findings: Finding[] = []
+  const report = (start: number, end: number, label: string) => {
+    if (end > start) findings.push({ start, end, label })
+  }
+  findPrivateKeyBlocks(text, report)
+  findVendorTokens(text, report)
+  findShapedTokens(text, report)
+  findUrlSecrets(text, report)
+  findKeyValues(text, report)
+  findSpokenCredentials(text, report)
+  findAwsSecrets(text, report)
+  if (depth < DECODE_DEPTH) findEncodedSecrets(text, (inner) => holdsSecret(inner, depth + 1), report)
+  return findings
+}
+
+function holdsSecret(text: string, depth: number): boolean {
+  return mergeFindings(text, findSecrets(text, depth)).length > 0
+}

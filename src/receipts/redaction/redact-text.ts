@@ -1,0 +1,35 @@
+/** Masks the secrets in a text. */
+import { findSecrets, mayHoldSecret } from './find-secrets.ts'
+import { type Finding, maskRange, mergeFindings } from './findings.ts'
+
+/** Masking can bring a key and a half-masked value together; a few passes reach the fixed point. */
+const PASSES_MAX = 8
+
+export interface RedactedText {
+  readonly text: string
+  /** Names of the rules that fired, sorted, each once. */
+  readonly labels: string[]
+}
+
+/** Replaces every secret by the label. Redacting the result again changes nothing. */
+export function redactText(text: string): RedactedText {
+  return redactBetween('', text, '')
+}
+
+/** Redacts a piece of a line: what stands before and after it is read, and not returned. */
+export function redactBetween(before: string, text: string, after: string): RedactedText {
+  let current = text
+  const labels = new Set<string>()
+  for (let pass = 0; pass < PASSES_MAX; pass++) {
+    const whole = before + current + after
+    const [from, to] = [before.length, before.length + current.length]
+    const isInside = ({ start, end }: Finding) => end > from && start < to
+    const findings = findSecrets(whole)
+    const merged = mergeFindings(whole, findings).filter(isInside)
+    const masked = merged.length === 0 ? current : maskRange(whole, merged, from, to)
+    if (masked === current) break
+    for (const finding of findings) if (isInside(finding)) labels.add(finding.label)
+    current = masked
+  }
+  return { text: current, labels: [...labels].sort() }
+}

@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest'
+import { TOKENS } from './corpus.fixture.ts'
+import { dropPayloadKeys, LABEL, redactValue } from './redact.ts'
+
+const token = TOKENS['GitHub personal token']
+
+describe('a value under a secret name', () => {
+  it.each([['text'], [42], [true], [{ a: { b: 'x' } }], [['x', 'y']]])('is masked whole: %j', (secret) => {
+    expect(redactValue({ ok: 1, password: secret })).toEqual({
+      value: { ok: 1, password: LABEL },
+      redacted: true,
+      paths: ['$.password'],
+      labels: ['secret_key'],
+    })
+  })
+
+  it.each([[null], [''], [LABEL], [[]], [{}]])('stays when there is nothing to hide: %j', (nothing) => {
+    const value = { token: nothing }
+    expect(redactValue(value)).toEqual({ value, redacted: false, paths: [], labels: [] })
+  })
+
+  it('is kept when it counts tokens, masked when it holds them', () => {
+    expect(redactValue({ tokens: 12 }).value).toEqual({ tokens: 12 })
+    expect(redactValue({ tokens: ['abc'] }).value).toEqual({ tokens: LABEL })
+  })
+
+  it('is kept when it names a secret, unless the name is a secret', () => {
+    expect(redactValue({ secret_ref_names: ['github'] }).redacted).toBe(false)
+    expect(redactValue({ secret_ref_names: ['github', token] }).value).toEqual({
+      secret_ref_names: ['github', LABEL],
+    })
+  })
+
+  it('is found beside its name in manifests, header lists and argument lists', () => {
+    expect(redactValue({ env: [{ name: 'DB_PASSWORD', value: 'x' }] }).paths).toEqual(['$.env[0].value'])
+    expect(redactValue({ argv: ['login', '--token', 'x', '-v'] }).value).toEqual({
+      argv: ['login', '--token', LABEL, '-v'],
+    })
+    expect(redactValue(['Accept', '*/*', 'Authorization', 'x y']).value).toEqual([
+      'Accept',
+      '*/*',
+      'Authorization',
+      LABEL,
+    ])
+    expect(redactValue([['DB_PASSWORD', 'x']]).value).toEqual([['DB_PASSWORD', LABEL]])
+    expect(redactValue({ names: ['GITHUB_TOKEN', 'GH_TOKEN'] }).redacted).toBe(false)
+    expect(redactValue(['curl', '-u', 'bob:x', 'https://h']).value).toEqual([
+      'curl',
+      '-u',
+      LABEL,
+      'https://h',
+    ])
+  })
+})
+
+describe('a name that is itself a secret', () => {
+  it('is masked in the value and in the path', () => {
+    const result = redactValue({ [token]: { n: 1, note: 'password=x' } })
+    expect(JSON.stringify(result)).not.toContain(token)
+    expect(result.paths).toEqual([`$["${LABEL}"]`, `$["${LABEL}"].note`])
+  })
+
+  it('does not swallow its neighbour', () => {
+    const result = redactValue({ [token]: 1, [TOKENS['npm token']]: 2 })
+    expect(Object.values(result.value)).toEqual([1, 2])
+  })
+
+  it('keeps an own __proto__ an ordinary member', () => {
+    const result = redactValue(JSON.parse('{"__proto__":{"password":"x"},"a":"token=x"}'))
+    expect(JSON.stringify(result.value)).toBe(`{"__proto__":{"password":"${LABEL}"},"a":"token=${LABEL}"}`)
+  })
+})
+
+describe('the walk', () => {
+  it('leaves its input alone and shares what needs no change', () => {
+    const clean = { a: [1, 'two'] }
+    const input = Object.freeze({ clean, dirty: Object.freeze({ token: 'x' }) })
+    const { value } = redactValue(input)
+    expect(value).toEqual({ clean, dirty: { token: LABEL } })
+    expect(value.clean).toBe(clean)
+    expect(input.dirty.token).toBe('x')
+  })
+
+  it('masks what lies deeper than 64 levels', () => {
+    let deep: unknown = 'password=x'
+    for (let level = 0; level < 100; level++) deep = { d: deep }
+    const result = redactValue(deep)
+    expect(result.labels).toEqual(['depth_limit'])
+    expect(result.paths).toEqual([`$${'.d'.repeat(65)}`])
+    expect(JSON.stringify(result.value)).not.toContain('=x')
+  })
+
+  it('masks a cycle where it closes', () => {
+    const loop: Record<string, unknown> = { name: 'a' }
+    loop.self = loop
+    expect(redactValue(loop)).toMatchObject({
+      value: { name: 'a', self: LABEL },
+      paths: ['$.self'],
+      labels: ['cycle'],
+    })
+  })
+
+  it('reads what JSON would write of an object with toJSON, and masks bytes', () => {
+    expect(redactValue({ a: { toJSON: () => ({ token: 'x' }) } }).value).toEqual({ a: { token: LABEL } })
+    expect(redactValue({ a: new URL('https://bob:x@h/') }).value).toEqual({ a: `https://${LABEL}@h/` })
+    expect(redactValue({ a: new Uint8Array(4) }).value).toEqual({ a: LABEL })
+    const at = new Date(0)
+    expect(redactValue({ at }).value.at).toBe(at)
+  })
+})
+
+describe('environment metadata', () => {
+  it('loses its payload keys at every depth', () => {
+    const value = {
+      image: 'alpine',
+      env: { A: '1' },
+      runs: [{ exit: 0, stdout: 'x', nested: { stderr: 'y', rawCommand: 'z', host: 'h' } }],
+    }
+    expect(dropPayloadKeys(value)).toEqual({
+      value: { image: 'alpine', runs: [{ exit: 0, nested: { host: 'h' } }] },
+      dropped: ['$.env', '$.runs[0].stdout', '$.runs[0].nested.stderr', '$.runs[0].nested.rawCommand'],
+    })
+    expect(value.env).toEqual({ A: '1' })
+  })
+
+  it.each(
+    `command command_payload credentials env environment environment_variables payload raw_command secret stderr stdin
+    stdout target target_payload`.split(/\s+/),
+  )('loses %s', (key) => {
+    expect(dropPayloadKeys({ a: [{ [key]: 'x', b: 1 }] })).toEqual({
+      value: { a: [{ b: 1 }] },
+      dropped: [`$.a[0].${key}`],
+    })
+  })
+
+  it('ends on a cycle', () => {
+    const loop: Record<string, unknown> = {}
+    loop.again = loop
+    expect(dropPayloadKeys(loop)).toEqual({ value: { again: null }, dropped: ['$.again'] })
+  })
+})

@@ -1,0 +1,160 @@
+/** Masks the secrets in a JSON-like value, by name and by content. */
+
+import { isBasicPair } from './authorization.ts'
+import { LABEL } from './findings.ts'
+import { redactText } from './redact-text.ts'
+import { countsTokens, isSecretKey } from './secret-keys.ts'
+import { childPath, indexPath } from './value-paths.ts'
+
+/** Deeper values are masked unread: no record of ours nests like that. */
+const DEPTH_MAX = 64
+
+export interface RedactedValue<T> {
+  readonly value: T
+  readonly redacted: boolean
+  /** Where something was masked: `$.a[0].b`. */
+  readonly paths: string[]
+  readonly labels: string[]
+}
+
+/** Leaves its input alone; parts that hold no secret are shared with the result. */
+export function redactValue<T>(value: T): RedactedValue<T> {
+  const walk: Walk = { paths: [], labels: new Set(), ancestors: new Set() }
+  const result = redactAny(value, '$', 0, walk) as T
+  return {
+    value: result,
+    redacted: walk.paths.length > 0,
+    paths: walk.paths,
+    labels: [...walk.labels].sort(),
+  }
+}
+
+interface Walk {
+  readonly paths: string[]
+  readonly labels: Set<string>
+  readonly ancestors: Set<object>
+}
+
+function redactAny(value: unknown, path: string, depth: number, walk: Walk): unknown {
+  if (typeof value === 'string') return redactString(value, path, walk)
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value
+  if (depth > DEPTH_MAX) return mask(path, 'depth_limit', walk)
+  if (walk.ancestors.has(value)) return mask(path, 'cycle', walk)
+  if (ArrayBuffer.isView(value)) return mask(path, 'binary', walk)
+  walk.ancestors.add(value)
+  const result = Array.isArray(value)
+    ? redactArray(value, path, depth, walk)
+    : redactObject(value, path, depth, walk)
+  walk.ancestors.delete(value)
+  return result
+}
+
+function redactString(value: string, path: string, walk: Walk): string {
+  const { text, labels } = redactText(value)
+  if (text === value) return value
+  walk.paths.push(path)
+  for (const label of labels) walk.labels.add(label)
+  return text
+}
+
+function mask(path: string, label: string, walk: Walk): string {
+  walk.paths.push(path)
+  walk.labels.add(label)
+  return LABEL
+}
+
+function redactArray(items: readonly unknown[], path: string, depth: number, walk: Walk): unknown {
+  let changed = false
+  const out = items.map((item, index) => {
+    const at = indexPath(path, index)
+    const result =
+      typeof item === 'string' && isNamedByNeighbour(items, index, item)
+        ? mask(at, 'flag', walk)
+        : redactAny(item, at, depth + 1, walk)
+    changed ||= result !== item
+    return result
+  })
+  return changed ? out : items
+}
+
+const HEADER = /^(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-goog-api-key|x-auth-token)$/i
+const VARIABLE = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$/
+
+/** `['--token', 'x']` in an argument list, `['Authorization', 'x']` among raw headers, `['DB_PASSWORD', 'x']`. */
+function isNamedByNeighbour(items: readonly unknown[], index: number, item: string): boolean {
+  const name = items[index - 1]
+  if (typeof name !== 'string' || item === LABEL || item === '') return false
+  if (/^--?[A-Za-z][\w-]*$/.test(name)) {
+    if (isSecretKey(name)) return !item.startsWith('-')
+    return (
+      /^(?:-u|-U|--user|--proxy-user)$/.test(name) &&
+      /^[^:]+:[^:]+$/.test(item) &&
+      /(?:^|\/)curl$/.test(`${items[0]}`)
+    )
+  }
+  if (HEADER.test(name)) return true
+  return items.length === 2 && VARIABLE.test(name) && isSecretKey(name) && !VARIABLE.test(item)
+}
+
+function redactObject(value: object, path: string, depth: number, walk: Walk): unknown {
+  const source = 'toJSON' in value && typeof value.toJSON === 'function' ? value.toJSON() : value
+  if (source !== value) return redactAny(source, path, depth + 1, walk)
+  const entries = Object.entries(value)
+  const taken = new Set<string>()
+  let changed = false
+  const out = entries.map(([key, member]): [string, unknown] => {
+    const name = redactName(key, path, taken, walk)
+    const at = childPath(path, name)
+    const result = isSecretMember([key, name], member, entries)
+      ? mask(at, 'secret_key', walk)
+      : redactAny(member, at, depth + 1, walk)
+    changed ||= result !== member || name !== key
+    return [name, result]
+  })
+  return changed ? Object.fromEntries(out) : value
+}
+
+/** A name can be a secret too, when something is filed under its token; two masked names must not fall together. */
+function redactName(key: string, path: string, taken: Set<string>, walk: Walk): string {
+  const { text, labels } = redactText(key)
+  let name = text
+  for (let copy = 2; taken.has(name); copy++) name = `${text}#${copy}`
+  taken.add(name)
+  if (text !== key) {
+    walk.paths.push(childPath(path, name))
+    for (const label of labels) walk.labels.add(label)
+  }
+  return name
+}
+
+/** The name counts as it was and as it will be read: masking part of it can bring out what it says. */
+function isSecretMember(
+  [key, masked]: readonly [string, string],
+  member: unknown,
+  entries: readonly [string, unknown][],
+): boolean {
+  if (isEmpty(member) || member === LABEL) return false
+  if (isSecretKey(key) || (masked !== key && isSecretKey(masked)))
+    return !(countsTokens(key) && isCount(member))
+  if (key === 'auth' && typeof member === 'string') return isBasicPair(member)
+  // `{ name: 'DB_PASSWORD', value: 'x' }`, as manifests and header lists write it.
+  if (key !== 'value') return false
+  return entries.some(
+    ([k, name]) => /^(?:name|key|header)$/.test(k) && typeof name === 'string' && namesSecret(name),
+  )
+}
+
+/** Judged as it was and as it will be read, like a key. */
+function namesSecret(name: string): boolean {
+  return isSecretKey(name) || isSecretKey(redactText(name).text)
+}
+
+function isCount(member: unknown): boolean {
+  if (typeof member === 'string') return /^\d[\d.,_]*$/.test(member)
+  return typeof member === 'number' || typeof member === 'boolean'
+}
+
+function isEmpty(member: unknown): boolean {
+  if (member === null || member === undefined || member === '') return true
+  return typeof member === 'object' && !(member instanceof Date) && Object.keys(member).length === 0
+}

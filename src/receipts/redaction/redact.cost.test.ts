@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import { createRedactStream, redactText } from './redact.ts'
+
+const SIZE = 1_000_000
+
+/**
+ * Nothing is timed: a rule that reads a character more than a fixed number of times would need about 10^12 steps for
+ * one of these and never come back before the test runner gives up.
+ */
+describe('a megabyte of anything', () => {
+  it.each(
+    [
+      ...[
+        'a',
+        'eyJ',
+        'eyJ.',
+        'sk-',
+        'task-',
+        'ghp_',
+        'xai-',
+        'AKIA',
+        '1',
+        '12345678:',
+        '=',
+        ':',
+        '.',
+        '-',
+        '<',
+        '\\',
+        '"\\"',
+      ],
+      ...['://', '://a:b/', 'http://a:b@', '@tcp(', '%3A%2F%2Fa', '&sig=', 'oracle:thin:a/', ' ', '\n', '\t'],
+      ...[
+        'token',
+        'token=',
+        'token="',
+        'token: ',
+        'token:[a,',
+        '"token":{',
+        '"token":{"a":',
+        'tokens: ["a",',
+        '--token ',
+      ],
+      ...[
+        'password          ',
+        'password is ',
+        '<password>',
+        '<password ',
+        'Cookie: a ',
+        '"Cookie: a',
+        'auth="',
+      ],
+      ...[
+        'Authorization: Digest ',
+        'Bearer ',
+        'curl -u a',
+        'login a ',
+        "identified by '",
+        'echo a |',
+        'name: token\n',
+      ],
+      ...[
+        '-----BEGIN PRIVATE KEY-----',
+        '-----BEGIN PRIVATE KEY-----`',
+        '-----END PRIVATE KEY-----\n',
+        'key: |\n',
+      ],
+      ...[
+        `${'YWJj'.repeat(19)}\n`,
+        `${'QUFB'.repeat(15)}\\n`,
+        'dG9rZW49YWJj',
+        'password=)))))))',
+        'pwd=,a&b;c',
+      ],
+    ].map((pattern) => [JSON.stringify(pattern), pattern] as const),
+  )('is read in one go: %s', (_, pattern) => {
+    const text = pattern.repeat(SIZE / pattern.length)
+    redactText(text)
+    const stream = createRedactStream()
+    for (let at = 0; at < text.length; at += 16_384) stream.write(text.slice(at, at + 16_384))
+    stream.end()
+    expect(redactText('').text).toBe('')
+  })
+
+  it('is taken in pieces of one character', () => {
+    const stream = createRedactStream()
+    let shown = 0
+    for (let at = 0; at < SIZE; at++) shown += stream.write(at % 97 === 0 ? ' ' : 'a').length
+    expect(shown + stream.end().length).toBe(SIZE)
+  })
+})

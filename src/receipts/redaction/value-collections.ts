@@ -1,0 +1,51 @@
+/** Lists and objects under a secret name, written on one line. */
+import type { Report } from './findings.ts'
+import { LABEL } from './findings.ts'
+import { isCount, isUnlikeWord } from './named-value.ts'
+import { isPlaceholder } from './placeholders.ts'
+import { openingQuote, quotedExtent, skipGap } from './value-extents.ts'
+
+/** Objects longer than this are judged member by member. */
+const OBJECT_MAX = 4096
+const OBJECT_DEPTH = 4
+/** Members of a schema: the object describes a secret and holds none. */
+const SCHEMA = /\\*["'](?:type|\$ref|minLength|description|default)\\*["']\s?:/
+
+/** Each item of a list: `"tokens": ["a", "b"]`. Bare items are words as often as secrets. */
+export function reportList(text: string, from: number, key: string, report: Report): number | undefined {
+  let at = skipGap(text, from)
+  for (;;) {
+    const quote = openingQuote(text, at)
+    const item = quote === undefined ? bareItem(text, at) : quotedExtent(text, quote.at, quote.depth)
+    const content = text.slice(item.start, item.end)
+    if (content === '') return at > from ? at : undefined
+    const isSecret = quote === undefined ? isUnlikeWord(content) : !isPlaceholder(content)
+    if (isSecret && !isCount(key, content)) report(item.start, item.end, 'key_value')
+    at = skipGap(text, item.end + (quote === undefined ? 0 : quote.depth + 1))
+    if (text[at] !== ',') return at
+    at = skipGap(text, at + 1)
+  }
+}
+
+function bareItem(text: string, from: number): { readonly start: number; readonly end: number } {
+  if (text.startsWith(LABEL, from)) return { start: from, end: from + LABEL.length }
+  const [item] = /^[\w.+/=-]*/.exec(text.slice(from, from + OBJECT_MAX))!
+  return { start: from, end: from + item.length }
+}
+
+/** The inside of an object, as in `"credentials":{"user":"a","x":"b"}`, when it closes on its line. */
+export function reportObject(text: string, from: number, report: Report): number | undefined {
+  let depth = 1
+  for (let at = from; at < Math.min(text.length, from + OBJECT_MAX); at++) {
+    const char = text[at]
+    if (char === '\n') return undefined
+    if (char === '{' && ++depth > OBJECT_DEPTH) return undefined
+    if (char === '}' && --depth === 0) {
+      const content = text.slice(from, at)
+      if (content.trim() === '' || content === LABEL || SCHEMA.test(content)) return undefined
+      report(from, at, 'key_value')
+      return at
+    }
+  }
+  return undefined
+}
