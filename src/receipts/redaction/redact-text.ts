@@ -18,6 +18,7 @@ export function redactText(text: string): RedactedText {
 
 /** Redacts a piece of a line: what stands before and after it is read, and not returned. */
 export function redactBetween(before: string, text: string, after: string): RedactedText {
+  if (!mayHoldSecret(before + text + after)) return { text, labels: [] }
   let current = text
   const labels = new Set<string>()
   for (let pass = 0; pass < PASSES_MAX; pass++) {
