@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { newId, type ReceiptId } from '../src/lib/ids.ts'
 import { checkpointText, formatVkey, signNote } from '../src/receipts/note.ts'
 import { prepareReceipt } from '../src/receipts/prepare.ts'
-import { CompactRange, leafHash } from '../src/receipts/verifier.ts'
+import { CompactRange, leafHash } from '../src/receipts/verifier/merkle.ts'
 import { median, type Row, TemporaryFolder, timeProcess } from './measure.ts'
 import { sample } from './receipts.ts'
 

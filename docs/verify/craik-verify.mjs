@@ -1,0 +1,680 @@
+#!/usr/bin/env node
+/**
+ * Verifies a Craik receipt log offline: every receipt whole, in its place, and covered by a signature.
+ *
+ * It needs a file, the log's public key and Node 20 or newer; it writes nothing and asks no network. In order:
+ *   1. the Merkle tree (RFC 6962)   which receipts a root stands for
+ *   2. signed notes (C2SP)          who vouches for a root
+ *   3. one receipt line             where its number, its link and its key id stand
+ *   4. the chain                    whether each receipt follows from the one before
+ *   5. the log                      line by line, in constant memory: whether all is well
+ *   6. the diagnosis                which receipt is bad, and how; it decides nothing, it only names
+ *   7. files and proofs             where the bytes come from
+ *   8. the command line             the question, and the answer in words
+ */
+import * as crypto from 'node:crypto'
+import { closeSync, createReadStream, openSync, readSync } from 'node:fs'
+
+// ------ 1. The Merkle tree. The first byte keeps leaves and nodes apart: neither can pose as the other.
+
+// Node before 20.12 has no one-shot hash. By way of a Latin-1 string is twice as fast as by a Buffer of its own.
+const sha256 =
+  typeof crypto.hash === 'function'
+    ? (bytes) => Buffer.from(crypto.hash('sha256', bytes, 'binary'), 'latin1')
+    : (bytes) => crypto.createHash('sha256').update(bytes).digest()
+
+const LEAF = Buffer.of(0)
+const NODE = Buffer.of(1)
+
+function leafHash(line) {
+  return sha256(Buffer.concat([LEAF, line]))
+}
+
+function nodeHash(left, right) {
+  return sha256(Buffer.concat([NODE, left, right]))
+}
+
+/** A tree that only grows: it keeps the roots of its complete subtrees, one for each 1 in the bits of its size. */
+class CompactRange {
+  size = 0
+  #peaks = []
+
+  append(leaf) {
+    let hash = leaf
+    for (let n = this.size; n % 2 === 1; n = (n - 1) / 2) hash = nodeHash(this.#peaks.pop(), hash)
+    this.#peaks.push(hash)
+    this.size++
+  }
+
+  root() {
+    if (this.size === 0) return sha256(Buffer.alloc(0))
+    return this.#peaks.reduceRight((right, left) => nodeHash(left, right))
+  }
+
+  matches(checkpoint) {
+    return this.size === checkpoint.size && this.root().equals(checkpoint.root)
+  }
+
+  /** A copy, with `more` leaves after its own. */
+  copy(more = []) {
+    const copy = new CompactRange()
+    copy.size = this.size
+    copy.#peaks = [...this.#peaks]
+    for (const leaf of more) copy.append(leaf)
+    return copy
+  }
+}
+
+/** Where RFC 6962 splits a tree of `size` leaves: the largest power of two below it goes left. */
+function leftSize(size) {
+  let left = 1
+  while (left * 2 < size) left *= 2
+  return left
+}
+
+/** Is `leaf` number `index` of the tree of `size` leaves with `root`? `hashes` are its siblings, lowest first. */
+function verifyInclusion(leaf, index, size, hashes, root) {
+  const path = [...hashes]
+  const climb = (i, n) => {
+    if (n === 1) return path.length === 0 ? leaf : undefined
+    const [left, sibling] = [leftSize(n), path.pop()]
+    const below = sibling && (i < left ? climb(i, left) : climb(i - left, n - left))
+    return below && (i < left ? nodeHash(below, sibling) : nodeHash(sibling, below))
+  }
+  return leaf.length === 32 && index >= 0 && index < size && climb(index, size)?.equals(root) === true
+}
+
+/** Does the tree of `size2` begin with the tree of `size1`? An empty first tree would show nothing: false. */
+function verifyConsistency(size1, root1, size2, root2, hashes) {
+  const path = [...hashes]
+  // Rebuilds both roots together: [of the old tree, of the new one].
+  const climb = (old, n, isLeftEdge) => {
+    if (old === n) {
+      const shared = isLeftEdge ? root1 : path.pop()
+      return shared && path.length === 0 ? [shared, shared] : undefined
+    }
+    const [left, sibling] = [leftSize(n), path.pop()]
+    const below = sibling && (old <= left ? climb(old, left, isLeftEdge) : climb(old - left, n - left, false))
+    if (!below) return undefined
+    if (old <= left) return [below[0], nodeHash(below[1], sibling)]
+    return [nodeHash(sibling, below[0]), nodeHash(sibling, below[1])]
+  }
+  const roots = size1 > 0 && size1 <= size2 ? climb(size1, size2, true) : undefined
+  return roots ? roots[0].equals(root1) && roots[1].equals(root2) : false
+}
+
+// ------ 2. Signed notes: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint
+
+/** What a file holds may be of any type, and even String() can throw on it. */
+function textOf(value) {
+  return typeof value === 'string' ? value : ''
+}
+
+/** Base64 in its one canonical spelling, or nothing. */
+function base64(value) {
+  const bytes = Buffer.from(textOf(value), 'base64')
+  return bytes.toString('base64') === value ? bytes : undefined
+}
+
+/** `<name>+<key id>+<base64(0x01 ‖ public key)>`; the id must be the one that name and key give. */
+function parseVkey(text) {
+  const [, name, keyId, encoded] = /^([!-*,-~]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text.trim()) ?? []
+  const bytes = base64(encoded)
+  if (!name || !keyId || bytes?.length !== 33 || bytes[0] !== 1) return undefined
+  if (sha256(Buffer.concat([Buffer.from(`${name}\n`), bytes])).toString('hex', 0, 4) !== keyId)
+    return undefined
+  const key = { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url', 1) }
+  return { name, keyId, publicKey: crypto.createPublicKey({ key, format: 'jwk' }) }
+}
+
+/** The signed text of a note (up to the blank line) as a checkpoint, whoever signed it. */
+function readCheckpoint(note) {
+  const [, origin, size, encoded] = /^([!-~]+)\n(0|[1-9]\d{0,14})\n(\S{44})\n\n/.exec(note) ?? []
+  const root = base64(encoded)
+  return origin && root?.length === 32 ? { origin, size: Number(size), root } : undefined
+}
+
+/** A checkpoint that one of `keys` signed in the log's own name. Signatures by unknown keys are ignored. */
+function openNote(note, keys) {
+  const failed = (problem, why) => ({ ok: false, problem, why })
+  const end = note.lastIndexOf('\n\n')
+  if (end < 0 || !note.endsWith('\n')) return failed('malformed', 'is not a signed note')
+  const text = Buffer.from(note.slice(0, end + 1))
+  let signer
+  for (const line of note.slice(end + 2, -1).split('\n', 100)) {
+    const [, name, encoded] = /^— ([^\s+]+) (\S+)$/.exec(line) ?? []
+    const bytes = base64(encoded)
+    if (!bytes || bytes.length < 5) return failed('malformed', 'has a signature line that is none')
+    const key = keys.find((known) => known.name === name && known.keyId === bytes.toString('hex', 0, 4))
+    if (!key) continue
+    if (!crypto.verify(null, text, key.publicKey, bytes.subarray(4)))
+      return failed('bad_checkpoint', `was changed: the signature by key ${key.keyId} does not fit it`)
+    signer = key
+  }
+  if (!signer) return failed('foreign_key', 'is not signed by a trusted key')
+  const checkpoint = readCheckpoint(note)
+  if (checkpoint?.origin !== signer.name)
+    return failed('malformed', "is not a checkpoint of its signer's log")
+  return { ok: true, keyId: signer.keyId, ...checkpoint }
+}
+
+/** Throws TypeError when there is no key, or one that is none. */
+function trustedKeys(vkeys) {
+  if (vkeys.length === 0) throw new TypeError('a public key is needed: without one nothing can be verified')
+  return vkeys.map((text) => {
+    const key = parseVkey(text)
+    if (!key) throw new TypeError('this is not a public key (<name>+<8 hex digits>+<base64>)')
+    return key
+  })
+}
+
+// ------ 3. One receipt line: {"body":{…},"seal":{…}}
+
+const SEAL = new RegExp(
+  '^},"seal":{"at":"(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)","kid":"([0-9a-f]{16})",' +
+    '"prev":"([0-9a-f]{64})","receipt_hmac":"([0-9a-f]{64})","seq":(0|[1-9]\\d{0,14})}}$',
+)
+
+function readReceipt(line) {
+  const text = line.toString('latin1')
+  const seal = readSeal(text)
+  return { line, text, seal, entry: { leaf: leafHash(line), seq: seal?.seq ?? -1, id: readId(text) } }
+}
+
+/**
+ * Reads the seal from the end of the line, where canonical JSON puts it, without parsing the body. Any JSON reader
+ * sees the same seal: bare quotes cannot stand inside a string, so the last brace closes the line's own object.
+ */
+function readSeal(text) {
+  const match = text.startsWith('{"body":{') && SEAL.exec(text.slice(text.lastIndexOf('},"seal":{')))
+  if (!match) return undefined
+  return { at: match[1], kid: match[2], prev: match[3], hmac: match[4], seq: Number(match[5]) }
+}
+
+/** For naming a receipt to a person: nothing but this alphabet reaches a terminal. */
+function readId(text) {
+  return /"id":"(rcpt_[0-9A-HJKMNP-TV-Z]{26})"/.exec(text)?.[1]
+}
+
+/** The HMAC covers the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
+function hmacOf({ line, text }, key) {
+  const start = text.lastIndexOf('"receipt_hmac":"')
+  const hmac = crypto.createHmac('sha256', key).update(line.subarray(0, start))
+  return hmac.update(line.subarray(start + 82)).digest('hex')
+}
+
+function parseJson(bytes) {
+  try {
+    return JSON.parse(bytes.toString())
+  } catch {
+    return undefined
+  }
+}
+
+// ------ 4. The chain: what each receipt shows by its number, its link, its key id and its HMAC.
+
+class Chain {
+  unchecked = 0 // receipts whose MAC key is unknown here
+  announced = [] // by receipts that no checkpoint covers yet
+  #macKey
+  #previous = '0'.repeat(64)
+  #kid
+
+  constructor(macKey) {
+    this.#macKey = macKey
+  }
+
+  /** `segment` holds the receipts since the last checkpoint, the first of which is number `base`. */
+  inspect(receipt, segment, base) {
+    const { seal, entry } = receipt
+    const place = base + segment.length
+    const bad = (problem, detail) => wrong(problem, detail, place, entry.id)
+    if (!seal) return bad('malformed', `the line in the place of receipt ${place} is not a receipt`)
+    if (seal.seq !== place) return misnumbered(place, entry, segment[seal.seq - base])
+    if (seal.prev !== this.#previous) return unlinked(entry, segment.at(-1))
+    this.#kid ??= seal.kid
+    if (seal.kid !== this.#kid) return bad('foreign_key', `${named(entry)} is sealed by an unannounced key`)
+    const key = typeof this.#macKey === 'function' ? this.#macKey(seal.kid) : this.#macKey
+    if (this.#macKey && !key) this.unchecked++
+    if (!key || hmacOf(receipt, key) === seal.hmac) return undefined
+    return bad('bad_hmac', `${named(entry)} was not sealed with the log's key`)
+  }
+
+  /** The next receipt must link to this one; and carry another key id, if this one announces it. */
+  extend({ line, text, seal, entry }) {
+    this.#previous = entry.leaf.toString('hex')
+    if (!seal || !text.includes('"key":{"next_kid":"')) return
+    const { next_kid, next_vkey } = parseJson(line)?.body?.key ?? {}
+    const key = parseVkey(textOf(next_vkey))
+    if (!key) return
+    this.#kid = textOf(next_kid)
+    this.announced.push(key)
+  }
+}
+
+// ------ 5. The log, line by line.
+
+const MAX_RECEIPT_BYTES = 1 << 20
+const MAX_SEGMENT = 65_536 // receipts between two checkpoints
+const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's leaf hashes in base64: up to 2.8 MB
+
+/**
+ * Takes the lines of an export in order, without newlines, then `finish`es with a report. No line makes it throw; the
+ * constructor throws TypeError when it gets no public key, or one that is none.
+ */
+class LogVerifier {
+  #options
+  #keys
+  #report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+  #chain
+  #againstSize
+  #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
+  #header
+  #tree = new CompactRange() // every receipt so far
+  #proven = new CompactRange() // those that checkpoints cover
+  #segment = [] // those that were read since
+  #doubt // the first oddity in the segment; its checkpoint may show an earlier or exacter one
+  #verdict
+
+  constructor(options) {
+    this.#options = options
+    this.#keys = trustedKeys(options.vkeys)
+    this.#chain = new Chain(options.macKey)
+    this.#againstSize = readCheckpoint(options.against ?? '')?.size
+  }
+
+  /** True once no later line can change the finding. */
+  get settled() {
+    return this.#verdict !== undefined && this.#verdict.awaits === undefined
+  }
+
+  line(line) {
+    if (this.settled) return
+    const isSpecial = line.toString('latin1', 0, 3) === '{"_'
+    if (line.length > (isSpecial ? MAX_LINE_BYTES : MAX_RECEIPT_BYTES)) this.tooLong()
+    else this.#settle(isSpecial ? this.#special(line) : this.#receipt(line))
+  }
+
+  /** For a reader that meets a line it will not hold; nothing after it is looked at. */
+  tooLong() {
+    const detail = `the line after ${this.#last()} is too long to be one of a log`
+    this.#settle(wrong('malformed', detail, this.#tree.size))
+    delete this.#verdict.awaits
+  }
+
+  #receipt(line) {
+    const receipt = readReceipt(line)
+    const { seal, entry } = receipt
+    if (this.#verdict) this.#verdict = refined(this.#verdict, entry)
+    if (this.#verdict) return undefined
+    if (!this.#header) return wrong('malformed', 'the file does not begin with the header of an export')
+    if (this.#segment.length === MAX_SEGMENT)
+      return wrong('malformed', `no checkpoint within ${MAX_SEGMENT} receipts`)
+    if (this.#doubt) this.#doubt = refined(this.#doubt, entry)
+    else this.#doubt = this.#chain.inspect(receipt, this.#segment, this.#proven.size)
+    this.#chain.extend(receipt)
+    this.#segment.push(entry)
+    this.#tree.append(entry.leaf)
+    if (this.#tree.size === this.#againstSize) this.#againstRoot = this.#tree.root()
+    this.#report.receipts++
+    if (!seal) return undefined
+    this.#report.firstAt ??= seal.at
+    this.#report.lastAt = seal.at
+    if (!this.#doubt) this.#options.onReceipt?.(line, seal.seq)
+    return undefined
+  }
+
+  #special(line) {
+    if (this.#verdict) return undefined
+    const { _craik, _document, _checkpoint } = parseJson(line) ?? {}
+    if (!this.#header) {
+      const { format, version, origin, size } = _craik ?? {}
+      const isExport = format === 'craik.receipts.export' && version === 1 && Number.isSafeInteger(size)
+      if (!isExport || !/^[!-~]+$/.test(textOf(origin)))
+        return wrong('malformed', 'the file does not begin with the header of an export, version 1')
+      this.#header = { origin, size }
+      this.#report.origin = origin
+      return undefined
+    }
+    if (_checkpoint) return this.#checkpoint(_checkpoint.note, _checkpoint.leaves)
+    if (!_document || this.#tree.size > 0)
+      return wrong('malformed', `no such line belongs after ${this.#last()}`)
+    const digest = `sha256:${sha256(Buffer.from(textOf(_document.text))).toString('hex')}`
+    if (_document.digest === digest) return undefined
+    return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
+  }
+
+  #checkpoint(note, leaves) {
+    const name = `checkpoint ${++this.#report.checkpoints}`
+    const signed = openNote(textOf(note), this.#keys)
+    if (!signed.ok) return wrong(signed.problem, `${name} ${signed.why}`)
+    const { origin, size, root } = signed
+    if (origin !== this.#header.origin) return wrong('malformed', `${name} is of another log, ${origin}`)
+    const base = this.#proven.size
+    const count = this.#tree.size
+    const listed = splitHashes(base64(leaves))
+    const difference = this.#firstDifference(listed)
+    if (this.#tree.matches(signed)) {
+      // Signed, and yet a number, a link or an HMAC is wrong: it was changed before it was signed.
+      if (this.#doubt) return this.#doubt
+      this.#proven = this.#tree.copy()
+      this.#segment = []
+      this.#keys.push(...this.#chain.announced.splice(0))
+      Object.assign(this.#report, { intact: size, lastCheckpoint: { size, root: root.toString('base64') } })
+      if (leaves === undefined || difference === undefined) return undefined
+      return wrong('bad_checkpoint', `the leaf hashes beside ${name} were edited, no receipt was`)
+    }
+    // These are not the receipts that were signed. If the list folds into the signed root, it tells which are.
+    if (listed && difference !== undefined && this.#proven.copy(listed).matches(signed)) {
+      this.#report.intact = base + difference
+      this.#doubt = undefined
+      return diagnose(this.#segment, listed, difference, base, name, this.#header.size)
+    }
+    const between = `receipts ${base}–${size - 1}`
+    if (count === size) return wrong('edited', `one of ${between} was edited: ${name} has another root`)
+    if (count < size) return wrong('missing', `some of ${between} are missing: ${name} covers them`)
+    return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} stand before it`)
+  }
+
+  /** Where the segment first differs from `leaves`, in content or length. */
+  #firstDifference(leaves = []) {
+    const index = this.#segment.findIndex((entry, i) => !leaves[i]?.equals(entry.leaf))
+    if (index >= 0) return index
+    return leaves.length > this.#segment.length ? this.#segment.length : undefined
+  }
+
+  /** `rest` is what follows the last newline; a whole export has nothing there. */
+  finish(rest) {
+    if (!this.#verdict) this.#settle(this.#doubt ?? this.#ending(rest))
+    if (this.#verdict) {
+      const { problem, detail, seq, id } = this.#verdict
+      return { ...this.#report, outcome: 'tampered', finding: wrong(problem, detail, seq, id) }
+    }
+    const { receipts, checkpoints, intact, missing } = this.#report
+    const { unchecked } = this.#chain
+    if (intact === 0 && checkpoints === 0) missing.push('no checkpoint: nothing here is signed')
+    else if (receipts > intact)
+      missing.push(`receipts from ${intact} on follow the last checkpoint: no signature covers them yet`)
+    if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is unknown`)
+    return { ...this.#report, outcome: missing.length > 0 ? 'incomplete' : 'ok' }
+  }
+
+  #ending(rest) {
+    const count = this.#tree.size
+    if (rest?.length) return wrong('truncated', `the file stops inside the line after ${this.#last()}`, count)
+    if (!this.#header) return wrong('malformed', 'the file is empty')
+    const promised = `its header promises ${this.#header.size} receipts`
+    if (count < this.#header.size)
+      return wrong('truncated', `the file ends after ${this.#last()}: ${promised}`, count)
+    if (count > this.#header.size) return wrong('malformed', `the file holds ${count} receipts: ${promised}`)
+    return this.#options.against === undefined ? undefined : this.#compare(this.#options.against, count)
+  }
+
+  /** The checkpoint held elsewhere comes last: by now every key that may have signed it is known. */
+  #compare(note, count) {
+    const held = openNote(note, this.#keys)
+    if (!held.ok || held.origin !== this.#header.origin) {
+      this.#report.missing.push(`the checkpoint held elsewhere ${held.ok ? 'is of another log' : held.why}`)
+      return undefined
+    }
+    const covers = `the checkpoint held elsewhere covers ${held.size} receipts`
+    if (held.size > count) return wrong('truncated', `the log ends after ${this.#last()}: ${covers}`, count)
+    if (!this.#againstRoot.equals(held.root)) {
+      this.#report.intact = 0
+      return wrong('edited', `the log was rewritten: ${covers} with another root`)
+    }
+    this.#report.intact = Math.max(this.#report.intact, held.size)
+    return undefined
+  }
+
+  /** What is found is final, but for what it awaits. An earlier doubt comes first. */
+  #settle(found) {
+    if (found) this.#verdict ??= this.#doubt ?? found
+  }
+
+  #last() {
+    return this.#tree.size === 0 ? 'the header' : `receipt ${this.#tree.size - 1}`
+  }
+}
+
+/** Leaf hashes, 32 bytes each, without anything between. */
+function splitHashes(bytes) {
+  if (!bytes || bytes.length % 32 !== 0) return undefined
+  return Array.from({ length: bytes.length / 32 }, (_, i) => bytes.subarray(i * 32, i * 32 + 32))
+}
+
+// ------ 6. The diagnosis.
+
+/**
+ * `truth` holds the signed leaf hashes from receipt `base` on, `read` what the file has; they first differ at `index`.
+ * Hashes decide, not what a line says of itself, so renumbering and relinking all that follows hides nothing.
+ */
+function diagnose(read, truth, index, base, checkpoint, promised) {
+  const place = base + index
+  const [here, due] = [read[index], truth[index]]
+  const comesLater = (leaf) => read.some((entry, i) => i > index && entry.leaf.equals(leaf))
+  if (!here) return absent(place)
+  const isDueLater = due !== undefined && comesLater(due)
+  const known = truth.findIndex((leaf) => leaf.equals(here.leaf))
+  if (known >= 0) {
+    // A true receipt in a wrong place.
+    if (known < index || comesLater(here.leaf)) return duplicated(here)
+    return isDueLater ? reordered(place, here) : absent(place, here)
+  }
+  if (due && !isDueLater) {
+    // The receipt that is due is gone, and something else stands there: is that it, edited?
+    const what = `its bytes do not hash to leaf ${place} of ${checkpoint}`
+    const edited = wrong('edited', `${named({ ...here, seq: place })} was edited: ${what}`, place, here.id)
+    if (here.seq === place) return edited
+    return read.length === truth.length ? { ...absent(place, here), ...edited } : absent(place, here)
+  }
+  // One line too many.
+  if (here.seq >= 0 && here.seq < base) return duplicated(here)
+  if (here.seq < base + truth.length || here.seq >= promised) return inserted(place, here)
+  const early = `${checkpoint} stands after receipt ${place}, which it does not cover`
+  return {
+    ...(due ? reordered(place, here) : wrong('bad_checkpoint', early)),
+    awaits: here.seq,
+    instead: (later) => (later.leaf.equals(here.leaf) ? duplicated(here) : inserted(place, here)),
+  }
+}
+
+/** Receipt `here` stands where another number is due; `first` is the one whose number it has, if that was read. */
+function misnumbered(place, here, first) {
+  if (here.seq > place) return absent(place, here)
+  return !first || first.leaf.equals(here.leaf) ? duplicated(here) : inserted(place, here)
+}
+
+/** Receipt `here` does not link to the one `before` it, which no checkpoint covers yet unless it is undefined. */
+function unlinked(here, before) {
+  if (!before)
+    return wrong('edited', `${named(here)} was edited: it links to another receipt before it`, here.seq)
+  const detail = `${named(before)} was edited, or the link to it in receipt ${here.seq}`
+  return wrong('edited', detail, before.seq, before.id)
+}
+
+/** Receipt `place` does not stand in its place: missing, unless it still comes. */
+function absent(place, here) {
+  const detail = `receipt ${place} is missing: ${here ? named(here) : 'its checkpoint'} stands in its place`
+  return {
+    ...wrong('missing', detail, place),
+    awaits: place,
+    instead: (later) => reordered(place, here, later.id),
+  }
+}
+
+function reordered(place, here, id) {
+  const detail = `receipt ${place} is out of order: ${here ? named(here) : 'its checkpoint'} stands in its place`
+  return wrong('reordered', detail, place, id)
+}
+
+function duplicated(here) {
+  return wrong('duplicated', `${named(here)} stands in the log twice`, here.seq, here.id)
+}
+
+function inserted(place, here) {
+  const detail = `a line was inserted in the place of receipt ${place}: ${named(here)}`
+  return wrong('inserted', detail, place, here.id)
+}
+
+function wrong(problem, detail, seq, id) {
+  return { problem, detail, ...(seq !== undefined && { seq }), ...(id && { id }) }
+}
+
+function refined(doubt, later) {
+  return doubt.awaits === later.seq && doubt.instead ? doubt.instead(later) : doubt
+}
+
+function named({ seq, id }) {
+  const name = seq < 0 ? 'a line that is no receipt' : `receipt ${seq}`
+  return id ? `${name} (${id.slice(0, 9)}…${id.slice(-3)})` : name
+}
+
+// ------ 7. Files and proofs.
+
+/** Verifies an export while it is read. */
+async function verifyExport(readable, options) {
+  const verifier = new LogVerifier(options)
+  let held = [] // a line that began in an earlier chunk
+  let heldBytes = 0
+  for await (const chunk of readable) {
+    let start = 0
+    for (let end = chunk.indexOf(0x0a); end >= 0; end = chunk.indexOf(0x0a, start)) {
+      const piece = chunk.subarray(start, end)
+      verifier.line(held.length > 0 ? Buffer.concat([...held, piece]) : piece)
+      held = []
+      heldBytes = 0
+      start = end + 1
+    }
+    if (start < chunk.length) held.push(Buffer.from(chunk.subarray(start)))
+    heldBytes += chunk.length - start
+    if (heldBytes > MAX_LINE_BYTES) verifier.tooLong()
+    if (verifier.settled) break
+  }
+  return verifier.finish(Buffer.concat(held))
+}
+
+/** Verifies a file that proves one receipt to be in a checkpoint, or one checkpoint to continue another. */
+function verifyProof(json, options) {
+  const keys = trustedKeys(options.vkeys)
+  const report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+  const bad = (...what) => {
+    return { ...report, outcome: 'tampered', finding: wrong(...what) }
+  }
+  const { _proof, _consistency } = parseJson(Buffer.from(json)) ?? {}
+  const hashes = hashesIn((_proof ?? _consistency)?.hashes)
+  if (!hashes) return bad('malformed', 'the file is not a proof')
+  const signed = openNote(textOf(_proof ? _proof.checkpoint : _consistency.new), keys)
+  if (!signed.ok) return bad(signed.problem, `the checkpoint of the proof ${signed.why}`)
+  const { origin, size, root } = signed
+  Object.assign(report, { origin, checkpoints: 1, lastCheckpoint: { size, root: root.toString('base64') } })
+  if (_proof) {
+    const { seal, entry } = readReceipt(Buffer.from(textOf(_proof.receipt)))
+    if (!seal || seal.seq !== _proof.index)
+      return bad('malformed', 'the proof does not hold the receipt it names')
+    const detail = `${named(entry)} or its proof was edited: its root is not the signed one`
+    if (!verifyInclusion(entry.leaf, entry.seq, size, hashes, root))
+      return bad('edited', detail, entry.seq, entry.id)
+    return { ...report, receipts: 1, intact: 1, firstAt: seal.at, lastAt: seal.at }
+  }
+  const old = openNote(textOf(_consistency.old), keys)
+  if (!old.ok) return bad(old.problem, `the older checkpoint of the proof ${old.why}`)
+  report.checkpoints = 2
+  if (old.origin !== origin) return bad('malformed', 'the two checkpoints are of different logs')
+  if (old.size > size) return bad('truncated', `the log shrank from ${old.size} receipts to ${size}`, size)
+  if (old.size === 0)
+    return { ...report, outcome: 'incomplete', missing: ['every log continues an empty one'] }
+  if (!verifyConsistency(old.size, old.root, size, root, hashes))
+    return bad('edited', `the log was rewritten: its first ${old.size} receipts are not those of before`)
+  return { ...report, intact: old.size }
+}
+
+/** SHA-256 hashes in base64, or nothing. */
+function hashesIn(list) {
+  const hashes = Array.isArray(list) ? list.map(base64) : [undefined]
+  return hashes.every((hash) => hash?.length === 32) ? hashes : undefined
+}
+
+// ------ 8. The command line. Exit code 0: all is well; 1: tampered; 2: incomplete, or usage.
+
+const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
+
+  --public-key  the log's public key, as given to you by its operator (one per line, if there are several)
+  --against     a checkpoint of the log that you kept yourself: shows whether the log was cut or rewritten since
+
+example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
+
+const PROOF = /^\s*\{\s*"_(proof|consistency)"/
+const MAX_SMALL_FILE_BYTES = 4 << 20
+
+async function main(args) {
+  const given = readArguments(args)
+  if (!given) return complain(USAGE)
+  const started = performance.now()
+  try {
+    const vkeys = readSmallFile(given.publicKey)
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+    const isProof = PROOF.test(readSmallFile(given.file, 64))
+    if (isProof && given.against)
+      return complain('craik-verify: --against goes with an export, not with a proof')
+    const against = given.against ? { against: readSmallFile(given.against) } : {}
+    const report = isProof
+      ? verifyProof(readSmallFile(given.file), { vkeys })
+      : await verifyExport(createReadStream(given.file, { highWaterMark: 1 << 20 }), { vkeys, ...against })
+    process.stdout.write(render(report, isProof, (performance.now() - started) / 1000))
+    return { ok: 0, tampered: 1, incomplete: 2 }[report.outcome]
+  } catch (error) {
+    return complain(`craik-verify: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+function readArguments(args) {
+  const given = {}
+  for (let i = 0; i < args.length; i++) {
+    if (args[i] === '--public-key') given.publicKey = args[++i] ?? ''
+    else if (args[i] === '--against') given.against = args[++i] ?? ''
+    else if (args[i].startsWith('-') || given.file) return undefined
+    else given.file = args[i]
+  }
+  const { file, publicKey, against } = given
+  return file && publicKey && against !== '' ? { file, publicKey, against } : undefined
+}
+
+function complain(text) {
+  process.stderr.write(`${text}\n`)
+  return 2
+}
+
+/** The first bytes of a file, and never more than a small file may have. */
+function readSmallFile(path, bytes = MAX_SMALL_FILE_BYTES) {
+  const buffer = Buffer.alloc(bytes)
+  const file = openSync(path, 'r')
+  try {
+    return buffer.toString('utf8', 0, readSync(file, buffer))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** The answer first: what was read, what holds, what does not. */
+function render(report, isProof, seconds) {
+  const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
+  const few = ['no receipt is proven intact', 'receipt 0 is intact']
+  const proven = few[intact] ?? `receipts 0–${intact - 1} are intact`
+  const follows = isProof ? '' : `    ${proven}; nothing after can be trusted\n`
+  if (finding) return `  ✗ ${finding.detail}\n${follows}`
+  const days = firstAt && lastAt ? ` · ${firstAt.slice(0, 10)} → ${lastAt.slice(0, 10)}` : ''
+  const summary = `  ${counted(receipts, 'receipt')}${days} · ${counted(checkpoints, 'checkpoint')}\n`
+  if (missing.length > 0) return `${summary}${missing.map((line) => `  – ${line}\n`).join('')}    ${proven}\n`
+  const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
+  const answer = `${summary}  ${passed}     ${seconds.toFixed(1)} s\n`
+  if (!lastCheckpoint) return answer
+  return `${answer}  root ${lastCheckpoint.root} at ${counted(lastCheckpoint.size, 'receipt')}\n`
+}
+
+function counted(count, noun) {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`
+}
+
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,43 @@
+/** The log as a file for an auditor: a header, the documents it was decided with, receipts and checkpoints in order. */
+import { CraikError } from '../errors.ts'
+import type { Tables } from '../store/store.ts'
+
+const PAGE = 512
+
+export async function* exportLines(tables: Tables): AsyncGenerator<string> {
+  const last = await tables.receipts.last()
+  const signed = await tables.tree.lastCheckpoint()
+  const keys = await tables.logKeys.list()
+  // A checkpoint that covers more than there is shows that receipts were cut off: the header promises them.
+  const size = Math.max(last === undefined ? 0 : last.seq + 1, signed?.size ?? 0)
+  if (size === 0 || keys.length === 0)
+    throw new CraikError('not_found', 'the log is empty: there is nothing to export')
+  const { kid, origin, vkey } = keys[0]!
+  yield JSON.stringify({ _craik: { format: 'craik.receipts.export', kid, origin, size, version: 1, vkey } })
+  for (const { digest, mediaType, text } of await tables.documents.list()) {
+    yield JSON.stringify({ _document: { digest, media_type: mediaType, text } })
+  }
+  yield* logLines(tables, size)
+}
+
+/** Receipts and, after each that one of them covers, the checkpoint with the leaf hashes since the one before. */
+async function* logLines(tables: Tables, size: number): AsyncGenerator<string> {
+  let leaves: Uint8Array[] = []
+  for (let from = 0; from < size; from += PAGE) {
+    const rows = await tables.receipts.scan(from, PAGE)
+    const notes = await tables.tree.checkpoints(from, from + PAGE)
+    let next = 0
+    for (const row of rows) {
+      yield row.line
+      leaves.push(row.leaf)
+      const checkpoint = notes[next]
+      if (checkpoint?.size !== row.seq + 1) continue
+      next++
+      yield JSON.stringify({
+        _checkpoint: { leaves: Buffer.concat(leaves).toString('base64'), note: checkpoint.note },
+      })
+      leaves = []
+    }
+    if (rows.length < PAGE) break
+  }
+}

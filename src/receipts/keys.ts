@@ -1,0 +1,116 @@
+/**
+ * The log's keys: a root for the HMAC and an Ed25519 key for checkpoints, in one private file, so that both
+ * change together. They seal nothing but receipts.
+ */
+
+import type { KeyObject } from 'node:crypto'
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  generateKeyPairSync,
+  hkdfSync,
+  randomBytes,
+} from 'node:crypto'
+import { existsSync, linkSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { CraikError } from '../errors.ts'
+import { createPrivateFile, ensurePrivateFolder, readPrivateFile } from '../lib/private-files.ts'
+import type { Home } from '../store/home.ts'
+import { formatVkey } from './note.ts'
+
+export interface LogKeys {
+  /** Names the HMAC key without revealing it. */
+  readonly kid: string
+  /** Names the log; also the name of the signing key in checkpoints. */
+  readonly origin: string
+  /** As an object: handing the bytes over for each receipt costs five times the HMAC itself. */
+  readonly macKey: KeyObject
+  readonly signingKey: KeyObject
+  readonly vkey: string
+}
+
+const FILE = 'log.key'
+const NEXT = 'log.key.next'
+
+/** The home's keys. With `create`, an absent file is made once, however many processes ask at the same time. */
+export function loadLogKeys(home: Home, create: boolean): LogKeys {
+  ensurePrivateFolder(home.secrets, 'secrets folder')
+  const path = join(home.secrets, FILE)
+  if (create && !existsSync(path)) createPrivateFile(path, newKeyText(newOrigin()), LABEL)
+  return parseKeys(readPrivateFile(path, 4096, LABEL))
+}
+const LABEL = 'log key (secrets/log.key)'
+
+/** A retired key, kept so that the receipts it sealed can still be checked. */
+export function loadRetiredKeys(home: Home, kid: string): LogKeys | undefined {
+  const path = join(home.secrets, `log-${kid}.key`)
+  return existsSync(path)
+    ? parseKeys(readPrivateFile(path, 4096, `retired log key (secrets/log-${kid}.key)`))
+    : undefined
+}
+
+/** Writes the keys that are to follow. They take effect when the log has recorded them and `adoptNextKeys` ran. */
+export function prepareNextKeys(home: Home, origin: string): LogKeys {
+  const path = join(home.secrets, NEXT)
+  createPrivateFile(path, newKeyText(origin), 'next log key')
+  return parseKeys(readPrivateFile(path, 4096, 'next log key'))
+}
+
+/** Puts prepared keys in place if they are the ones the log asks for: also after a crash half-way. */
+export function adoptNextKeys(home: Home, wantedKid: string): LogKeys | undefined {
+  const next = join(home.secrets, NEXT)
+  if (!existsSync(next)) return undefined
+  const keys = parseKeys(readPrivateFile(next, 4096, 'next log key'))
+  if (keys.kid !== wantedKid) return undefined
+  const current = loadLogKeys(home, false)
+  const retired = join(home.secrets, `log-${current.kid}.key`)
+  // Linked and then replaced: there is no moment without a log key, whenever this is killed.
+  if (current.kid !== wantedKid && !existsSync(retired)) linkSync(join(home.secrets, FILE), retired)
+  renameSync(next, join(home.secrets, FILE))
+  return keys
+}
+
+function newOrigin(): string {
+  return `craik.local/${randomBytes(8).toString('hex')}`
+}
+
+function newKeyText(origin: string): string {
+  const signing = generateKeyPairSync('ed25519').privateKey.export({ format: 'der', type: 'pkcs8' })
+  return `${JSON.stringify({
+    format: 'craik.log-key/1',
+    origin,
+    mac_root: randomBytes(32).toString('base64'),
+    signing_key: signing.toString('base64'),
+  })}\n`
+}
+
+function parseKeys(content: Buffer): LogKeys {
+  try {
+    const { format, origin, mac_root, signing_key } = JSON.parse(content.toString('utf8')) as Record<
+      string,
+      string
+    >
+    const root = Buffer.from(mac_root!, 'base64')
+    if (format !== 'craik.log-key/1' || root.length !== 32 || !origin) throw new Error('unexpected fields')
+    const signingKey = createPrivateKey({
+      key: Buffer.from(signing_key!, 'base64'),
+      format: 'der',
+      type: 'pkcs8',
+    })
+    return {
+      origin,
+      signingKey,
+      kid: createHash('sha256').update(derive(root, 'key id')).digest('hex').slice(0, 16),
+      macKey: createSecretKey(derive(root, 'receipt')),
+      vkey: formatVkey(origin, createPublicKey(signingKey)),
+    }
+  } catch (error) {
+    throw new CraikError('key_unreadable', `the ${LABEL} does not hold a log key`, { cause: error })
+  }
+}
+
+function derive(root: Buffer, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', root, Buffer.alloc(0), `craik/${purpose}/1`, 32))
+}

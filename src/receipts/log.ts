@@ -1,0 +1,98 @@
+/** The receipt log as the rest of Craik sees it: durable before it answers. */
+import { CraikError } from '../errors.ts'
+import type { Clock } from '../lib/clock.ts'
+import { newId, type ReceiptId } from '../lib/ids.ts'
+import { currentOwner, type Owner } from '../lib/owner.ts'
+import { procedure, type Store } from '../store/store.ts'
+import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
+import type { ReceiptRef } from './receipt-writer.ts'
+import type { Measure, ReceiptDraft, ReceiptLinks, ReceiptStatus } from './schema.ts'
+
+export type Begin = Omit<ReceiptDraft, 'phase' | 'status' | 'begin_id' | 'owner'>
+
+/** What is known once the effect is over. */
+export interface Outcome {
+  readonly status: ReceiptStatus
+  readonly links?: Partial<ReceiptLinks>
+  readonly measures?: Measure[]
+  readonly digests?: Record<string, string>
+  readonly isolation?: string
+  readonly shell?: ReceiptDraft['shell']
+}
+
+export interface OpenReceipt extends ReceiptRef {
+  /** Writes the end receipt. A second call is an error: a receipt ends once. */
+  end(outcome: Outcome): Promise<ReceiptRef>
+}
+
+export interface ReceiptLog {
+  /** This process, as the receipts that it begins name it. */
+  readonly owner: Owner
+  /** One receipt for something that has no duration. */
+  append(draft: Omit<ReceiptDraft, 'phase'>): Promise<ReceiptRef>
+  /** Durable before it resolves; the effect may start only then. */
+  begin(draft: Begin): Promise<OpenReceipt>
+  /** Takes over a begin that another procedure wrote in its own transaction. */
+  opened(ref: ReceiptRef, begin: Begin): OpenReceipt
+}
+
+const appendReceipt = procedure<PreparedReceipt, ReceiptRef>('receipts.append')
+export const rotateKey = procedure<string, ReceiptRef>('receipts.rotate_key')
+
+export function createReceiptLog(store: Store, clock: Clock): ReceiptLog {
+  const write = async (draft: ReceiptDraft): Promise<ReceiptRef> =>
+    store.write(appendReceipt, prepareReceipt(newId<ReceiptId>('rcpt', clock.nowMs()), draft))
+  const opened = (
+    ref: ReceiptRef,
+    { kind, operator, capability, operation, target, links }: Begin,
+  ): OpenReceipt => ({
+    ...ref,
+    end: async ({ status, links: more, ...facts }) => {
+      try {
+        return await write({
+          kind,
+          phase: 'end',
+          status,
+          begin_id: ref.id,
+          operator,
+          capability,
+          ...(operation && { operation }),
+          ...(target && { target }),
+          links: { ...links, ...more },
+          ...facts,
+        })
+      } catch (error) {
+        throw notEnded(ref.id, error)
+      }
+    },
+  })
+  const owner = currentOwner()
+  return {
+    owner,
+    append: (draft) => write({ ...draft, phase: 'point' }),
+    opened,
+    async begin(draft) {
+      return opened(await write({ ...draft, phase: 'begin', owner: ownerFields(owner) }), draft)
+    },
+  }
+}
+
+/** The effect is over: whoever reads this has to know that it happened, although its end is not on record. */
+function notEnded(id: ReceiptId, error: unknown): unknown {
+  if (!(error instanceof CraikError)) return error
+  const { code, message, hint } = error
+  return new CraikError(code, `${message}; ${id} has begun, and how it ended is not recorded`, {
+    hint,
+    cause: error,
+  })
+}
+
+/** The owner as a receipt spells it. */
+export function ownerFields(owner: Owner): NonNullable<ReceiptDraft['owner']> {
+  return {
+    boot_id: owner.bootId,
+    pid: owner.pid,
+    started_at: owner.startedAt,
+    pid_namespace: owner.pidNamespace,
+  }
+}

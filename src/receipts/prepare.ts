@@ -1,0 +1,84 @@
+/**
+ * The one way into the log: payloads dropped, everything redacted, the closed schema checked, then frozen as
+ * canonical JSON. The type of what comes out cannot be made in any other way.
+ */
+import { CraikError } from '../errors.ts'
+import { canonicalJson, type Json } from '../lib/canonical-json.ts'
+import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
+import { dropPayloadKeys, LABEL, redactText, redactValue } from './redaction/redact.ts'
+import { childPath, indexPath } from './redaction/value-paths.ts'
+import { type ReceiptDraft, receiptDraft } from './schema.ts'
+
+/** Larger than any honest receipt; keeps a line well under what a verifier accepts. */
+const MAX_BODY_BYTES = 256 * 1024
+const MAX_PATH_CHARACTERS = 300
+
+declare const prepared: unique symbol
+export interface PreparedReceipt {
+  readonly [prepared]: true
+  readonly id: ReceiptId
+  /** Canonical JSON of the body. */
+  readonly body: string
+  /** What the store indexes. */
+  readonly draft: Pick<ReceiptDraft, 'kind' | 'phase' | 'status' | 'begin_id' | 'owner' | 'links'>
+}
+
+export function prepareReceipt(id: ReceiptId, draft: ReceiptDraft): PreparedReceipt {
+  const metadata = draft.metadata === undefined ? undefined : onlyFacts(draft.metadata as Json)
+  const { value, paths } = redactValue({ ...draft, ...(metadata && { metadata: metadata.value }) })
+  const fields = [...(draft.redacted_fields ?? []), ...(metadata?.dropped ?? []), ...paths].map(listedPath)
+  const parsed = receiptDraft.safeParse({
+    ...value,
+    ...(fields.length > 0 && { redacted_fields: [...new Set(fields)].sort().slice(0, 200) }),
+  })
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]!
+    const where = issue.path.length === 0 ? '' : ` at ${issue.path.join('.')}`
+    throw new CraikError('internal', `a receipt does not fit its schema${where}: ${issue.message}`)
+  }
+  const { kind, phase, status, begin_id, owner, links } = parsed.data
+  const body = canonicalJson({ ...parsed.data, schema: 'craik.receipt/1', id } as Json)
+  if (body.length > MAX_BODY_BYTES)
+    throw new CraikError('too_large', `a receipt of ${body.length} characters is refused`)
+  return { id, body, draft: { kind, phase, status, begin_id, owner, links } } as PreparedReceipt
+}
+
+/** Names are written by callers too: one that is no reference, or holds a secret, is not repeated in the list. */
+function listedPath(path: string): string {
+  const named = path.replace(/\["((?:[^"\\]|\\.)*)"\]/g, (quoted, name) =>
+    REFERENCE.test(name) ? quoted : '[…]',
+  )
+  return redactText(named).text.slice(0, MAX_PATH_CHARACTERS)
+}
+
+/**
+ * Metadata keeps integers, booleans and references, under names that are references. Payload keys go at any
+ * depth, free text goes, both are listed.
+ */
+function onlyFacts(metadata: Json): { readonly value: Json; readonly dropped: readonly string[] } {
+  const { value, dropped } = dropPayloadKeys(metadata)
+  const paths = [...dropped]
+  const keep = (item: Json, path: string): Json | undefined => {
+    if (item === null || typeof item === 'boolean' || Number.isSafeInteger(item)) return item
+    if (typeof item === 'string' && (REFERENCE.test(item) || item === LABEL)) return item
+    if (Array.isArray(item)) return item.map((entry, i) => keep(entry, indexPath(path, i)) ?? null)
+    if (typeof item === 'object') {
+      return Object.fromEntries(
+        Object.entries(item)
+          .map(([key, entry]) => [key, keepNamed(key, entry as Json, childPath(path, key))] as const)
+          .filter(([, entry]) => entry !== undefined),
+      )
+    }
+    paths.push(path)
+    return undefined
+  }
+  const keepNamed = (name: string, item: Json, path: string): Json | undefined => {
+    if (REFERENCE.test(name)) return keep(item, path)
+    paths.push(path)
+    return undefined
+  }
+  return {
+    value: keep(value as Json, '$') ?? {},
+    dropped: paths.map((path) => path.replace(/^\$/, '$.metadata')),
+  }
+}

@@ -1,0 +1,13 @@
+/** What the writer thread can do with the log. */
+import type { Procedures, Tables } from '../store/store.ts'
+import type { PreparedReceipt } from './prepare.ts'
+import type { Sealer } from './sealer.ts'
+
+export function receiptProcedures(sealer: Sealer): Procedures {
+  return {
+    'receipts.append': (tables: Tables, prepared: PreparedReceipt) => sealer.seal(tables, prepared),
+    'receipts.checkpoint': (tables: Tables) => sealer.checkpoint(tables),
+    'receipts.close_dead': (tables: Tables) => sealer.closeDead(tables),
+    'receipts.rotate_key': (tables: Tables, operator: string) => sealer.rotate(tables, operator),
+  }
+}

@@ -1,0 +1,132 @@
+/** What a receipt may say. A closed schema: references, integers and digests; text only in `shell`. */
+import { z } from 'zod'
+import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
+import { GRANT_OUTCOMES, RECEIPT_KINDS, RECEIPT_STATUSES } from './kinds.ts'
+
+export type { GrantOutcome, ReceiptStatus } from './kinds.ts'
+
+const reference = z.string().regex(REFERENCE)
+const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/)
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
+const integer = z.int()
+const count = z.int().nonnegative()
+const path = z.string().regex(/^\S{1,300}$/, 'a path is at most 300 characters without blanks')
+
+const links = z.strictObject({
+  session_id: reference.optional(),
+  task_id: reference.optional(),
+  run_id: reference.optional(),
+  handoff_id: reference.optional(),
+  policy_envelope_id: reference.optional(),
+  provider_id: reference.optional(),
+  provider_result_count: count.optional(),
+  backend_id: reference.optional(),
+  route_id: reference.optional(),
+  target_id: reference.optional(),
+  grant_id: reference.optional(),
+  grant_outcome: z.enum(GRANT_OUTCOMES).optional(),
+  command_ref: reference.optional(),
+  secret_ref: reference.optional(),
+  receipt_ids: z.array(reference).max(100).optional(),
+})
+
+/** `input` is everything the rule looked at; with it and the policy's digest the decision can be recomputed. */
+const decision = z.strictObject({
+  effect: z.enum(['allow', 'deny']),
+  rule: reference,
+  missing: z.array(reference).max(20),
+  policy_digest: digest.optional(),
+  price_digest: digest.optional(),
+  replayable: z.boolean(),
+  input: z.json().optional(),
+})
+
+const owner = z.strictObject({
+  boot_id: z.string().max(100),
+  pid: count,
+  started_at: z.string().max(100),
+  pid_namespace: z.string().max(100),
+})
+
+/** `observed` by the host itself, or `claimed` by what runs in the sandbox. */
+const measure = z.strictObject({
+  name: reference,
+  value: integer,
+  source: z.enum(['observed', 'claimed']),
+})
+
+const stream = z.strictObject({
+  preview: z.string().max(4096),
+  bytes: count,
+  sha256,
+  /** False when the side log was cut at its size limit. */
+  complete: z.boolean(),
+})
+
+const shell = z.strictObject({
+  command: z.string().max(4096),
+  working_directory: z.string().max(4096),
+  exit_code: integer.nullable(),
+  signal: z.string().max(20).nullable(),
+  outcome: z.enum(['exited', 'signalled', 'timeout', 'cancelled', 'output_limit', 'not_started']),
+  stdout: stream,
+  stderr: stream,
+  duration_ms: count,
+  redactions_applied: z.array(path).max(200),
+})
+
+export const receiptDraft = z
+  .strictObject({
+    kind: z.enum(RECEIPT_KINDS),
+    phase: z.enum(['begin', 'end', 'point']),
+    status: z.enum(RECEIPT_STATUSES).optional(),
+    begin_id: reference.optional(),
+    owner: owner.optional(),
+    operator: reference,
+    capability: reference,
+    operation: reference.optional(),
+    target: reference.optional(),
+    links,
+    decision: decision.optional(),
+    isolation: reference.optional(),
+    measures: z.array(measure).max(50).optional(),
+    digests: z.record(reference, digest).optional(),
+    shell: shell.optional(),
+    /** Key rotation: the keys that seal and sign everything after this receipt. */
+    key: z.strictObject({ next_kid: reference, next_vkey: z.string().max(300) }).optional(),
+    /** Small facts of the caller: integers, booleans and references; never payloads. */
+    metadata: z.record(z.string(), z.json()).optional(),
+    redacted_fields: z.array(path).max(200).optional(),
+  })
+  .superRefine((draft, context) => {
+    const complain = (message: string) => context.addIssue({ code: 'custom', message })
+    if ((draft.phase === 'begin') === (draft.status !== undefined))
+      complain('a begin has no status yet; everything else has one')
+    if ((draft.phase === 'begin') !== (draft.owner !== undefined))
+      complain('a begin, and only it, names its owner')
+    if ((draft.phase === 'end') !== (draft.begin_id !== undefined))
+      complain('an end, and only it, names its begin')
+    if (draft.shell !== undefined && draft.kind !== 'shell_invocation')
+      complain('only a shell_invocation may hold text')
+    if (draft.kind === 'denial' && draft.status !== 'denied' && draft.status !== 'blocked')
+      complain('a denial is denied or blocked')
+    if (draft.status === 'passed' && draft.decision?.effect === 'deny')
+      complain('what was denied cannot have passed')
+  })
+
+/** What a caller hands in; the log adds the id and the seal. */
+export type ReceiptDraft = z.input<typeof receiptDraft>
+export type ReceiptLinks = z.infer<typeof links>
+export type Measure = z.infer<typeof measure>
+
+/** A sealed receipt as it is parsed back from its line. */
+export interface Receipt {
+  readonly body: z.infer<typeof receiptDraft> & { readonly schema: 'craik.receipt/1'; readonly id: ReceiptId }
+  readonly seal: {
+    readonly at: string
+    readonly kid: string
+    readonly prev: string
+    readonly receipt_hmac: string
+    readonly seq: number
+  }
+}

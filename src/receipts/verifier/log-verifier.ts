@@ -1,0 +1,196 @@
+/** 5. The log, line by line. */
+import { Chain } from './chain.ts'
+import { type Doubt, diagnose, refined, wrong } from './diagnosis.ts'
+import { CompactRange, sha256 } from './merkle.ts'
+import { base64, openNote, readCheckpoint, textOf, trustedKeys, type VerifierKey } from './notes.ts'
+import { type Entry, parseJson, readReceipt } from './receipt-line.ts'
+import type { Report, VerifyOptions } from './report.ts'
+
+const MAX_RECEIPT_BYTES = 1 << 20
+const MAX_SEGMENT = 65_536 // receipts between two checkpoints
+export const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's leaf hashes in base64: up to 2.8 MB
+
+/**
+ * Takes the lines of an export in order, without newlines, then `finish`es with a report. No line makes it throw; the
+ * constructor throws TypeError when it gets no public key, or one that is none.
+ */
+export class LogVerifier {
+  readonly #options: VerifyOptions
+  readonly #keys: VerifierKey[]
+  readonly #report: Report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+  readonly #chain: Chain
+  readonly #againstSize: number | undefined
+  #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
+  #header: { origin: string; size: number } | undefined
+  #tree = new CompactRange() // every receipt so far
+  #proven = new CompactRange() // those that checkpoints cover
+  #segment: Entry[] = [] // those that were read since
+  #doubt: Doubt | undefined // the first oddity in the segment; its checkpoint may show an earlier or exacter one
+  #verdict: Doubt | undefined
+
+  constructor(options: VerifyOptions) {
+    this.#options = options
+    this.#keys = trustedKeys(options.vkeys)
+    this.#chain = new Chain(options.macKey)
+    this.#againstSize = readCheckpoint(options.against ?? '')?.size
+  }
+
+  /** True once no later line can change the finding. */
+  get settled(): boolean {
+    return this.#verdict !== undefined && this.#verdict.awaits === undefined
+  }
+
+  line(line: Buffer): void {
+    if (this.settled) return
+    const isSpecial = line.toString('latin1', 0, 3) === '{"_'
+    if (line.length > (isSpecial ? MAX_LINE_BYTES : MAX_RECEIPT_BYTES)) this.tooLong()
+    else this.#settle(isSpecial ? this.#special(line) : this.#receipt(line))
+  }
+
+  /** For a reader that meets a line it will not hold; nothing after it is looked at. */
+  tooLong(): void {
+    const detail = `the line after ${this.#last()} is too long to be one of a log`
+    this.#settle(wrong('malformed', detail, this.#tree.size))
+    delete this.#verdict!.awaits
+  }
+
+  #receipt(line: Buffer): Doubt | undefined {
+    const receipt = readReceipt(line)
+    const { seal, entry } = receipt
+    if (this.#verdict) this.#verdict = refined(this.#verdict, entry)
+    if (this.#verdict) return undefined
+    if (!this.#header) return wrong('malformed', 'the file does not begin with the header of an export')
+    if (this.#segment.length === MAX_SEGMENT)
+      return wrong('malformed', `no checkpoint within ${MAX_SEGMENT} receipts`)
+    if (this.#doubt) this.#doubt = refined(this.#doubt, entry)
+    else this.#doubt = this.#chain.inspect(receipt, this.#segment, this.#proven.size)
+    this.#chain.extend(receipt)
+    this.#segment.push(entry)
+    this.#tree.append(entry.leaf)
+    if (this.#tree.size === this.#againstSize) this.#againstRoot = this.#tree.root()
+    this.#report.receipts++
+    if (!seal) return undefined
+    this.#report.firstAt ??= seal.at
+    this.#report.lastAt = seal.at
+    if (!this.#doubt) this.#options.onReceipt?.(line, seal.seq)
+    return undefined
+  }
+
+  #special(line: Buffer): Doubt | undefined {
+    if (this.#verdict) return undefined
+    const { _craik, _document, _checkpoint } = parseJson(line) ?? {}
+    if (!this.#header) {
+      const { format, version, origin, size } = _craik ?? {}
+      const isExport = format === 'craik.receipts.export' && version === 1 && Number.isSafeInteger(size)
+      if (!isExport || !/^[!-~]+$/.test(textOf(origin)))
+        return wrong('malformed', 'the file does not begin with the header of an export, version 1')
+      this.#header = { origin, size }
+      this.#report.origin = origin
+      return undefined
+    }
+    if (_checkpoint) return this.#checkpoint(_checkpoint.note, _checkpoint.leaves)
+    if (!_document || this.#tree.size > 0)
+      return wrong('malformed', `no such line belongs after ${this.#last()}`)
+    const digest = `sha256:${sha256(Buffer.from(textOf(_document.text))).toString('hex')}`
+    if (_document.digest === digest) return undefined
+    return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
+  }
+
+  #checkpoint(note: unknown, leaves: unknown): Doubt | undefined {
+    const name = `checkpoint ${++this.#report.checkpoints}`
+    const signed = openNote(textOf(note), this.#keys)
+    if (!signed.ok) return wrong(signed.problem, `${name} ${signed.why}`)
+    const { origin, size, root } = signed
+    if (origin !== this.#header!.origin) return wrong('malformed', `${name} is of another log, ${origin}`)
+    const base = this.#proven.size
+    const count = this.#tree.size
+    const listed = splitHashes(base64(leaves))
+    const difference = this.#firstDifference(listed)
+    if (this.#tree.matches(signed)) {
+      // Signed, and yet a number, a link or an HMAC is wrong: it was changed before it was signed.
+      if (this.#doubt) return this.#doubt
+      this.#proven = this.#tree.copy()
+      this.#segment = []
+      this.#keys.push(...this.#chain.announced.splice(0))
+      Object.assign(this.#report, { intact: size, lastCheckpoint: { size, root: root.toString('base64') } })
+      if (leaves === undefined || difference === undefined) return undefined
+      return wrong('bad_checkpoint', `the leaf hashes beside ${name} were edited, no receipt was`)
+    }
+    // These are not the receipts that were signed. If the list folds into the signed root, it tells which are.
+    if (listed && difference !== undefined && this.#proven.copy(listed).matches(signed)) {
+      this.#report.intact = base + difference
+      this.#doubt = undefined
+      return diagnose(this.#segment, listed, difference, base, name, this.#header!.size)
+    }
+    const between = `receipts ${base}–${size - 1}`
+    if (count === size) return wrong('edited', `one of ${between} was edited: ${name} has another root`)
+    if (count < size) return wrong('missing', `some of ${between} are missing: ${name} covers them`)
+    return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} stand before it`)
+  }
+
+  /** Where the segment first differs from `leaves`, in content or length. */
+  #firstDifference(leaves: readonly Buffer[] = []): number | undefined {
+    const index = this.#segment.findIndex((entry, i) => !leaves[i]?.equals(entry.leaf))
+    if (index >= 0) return index
+    return leaves.length > this.#segment.length ? this.#segment.length : undefined
+  }
+
+  /** `rest` is what follows the last newline; a whole export has nothing there. */
+  finish(rest?: Buffer): Report {
+    if (!this.#verdict) this.#settle(this.#doubt ?? this.#ending(rest))
+    if (this.#verdict) {
+      const { problem, detail, seq, id } = this.#verdict
+      return { ...this.#report, outcome: 'tampered', finding: wrong(problem, detail, seq, id) }
+    }
+    const { receipts, checkpoints, intact, missing } = this.#report
+    const { unchecked } = this.#chain
+    if (intact === 0 && checkpoints === 0) missing.push('no checkpoint: nothing here is signed')
+    else if (receipts > intact)
+      missing.push(`receipts from ${intact} on follow the last checkpoint: no signature covers them yet`)
+    if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is unknown`)
+    return { ...this.#report, outcome: missing.length > 0 ? 'incomplete' : 'ok' }
+  }
+
+  #ending(rest: Buffer | undefined): Doubt | undefined {
+    const count = this.#tree.size
+    if (rest?.length) return wrong('truncated', `the file stops inside the line after ${this.#last()}`, count)
+    if (!this.#header) return wrong('malformed', 'the file is empty')
+    const promised = `its header promises ${this.#header.size} receipts`
+    if (count < this.#header.size)
+      return wrong('truncated', `the file ends after ${this.#last()}: ${promised}`, count)
+    if (count > this.#header.size) return wrong('malformed', `the file holds ${count} receipts: ${promised}`)
+    return this.#options.against === undefined ? undefined : this.#compare(this.#options.against, count)
+  }
+
+  /** The checkpoint held elsewhere comes last: by now every key that may have signed it is known. */
+  #compare(note: string, count: number): Doubt | undefined {
+    const held = openNote(note, this.#keys)
+    if (!held.ok || held.origin !== this.#header!.origin) {
+      this.#report.missing.push(`the checkpoint held elsewhere ${held.ok ? 'is of another log' : held.why}`)
+      return undefined
+    }
+    const covers = `the checkpoint held elsewhere covers ${held.size} receipts`
+    if (held.size > count) return wrong('truncated', `the log ends after ${this.#last()}: ${covers}`, count)
+    if (!this.#againstRoot.equals(held.root)) {
+      this.#report.intact = 0
+      return wrong('edited', `the log was rewritten: ${covers} with another root`)
+    }
+    this.#report.intact = Math.max(this.#report.intact, held.size)
+    return undefined
+  }
+
+  /** What is found is final, but for what it awaits. An earlier doubt comes first. */
+  #settle(found: Doubt | undefined): void {
+    if (found) this.#verdict ??= this.#doubt ?? found
+  }
+
+  #last(): string {
+    return this.#tree.size === 0 ? 'the header' : `receipt ${this.#tree.size - 1}`
+  }
+}
+
+/** Leaf hashes, 32 bytes each, without anything between. */
+function splitHashes(bytes: Buffer | undefined): Buffer[] | undefined {
+  if (!bytes || bytes.length % 32 !== 0) return undefined
+  return Array.from({ length: bytes.length / 32 }, (_, i) => bytes.subarray(i * 32, i * 32 + 32))
+}

@@ -1,0 +1,86 @@
+/** 8. The command line. Exit code 0: all is well; 1: tampered; 2: incomplete, or usage. */
+import { closeSync, createReadStream, openSync, readSync } from 'node:fs'
+import { verifyExport, verifyProof } from './files.ts'
+import type { Report } from './report.ts'
+
+const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
+
+  --public-key  the log's public key, as given to you by its operator (one per line, if there are several)
+  --against     a checkpoint of the log that you kept yourself: shows whether the log was cut or rewritten since
+
+example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
+
+const PROOF = /^\s*\{\s*"_(proof|consistency)"/
+const MAX_SMALL_FILE_BYTES = 4 << 20
+
+async function main(args: readonly string[]): Promise<number> {
+  const given = readArguments(args)
+  if (!given) return complain(USAGE)
+  const started = performance.now()
+  try {
+    const vkeys = readSmallFile(given.publicKey)
+      .split('\n')
+      .filter((line) => line.trim() !== '')
+    const isProof = PROOF.test(readSmallFile(given.file, 64))
+    if (isProof && given.against)
+      return complain('craik-verify: --against goes with an export, not with a proof')
+    const against = given.against ? { against: readSmallFile(given.against) } : {}
+    const report = isProof
+      ? verifyProof(readSmallFile(given.file), { vkeys })
+      : await verifyExport(createReadStream(given.file, { highWaterMark: 1 << 20 }), { vkeys, ...against })
+    process.stdout.write(render(report, isProof, (performance.now() - started) / 1000))
+    return { ok: 0, tampered: 1, incomplete: 2 }[report.outcome]
+  } catch (error) {
+    return complain(`craik-verify: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+function readArguments(args: readonly string[]) {
+  const given: { file?: string; publicKey?: string; against?: string } = {}
+  for (let i = 0; i < args.length; i++) {
+    if (args[i] === '--public-key') given.publicKey = args[++i] ?? ''
+    else if (args[i] === '--against') given.against = args[++i] ?? ''
+    else if (args[i]!.startsWith('-') || given.file) return undefined
+    else given.file = args[i]!
+  }
+  const { file, publicKey, against } = given
+  return file && publicKey && against !== '' ? { file, publicKey, against } : undefined
+}
+
+function complain(text: string): number {
+  process.stderr.write(`${text}\n`)
+  return 2
+}
+
+/** The first bytes of a file, and never more than a small file may have. */
+function readSmallFile(path: string, bytes = MAX_SMALL_FILE_BYTES): string {
+  const buffer = Buffer.alloc(bytes)
+  const file = openSync(path, 'r')
+  try {
+    return buffer.toString('utf8', 0, readSync(file, buffer))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** The answer first: what was read, what holds, what does not. */
+function render(report: Report, isProof: boolean, seconds: number): string {
+  const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
+  const few = ['no receipt is proven intact', 'receipt 0 is intact']
+  const proven = few[intact] ?? `receipts 0–${intact - 1} are intact`
+  const follows = isProof ? '' : `    ${proven}; nothing after can be trusted\n`
+  if (finding) return `  ✗ ${finding.detail}\n${follows}`
+  const days = firstAt && lastAt ? ` · ${firstAt.slice(0, 10)} → ${lastAt.slice(0, 10)}` : ''
+  const summary = `  ${counted(receipts, 'receipt')}${days} · ${counted(checkpoints, 'checkpoint')}\n`
+  if (missing.length > 0) return `${summary}${missing.map((line) => `  – ${line}\n`).join('')}    ${proven}\n`
+  const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
+  const answer = `${summary}  ${passed}     ${seconds.toFixed(1)} s\n`
+  if (!lastCheckpoint) return answer
+  return `${answer}  root ${lastCheckpoint.root} at ${counted(lastCheckpoint.size, 'receipt')}\n`
+}
+
+function counted(count: number, noun: string): string {
+  return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`
+}
+
+process.exitCode = await main(process.argv.slice(2))

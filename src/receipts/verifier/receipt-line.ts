@@ -1,0 +1,67 @@
+/** 3. One receipt line: {"body":{…},"seal":{…}} */
+import * as crypto from 'node:crypto'
+import { leafHash } from './merkle.ts'
+import type { MacKey } from './report.ts'
+
+/** What outlives the line: `seq` is what it calls itself, -1 if it is not a receipt at all. */
+export interface Entry {
+  leaf: Buffer
+  seq: number
+  id: string | undefined
+}
+interface Seal {
+  at: string
+  kid: string
+  prev: string
+  hmac: string
+  seq: number
+}
+
+export interface Receipt {
+  line: Buffer
+  text: string // the same bytes as Latin-1
+  seal: Seal | undefined
+  entry: Entry
+}
+
+const SEAL = new RegExp(
+  '^},"seal":{"at":"(\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z)","kid":"([0-9a-f]{16})",' +
+    '"prev":"([0-9a-f]{64})","receipt_hmac":"([0-9a-f]{64})","seq":(0|[1-9]\\d{0,14})}}$',
+)
+
+export function readReceipt(line: Buffer): Receipt {
+  const text = line.toString('latin1')
+  const seal = readSeal(text)
+  return { line, text, seal, entry: { leaf: leafHash(line), seq: seal?.seq ?? -1, id: readId(text) } }
+}
+
+/**
+ * Reads the seal from the end of the line, where canonical JSON puts it, without parsing the body. Any JSON reader
+ * sees the same seal: bare quotes cannot stand inside a string, so the last brace closes the line's own object.
+ */
+function readSeal(text: string): Seal | undefined {
+  const match = text.startsWith('{"body":{') && SEAL.exec(text.slice(text.lastIndexOf('},"seal":{')))
+  if (!match) return undefined
+  return { at: match[1]!, kid: match[2]!, prev: match[3]!, hmac: match[4]!, seq: Number(match[5]) }
+}
+
+/** For naming a receipt to a person: nothing but this alphabet reaches a terminal. */
+function readId(text: string): string | undefined {
+  return /"id":"(rcpt_[0-9A-HJKMNP-TV-Z]{26})"/.exec(text)?.[1]
+}
+
+/** The HMAC covers the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
+export function hmacOf({ line, text }: Receipt, key: MacKey): string {
+  const start = text.lastIndexOf('"receipt_hmac":"')
+  const hmac = crypto.createHmac('sha256', key).update(line.subarray(0, start))
+  return hmac.update(line.subarray(start + 82)).digest('hex')
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what a file holds has no type; each reader checks what it takes.
+export function parseJson(bytes: Buffer): any {
+  try {
+    return JSON.parse(bytes.toString())
+  } catch {
+    return undefined
+  }
+}
