@@ -1,5 +1,5 @@
 /** The composition root: the only file that names the concrete store, and the door every command comes in by. */
-import { existsSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
@@ -16,12 +16,13 @@ const INTERRUPT_PATIENCE_MS = 10_000
 
 const home = homeAt()
 // Compiled code is kept only where nobody else can put some.
-if (existsSync(home.root)) enableCompileCache(join(home.root, 'cache'))
+if (isPrivate(home.root)) enableCompileCache(join(home.root, 'cache'))
 
 const interrupted = new AbortController()
 let opened: Promise<Store> | undefined
 let log: Promise<ReceiptLog> | undefined
 let exitCode = 0
+let failed = false
 
 const writerModule = new URL(import.meta.url.endsWith('.ts') ? './writer.ts' : './writer.js', import.meta.url)
 const context: CliContext = {
@@ -67,18 +68,35 @@ try {
   await runCommand(context, NOUNS, process.argv.slice(2))
 } catch (error) {
   const { reportError } = await import('./cli/report-error.ts')
+  failed = true
   exitCode = await reportError(context, error)
 } finally {
   await closeStore()
 }
 process.exitCode = exitCode
 
+/** Closing signs the newest receipts. When that fails, what was done is on record all the same: the exit code stays. */
 async function closeStore(): Promise<void> {
   try {
     await (await opened?.catch(() => undefined))?.close()
   } catch (error) {
+    if (failed) return
     const { reportError } = await import('./cli/report-error.ts')
-    exitCode ||= await reportError(context, error)
+    await reportError(context, error instanceof CraikError ? uncovered(error) : error)
+  }
+}
+
+function uncovered(cause: CraikError): CraikError {
+  const message = `recorded, but not yet covered by a signed checkpoint: ${cause.message}`
+  return new CraikError(cause.code, message, { hint: cause.hint, cause })
+}
+
+function isPrivate(folder: string): boolean {
+  try {
+    const stats = lstatSync(folder)
+    return stats.isDirectory() && stats.uid === process.geteuid?.() && (stats.mode & 0o077) === 0
+  } catch {
+    return false
   }
 }
 

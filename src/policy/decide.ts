@@ -1,6 +1,5 @@
 /** Asking for a decision: it is durable, receipt and all, before the answer arrives. */
 import { CraikError } from '../errors.ts'
-import { currentOwner } from '../lib/owner.ts'
 import { quoteArgument } from '../lib/shlex.ts'
 import type { OpenReceipt, ReceiptLog } from '../receipts/log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
@@ -41,7 +40,7 @@ export async function decide(
   request: DecisionRequestInput,
   receipt: EffectReceipt,
 ): Promise<Decision> {
-  const input = { request: parseRequest(request), receipt, owner: currentOwner() }
+  const input = { request: parseRequest(request), receipt, owner: log.owner }
   const { evaluation, ref, begin, profile } = await store.write(decideProcedure, input)
   const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
   if (evaluation.effect === 'allow' && begin !== undefined) {

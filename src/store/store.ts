@@ -25,7 +25,7 @@ export function procedure<Input, Output>(name: string): Procedure<Input, Output>
 }
 
 /** What a procedure is in the writer thread: it sees the tables inside the transaction. */
-export type ProcedureBody = (tables: Tables, input: never) => Promise<unknown>
+type ProcedureBody = (tables: Tables, input: never) => Promise<unknown>
 export type Procedures = Readonly<Record<string, ProcedureBody>>
 
 export interface Tables {

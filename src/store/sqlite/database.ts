@@ -1,15 +1,14 @@
 /** Opening the database: private, recognised, migrated, or refused without being touched. */
-import { closeSync, existsSync, fstatSync, openSync, readSync, statfsSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { closeSync, existsSync, linkSync, openSync, rmSync, statfsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import type { Home } from '../home.ts'
 import { MIGRATIONS, SCHEMA_VERSION } from '../migrations.ts'
+import { APPLICATION_ID, hasPendingLog, inspectDatabase, refuseNewer, versionOf } from './inspect.ts'
 
-/** `CRAI` in the header tells our file from any other SQLite database. */
-const APPLICATION_ID = 0x43524149
 /** How long a write waits for another process before it says that the store is busy. */
 const BUSY_TIMEOUT_MS = 30_000
 
@@ -17,14 +16,16 @@ const BUSY_TIMEOUT_MS = 30_000
 export async function openDatabase(home: Home): Promise<DatabaseSync> {
   ensurePrivateFolder(home.root, 'home folder')
   ensurePrivateFolder(home.state, 'state folder')
-  createEmpty(home.database)
-  inspectHeader(home.database)
   return withPatience(home, () => {
+    createDatabase(home.database)
+    inspectDatabase(home.database, BUSY_TIMEOUT_MS)
     const database = new DatabaseSync(home.database, { timeout: BUSY_TIMEOUT_MS })
     try {
       migrate(database)
-      // FULL: a commit that was acknowledged survives power loss.
-      database.exec('PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF')
+      // FULL: a commit that was acknowledged survives power loss. Recursive: replacing a row removes it, and that
+      // has to be refused like any other removal.
+      database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;
+        PRAGMA recursive_triggers = ON`)
       return database
     } catch (error) {
       database.close()
@@ -33,57 +34,32 @@ export async function openDatabase(home: Home): Promise<DatabaseSync> {
   })
 }
 
-/** SQLite would create the file with the umask's mode; ours is private from its first byte. */
-function createEmpty(path: string): void {
-  try {
-    closeSync(openSync(path, 'wx', 0o600))
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return
-    throw translateError(error, dirname(path))
+/** The file appears whole and private, or not at all, so that an empty one can only be a damaged one. */
+function createDatabase(path: string): void {
+  // Looked at before the database, because whoever creates one now also begins a log.
+  const pending = hasPendingLog(path)
+  if (existsSync(path)) return
+  if (pending) {
+    throw new CraikError('store_damaged', 'state/craik.sqlite3 is missing, but its -wal is there', {
+      hint: 'put the database back, or move its -wal and -shm aside to start a new log',
+    })
   }
-}
-
-/** Looks at the first 100 bytes, so that a foreign, newer or truncated file is refused before SQLite opens it. */
-function inspectHeader(path: string): void {
-  let file: number
+  const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`
   try {
-    file = openSync(path, 'r')
+    closeSync(openSync(temporary, 'wx', 0o600))
+    const database = new DatabaseSync(temporary)
+    try {
+      migrate(database)
+    } finally {
+      database.close()
+    }
+    linkSync(temporary, path)
   } catch (error) {
-    throw translateError(error, dirname(path))
-  }
-  try {
-    const { size, mode, uid } = fstatSync(file)
-    if ((mode & 0o077) !== 0 && uid === process.getuid?.()) {
-      throw new CraikError('key_exposed', 'the database can be read or written by other users', {
-        hint: `make it private:  chmod 600 ${path}`,
-      })
-    }
-    if (size === 0) return
-    const header = Buffer.alloc(100)
-    const read = readSync(file, header, 0, 100, 0)
-    if (read < 100 || header.toString('latin1', 0, 16) !== 'SQLite format 3\0') {
-      throw new CraikError('store_damaged', 'state/craik.sqlite3 is not a database')
-    }
-    if (header.readUInt32BE(68) !== APPLICATION_ID && header.readUInt32BE(68) !== 0) {
-      throw new CraikError('store_damaged', 'state/craik.sqlite3 is a database of another program')
-    }
-    refuseNewer(header.readUInt32BE(60))
-    const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16)
-    const pending = existsSync(`${path}-wal`) && statSync(`${path}-wal`).size > 0
-    if (!pending && size < header.readUInt32BE(28) * pageSize) {
-      throw new CraikError('store_damaged', 'state/craik.sqlite3 is truncated')
-    }
+    // Another process was faster: its database is as good.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {
-    closeSync(file)
+    for (const suffix of ['', '-wal', '-shm']) rmSync(temporary + suffix, { force: true })
   }
-}
-
-function refuseNewer(version: number): void {
-  if (version <= SCHEMA_VERSION) return
-  throw new CraikError(
-    'store_newer',
-    `the database has schema version ${version}; this craik knows versions up to ${SCHEMA_VERSION}`,
-  )
 }
 
 function migrate(database: DatabaseSync): void {
@@ -108,24 +84,28 @@ function migrate(database: DatabaseSync): void {
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}`)
     database.exec('COMMIT')
   } catch (error) {
-    database.exec('ROLLBACK')
+    // A full disk ends the transaction by itself.
+    if (database.isTransaction) database.exec('ROLLBACK')
     throw error
   }
 }
 
-function versionOf(database: DatabaseSync): number {
-  return (database.prepare('PRAGMA user_version').get() as { user_version: number }).user_version
-}
-
-/** Switching to WAL and recovering after a crash answer "busy" at once, whatever the timeout: so try again. */
+/**
+ * Switching to WAL and recovering after a crash answer "busy" at once, whatever the timeout; and a file that another
+ * process is just checkpointing may look damaged. So try again.
+ */
 async function withPatience<T>(home: Home, attempt: () => T): Promise<T> {
   const deadline = performance.now() + BUSY_TIMEOUT_MS
+  let damaged = 0
   for (;;) {
     try {
       return attempt()
     } catch (error) {
       const translated = translateError(error, home.state)
-      if (translated.code !== 'store_busy' || performance.now() > deadline) throw translated
+      const again =
+        (translated.code === 'store_busy' && performance.now() < deadline) ||
+        (translated.code === 'store_damaged' && ++damaged < 4)
+      if (!again) throw translated
       await sleep(5 + Math.random() * 20)
     }
   }
@@ -179,7 +159,7 @@ export function translateError(error: unknown, folder: string): CraikError {
 }
 
 function diskFull(cause: unknown): CraikError {
-  return new CraikError('disk_full', 'the disk is full: nothing was written and nothing was done', { cause })
+  return new CraikError('disk_full', 'the disk is full: the store cannot be written', { cause })
 }
 
 function isFull(folder: string): boolean {

@@ -24,7 +24,8 @@ export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
       // What the work itself throws is its own; only the database's errors are ours to translate.
       throw (error as { errcode?: number }).errcode === undefined ? error : translateError(error, home.state)
     } finally {
-      if (database.isTransaction) database.exec('COMMIT')
+      // There is nothing to commit, and on a damaged database committing fails once more.
+      if (database.isTransaction) database.exec('ROLLBACK')
     }
   }
   const close = (): Promise<void> => {
@@ -42,6 +43,7 @@ export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
     write: <Input, Output>(procedure: Procedure<Input, Output>, input: Input) =>
       thread.call(procedure.name, input) as Promise<Output>,
     read(work) {
+      if (closed) return Promise.reject(new CraikError('internal', 'the store was closed before this read'))
       const turn = reading.then(
         () => read(work),
         () => read(work),
@@ -77,10 +79,9 @@ class WriterClient {
     this.#module = module
   }
 
-  call(name: string, input: unknown): Promise<unknown> {
-    if (this.#failure) return Promise.reject(this.#failure)
-    if (this.#closed)
-      return Promise.reject(new CraikError('internal', 'the store was closed before this write'))
+  async call(name: string, input: unknown): Promise<unknown> {
+    if (this.#closed) throw new CraikError('internal', 'the store was closed before this write')
+    if (this.#failure) throw this.#failure
     this.#worker ??= this.#start()
     return new Promise((resolve, reject) => {
       const n = this.#next++

@@ -3,6 +3,7 @@
  * for one disk flush; each procedure has a savepoint, so that one failure does not touch its neighbours.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import { setImmediate } from 'node:timers/promises'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { CraikError } from '../../errors.ts'
 import type { Procedures } from '../store.ts'
@@ -44,7 +45,8 @@ export async function serveWriter(
 
   const take = (message: ToWriter): void => {
     if (message.close) closing = true
-    else queue.push(...message.calls)
+    // One by one: as arguments, a very large message would overflow the stack.
+    else for (const call of message.calls) queue.push(call)
   }
   const pump = async (): Promise<void> => {
     for (;;) {
@@ -56,6 +58,8 @@ export async function serveWriter(
       port.postMessage({ answers } satisfies FromWriter)
       if (calls.some((call) => call.n !== HOUSEKEEPING))
         timer ??= setTimeout(later, housekeeping.afterWrite.delayMs)
+      // The timer gets its turn also when something is always waiting.
+      await setImmediate()
     }
   }
   const later = (): void => {
