@@ -1,0 +1,330 @@
+/** A damaged, foreign, exposed or newer store is refused in one line, with its own exit code, and left as it was. */
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS, type ErrorCode } from '../../src/errors.ts'
+import { homeAt } from '../../src/store/home.ts'
+import { type RunOptions, TestHome } from '../craik.ts'
+import { copyHome, copyOf, keyOf } from './homes.ts'
+import { openLog, point, receiptsOf } from './log.ts'
+import { startScript } from './scripts.ts'
+
+const APPENDER = new URL('./appender.ts', import.meta.url)
+
+/** Made once and copied: a log that was closed, and one whose last writer was killed, with a -wal beside it. */
+const closed = new TestHome()
+const killed = new TestHome()
+
+beforeAll(async () => {
+  expect(await closed.run(['shell', 'true'])).toMatchObject({ code: 0 })
+  {
+    await using opened = await openLog(closed.home)
+    await Promise.all(Array.from({ length: 300 }, (_, n) => opened.log.append(point(n))))
+  }
+  copyHome(closed, killed)
+  const script = startScript(APPENDER, [killed.home, 'mixed', '8'], () => {
+    if (script.lines.length === 50) script.process.kill('SIGKILL')
+  })
+  const { signal } = await script.closed
+  expect(signal, script.stderr).toBe('SIGKILL')
+  expect(statSync(`${homeAt(killed.home).database}-wal`).size).toBeGreaterThan(0)
+})
+
+afterAll(() => {
+  closed[Symbol.dispose]()
+  killed[Symbol.dispose]()
+})
+
+const READ = ['receipts', 'list']
+const VERIFY = ['receipts', 'verify']
+const ACT = ['shell', 'touch marker']
+
+describe('a damaged database', () => {
+  const templates = { 'that was closed': closed, 'with a -wal beside it': killed }
+  for (const [kind, template] of Object.entries(templates)) {
+    it(`${kind}, cut to half, is refused and not touched`, async () => {
+      using home = copyOf(template)
+      const { database } = homeAt(home.home)
+      const pages = statSync(database).size / 4096
+      truncateSync(database, Math.floor(pages / 2) * 4096)
+      await expectUntouched(home, 'store_damaged')
+    })
+
+    it(`${kind}, cut in the middle of a page, is refused and not touched`, async () => {
+      using home = copyOf(template)
+      const { database } = homeAt(home.home)
+      truncateSync(database, statSync(database).size - 4096 - 1000)
+      await expectUntouched(home, 'store_damaged')
+    })
+
+    it(`${kind}, cut to nothing, is refused and not touched`, async () => {
+      using home = copyOf(template)
+      truncateSync(homeAt(home.home).database, 0)
+      await expectUntouched(home, 'store_damaged')
+    })
+
+    it(`${kind}, overwritten with garbage, is refused and not touched`, async () => {
+      using home = copyOf(template)
+      writeFileSync(homeAt(home.home).database, randomBytes(200_000))
+      await expectUntouched(home, 'store_damaged')
+    })
+
+    it(`${kind}, of a newer version, is refused and not touched`, async () => {
+      using home = copyOf(template)
+      setVersion(home, 99, template === killed)
+      await expectUntouched(home, 'store_newer')
+    })
+  }
+
+  it('of a few bytes is refused and not touched', async () => {
+    using home = copyOf(closed)
+    truncateSync(homeAt(home.home).database, 50)
+    await expectUntouched(home, 'store_damaged')
+  })
+
+  it('whose file is gone while its -wal is there is refused, and the -wal is not touched', async () => {
+    using home = copyOf(killed)
+    rmSync(homeAt(home.home).database)
+    await expectUntouched(home, 'store_damaged')
+  })
+
+  it('whose place is taken by a folder is refused', async () => {
+    using home = copyOf(closed)
+    rmSync(homeAt(home.home).database)
+    mkdirSync(homeAt(home.home).database, { mode: 0o700 })
+    await expectRefused(home, 'store_damaged', READ)
+  })
+
+  it('with garbage in its pages is refused when they are read', async () => {
+    using home = copyOf(closed)
+    const { database } = homeAt(home.home)
+    const content = readFileSync(database)
+    for (let at = 4096; at < content.length; at += 4096) randomBytes(2048).copy(content, at)
+    writeFileSync(database, content)
+    await expectRefused(home, 'store_damaged', READ)
+    await expectRefused(home, 'store_damaged', VERIFY)
+    await expectRefused(home, 'store_damaged', ACT)
+    expect(existsSync(home.path('marker'))).toBe(false)
+  })
+
+  it.each([0, 7])(
+    'of another program (application id %i) is refused and not touched',
+    async (application) => {
+      using home = copyOf(closed)
+      const { database } = homeAt(home.home)
+      rmSync(database)
+      {
+        using foreign = new DatabaseSync(database)
+        foreign.exec(
+          `PRAGMA application_id = ${application}; CREATE TABLE notes (text); INSERT INTO notes VALUES ('mine')`,
+        )
+      }
+      chmodSync(database, 0o600)
+      await expectUntouched(home, 'store_damaged')
+    },
+  )
+
+  it('that was moved aside with its -wal makes room for a new log with the same key', async () => {
+    using home = copyOf(killed)
+    const { database, state } = homeAt(home.home)
+    const aside = home.path('aside')
+    mkdirSync(aside)
+    for (const name of readdirSync(state).filter((name) => name.startsWith('craik.sqlite3')))
+      renameSync(join(state, name), join(aside, name))
+    expect(await home.run(['shell', 'true'])).toMatchObject({ code: 0 })
+    expect(statSync(database).mode & 0o777).toBe(0o600)
+    expect(receiptsOf(home.home)).toHaveLength(2)
+    expect(await home.run(['receipts', 'verify'])).toMatchObject({ code: 0 })
+  })
+})
+
+describe('a log key', () => {
+  it('that holds garbage stops every action', async () => {
+    using home = copyOf(closed)
+    writeFileSync(keyOf(home), randomBytes(300))
+    await expectSameLog(home, 'key_unreadable', [VERIFY, ACT])
+  })
+
+  it('that is empty stops every action', async () => {
+    using home = copyOf(closed)
+    writeFileSync(keyOf(home), '')
+    await expectSameLog(home, 'key_unreadable')
+  })
+
+  it('that is missing is not replaced while the log has receipts', async () => {
+    using home = copyOf(closed)
+    rmSync(keyOf(home))
+    await expectSameLog(home, 'key_unreadable', [VERIFY, ACT])
+    expect(existsSync(keyOf(home))).toBe(false)
+  })
+
+  it('that is a folder stops every action', async () => {
+    using home = copyOf(closed)
+    rmSync(keyOf(home))
+    mkdirSync(keyOf(home), { mode: 0o700 })
+    await expectSameLog(home, 'key_exposed')
+  })
+
+  it('that others may read stops every action', async () => {
+    using home = copyOf(closed)
+    chmodSync(keyOf(home), 0o644)
+    await expectSameLog(home, 'key_exposed')
+  })
+
+  it('behind a symbolic link stops every action', async () => {
+    using home = copyOf(closed)
+    renameSync(keyOf(home), home.path('elsewhere.key'))
+    symlinkSync(home.path('elsewhere.key'), keyOf(home))
+    await expectSameLog(home, 'key_exposed')
+  })
+
+  it('of another log stops every action', async () => {
+    using home = copyOf(closed)
+    using other = new TestHome()
+    expect(await other.run(['shell', 'true'])).toMatchObject({ code: 0 })
+    copyFileSync(keyOf(other), keyOf(home))
+    await expectSameLog(home, 'key_mismatch')
+  })
+
+  it('with the right name and another one’s secret stops every action', async () => {
+    using home = copyOf(closed)
+    const key = JSON.parse(readFileSync(keyOf(home), 'utf8')) as Record<string, string>
+    writeFileSync(keyOf(home), JSON.stringify({ ...key, mac_root: randomBytes(32).toString('base64') }))
+    await expectSameLog(home, 'key_mismatch')
+  })
+})
+
+describe('a home that others may use', () => {
+  it('is refused', async () => {
+    using home = copyOf(closed)
+    chmodSync(home.home, 0o755)
+    await expectSameLog(home, 'key_exposed', [READ, ACT])
+  })
+
+  it('is refused when only the state folder is open', async () => {
+    using home = copyOf(closed)
+    chmodSync(homeAt(home.home).state, 0o750)
+    await expectSameLog(home, 'key_exposed', [READ, ACT])
+  })
+
+  it('is refused when the database is open', async () => {
+    using home = copyOf(closed)
+    chmodSync(homeAt(home.home).database, 0o644)
+    await expectSameLog(home, 'key_exposed', [READ, ACT])
+  })
+
+  it('is refused when the secrets folder is a link', async () => {
+    using home = copyOf(closed)
+    renameSync(homeAt(home.home).secrets, home.path('elsewhere'))
+    symlinkSync(home.path('elsewhere'), homeAt(home.home).secrets)
+    await expectSameLog(home, 'key_exposed')
+  })
+
+  it('runs no code that others could have put into its cache', async () => {
+    using home = copyOf(closed)
+    rmSync(join(home.home, 'cache'), { recursive: true, force: true })
+    chmodSync(home.home, 0o777)
+    await expectRefused(home, 'key_exposed', READ)
+    expect(existsSync(join(home.home, 'cache'))).toBe(false)
+  })
+})
+
+describe('a clock that goes backwards', () => {
+  it('by an hour stops every action', async () => {
+    using home = copyOf(closed)
+    await expectSameLog(home, 'clock_backwards', [ACT], clockShiftedBy(-3_600_000))
+  })
+
+  it('by two seconds only makes time stand still', async () => {
+    using home = new TestHome()
+    expect(await home.run(['shell', 'true'])).toMatchObject({ code: 0 })
+    expect(await home.run(['shell', 'true'], clockShiftedBy(-2_000))).toMatchObject({ code: 0, stderr: '' })
+    const times = readReceipts(home).map(({ at_ms }) => at_ms as number)
+    expect(times).toEqual(times.toSorted((a, b) => a - b))
+    expect(await home.run(['receipts', 'verify'])).toMatchObject({ code: 0 })
+  })
+})
+
+/** Preloaded in the main thread, and by inheritance in the writer thread. */
+function clockShiftedBy(milliseconds: number): RunOptions {
+  const source = `const now = Date.now; Date.now = () => now() + (${milliseconds})`
+  return { nodeArguments: ['--import', `data:text/javascript,${encodeURIComponent(source)}`] }
+}
+
+/** With `pending`, the new version stands in the -wal only, as after a crash of the newer program. */
+function setVersion(home: TestHome, version: number, pending: boolean): void {
+  const { database } = homeAt(home.home)
+  const other = new DatabaseSync(database)
+  other.exec(`PRAGMA user_version = ${version}`)
+  const files = ['', '-wal', '-shm'].map((suffix) => database + suffix)
+  if (pending) for (const file of files) copyFileSync(file, `${file}.copy`)
+  other.close()
+  if (pending) for (const file of files) renameSync(`${file}.copy`, file)
+  expect(existsSync(`${database}-wal`)).toBe(pending)
+}
+
+/** Says one line and a hint, prints nothing else, and does nothing. */
+async function expectRefused(
+  home: TestHome,
+  code: ErrorCode,
+  command: readonly string[],
+  options?: RunOptions,
+): Promise<void> {
+  const ran = await home.run(command, options)
+  expect(ran, command.join(' ')).toMatchObject({ code: ERRORS[code].exit, stdout: '' })
+  expect(ran.stderr).toMatch(/^craik: [^\n]+\n {2}[^\n]+\n$/)
+  expect(ran.stderr).not.toMatch(/the the|undefined|\[object/)
+  expect(existsSync(home.path('marker'))).toBe(false)
+}
+
+/** Reading and acting are both refused, and every byte of the store and the keys stays. */
+async function expectUntouched(home: TestHome, code: ErrorCode): Promise<void> {
+  const before = bytesOf(home)
+  for (const command of [READ, ACT]) {
+    await expectRefused(home, code, command)
+    expect(bytesOf(home)).toEqual(before)
+  }
+}
+
+/** Acting is refused, and the log says what it said. */
+async function expectSameLog(
+  home: TestHome,
+  code: ErrorCode,
+  commands: readonly (readonly string[])[] = [ACT],
+  options?: RunOptions,
+): Promise<void> {
+  const before = readReceipts(home)
+  for (const command of commands) await expectRefused(home, code, command, options)
+  expect(readReceipts(home)).toEqual(before)
+}
+
+function readReceipts(home: TestHome): readonly Record<string, unknown>[] {
+  using database = new DatabaseSync(homeAt(home.home).database, { readOnly: true })
+  return database.prepare('SELECT * FROM receipts ORDER BY seq').all()
+}
+
+/** The shared-memory index is rebuilt at will and says nothing of its own. */
+function bytesOf(home: TestHome): Record<string, string> {
+  const { state, secrets } = homeAt(home.home)
+  const files = [state, secrets].flatMap((folder) =>
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.name.endsWith('-shm'))
+      .map((entry) => join(folder, entry.name)),
+  )
+  return Object.fromEntries(files.map((file) => [file, readFileSync(file).toString('base64')]))
+}
