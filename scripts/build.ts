@@ -1,22 +1,36 @@
-/** Makes `dist/`, the package that is published: compiled JavaScript, no runtime of its own. */
-import { execFileSync } from 'node:child_process'
+/** Makes `dist/`, the package that is published: bundled JavaScript, so that a command starts fast, and no runtime. */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { rolldown } from 'rolldown'
 
 const root = join(import.meta.dirname, '..')
 const dist = join(root, 'dist')
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
-execFileSync(join(root, 'node_modules/.bin/tsc'), ['--project', 'tsconfig.build.json'], {
+
+const bundle = await rolldown({
   cwd: root,
-  stdio: 'inherit',
+  input: { main: 'src/main.ts', writer: 'src/writer.ts' },
+  platform: 'node',
+  // Cedar reads its WebAssembly from its own folder.
+  external: [/^node:/, /^@cedar-policy\//],
 })
-for (const name of ['bin', 'README.md', 'LICENSE', 'CHANGELOG.md', 'src/policy/profiles']) {
+await bundle.write({
+  dir: join(dist, 'src'),
+  format: 'esm',
+  entryFileNames: '[name].js',
+  chunkFileNames: 'chunks/[name]-[hash].js',
+})
+await bundle.close()
+
+for (const name of ['bin', 'README.md', 'LICENSE', 'CHANGELOG.md', 'src/policy/profiles', 'docs/verify']) {
   cpSync(join(root, name), join(dist, name), { recursive: true })
 }
-
 const { name, version, description, license, type, engines, bin, dependencies } = JSON.parse(
   readFileSync(join(root, 'package.json'), 'utf8'),
 )
-const published = { name, version, description, license, type, engines, bin, dependencies }
+const needed = Object.fromEntries(
+  Object.entries(dependencies).filter(([key]) => key.startsWith('@cedar-policy/')),
+)
+const published = { name, version, description, license, type, engines, bin, dependencies: needed }
 writeFileSync(join(dist, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)

@@ -36,7 +36,7 @@ export const ERRORS = {
     status: 500,
     exit: 65,
     meaning: 'The database is not a readable Craik database (truncated or overwritten). It was not touched.',
-    hint: 'restore state/craik.sqlite3 from a backup, or move it aside to start a new log',
+    hint: 'restore state/craik.sqlite3 from a backup, or move it (with its -wal and -shm) aside to start a new log',
   },
   key_unreadable: {
     status: 500,
@@ -89,7 +89,8 @@ export const ERRORS = {
   disk_full: {
     status: 507,
     exit: 74,
-    meaning: 'The disk is full. The receipt could not be written, so the action was not done.',
+    meaning:
+      'The disk is full. If the receipt of a beginning could not be written, the action was not done; the message says so.',
     hint: 'free some space, then try again',
   },
   store_busy: {

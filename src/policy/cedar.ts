@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import type { DetailedError } from '@cedar-policy/cedar-wasm/nodejs'
 import { CraikError } from '../errors.ts'
 import { REFERENCE } from '../lib/ids.ts'
+import { packageFile } from '../lib/package-files.ts'
 import { findExcess } from './policy-shape.ts'
 
 /** Far above any honest policy; the parser is never given more. */
@@ -101,7 +102,7 @@ async function parsePolicy(text: string): Promise<CedarPolicy> {
 /** What is wrong with a policy text: first its syntax, then its rule names, then its fit with Craik's schema. */
 export async function checkPolicyText(text: string): Promise<readonly Finding[]> {
   const engine = await loadEngine()
-  const schema = await readFile(new URL('./profiles/craik.cedarschema', import.meta.url), 'utf8')
+  const schema = await readFile(packageFile('src/policy/profiles/craik.cedarschema'), 'utf8')
   const { rules, findings } = readRules(engine, text)
   if (findings.length > 0) return findings
   const answer = engine.validate({ schema, policies: { staticPolicies: text } })

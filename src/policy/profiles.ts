@@ -3,6 +3,7 @@ import { constants } from 'node:fs'
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
+import { packageFile } from '../lib/package-files.ts'
 import type { Home } from '../store/home.ts'
 import { checkPolicyText, MAX_POLICY_BYTES } from './cedar.ts'
 
@@ -23,7 +24,7 @@ export async function profileText(profile: Profile, home: Home): Promise<string>
 }
 
 export function builtInText(profile: Exclude<Profile, 'custom'>): Promise<string> {
-  return readFile(new URL(`./profiles/${profile}.cedar`, import.meta.url), 'utf8')
+  return readFile(packageFile(`src/policy/profiles/${profile}.cedar`), 'utf8')
 }
 
 export function customPolicyPath(home: Home): string {

@@ -21,6 +21,7 @@ describe('a value under a secret name', () => {
 
   it('is kept when it counts tokens, masked when it holds them', () => {
     expect(redactValue({ tokens: 12 }).value).toEqual({ tokens: 12 })
+    expect(redactValue([{ name: 'tokens', value: 12 }]).redacted).toBe(false)
     expect(redactValue({ tokens: ['abc'] }).value).toEqual({ tokens: LABEL })
   })
 

@@ -140,7 +140,11 @@ function isSecretMember(
   // `{ name: 'DB_PASSWORD', value: 'x' }`, as manifests and header lists write it.
   if (key !== 'value') return false
   return entries.some(
-    ([k, name]) => /^(?:name|key|header)$/.test(k) && typeof name === 'string' && namesSecret(name),
+    ([k, name]) =>
+      /^(?:name|key|header)$/.test(k) &&
+      typeof name === 'string' &&
+      namesSecret(name) &&
+      !(countsTokens(name) && isCount(member)),
   )
 }
 
