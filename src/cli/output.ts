@@ -84,6 +84,5 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
 
 /** Text of unknown origin, made safe for a terminal. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '�')
 }

@@ -1,0 +1,51 @@
+/** A line on stderr that appears when something takes longer than a second, and disappears when it is done. */
+import { setImmediate } from 'node:timers/promises'
+import type { CliContext } from './context.ts'
+
+const PATIENCE_MS = 1_000
+const REDRAW_MS = 250
+
+export class Progress implements Disposable {
+  readonly #context: CliContext
+  readonly #label: string
+  readonly #started = performance.now()
+  #drawn = 0
+  #count = 0
+
+  constructor(context: CliContext, label: string) {
+    this.#context = context
+    this.#label = label
+  }
+
+  set(count: number): void {
+    this.#count = count
+  }
+
+  /** Lets Ctrl-C in, and draws now and then. */
+  async tick(count: number): Promise<void> {
+    this.#count = count
+    await setImmediate()
+    this.#context.signal.throwIfAborted()
+    this.#draw()
+  }
+
+  async *through<T>(source: AsyncIterable<T>): AsyncGenerator<T> {
+    for await (const chunk of source) {
+      this.#context.signal.throwIfAborted()
+      this.#draw()
+      yield chunk
+    }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#drawn > 0) this.#context.stderr.write('\r\u001b[K')
+  }
+
+  #draw(): void {
+    const now = performance.now()
+    if (!this.#context.stderr.isTTY || now - this.#started < PATIENCE_MS || now - this.#drawn < REDRAW_MS)
+      return
+    this.#drawn = now
+    this.#context.stderr.write(`\r\u001b[K  ${this.#label} ${this.#count.toLocaleString('en')} …`)
+  }
+}

@@ -1,0 +1,44 @@
+/** The columns by which receipts are found, held against the sealed lines that they were taken from. */
+import type { Receipt } from '../../receipts/schema.ts'
+import type { Report } from '../../receipts/verifier/report.ts'
+import type { ReceiptRow, Tables } from '../../store/store.ts'
+
+const PAGE = 512
+
+/** The first receipt that a list would show as something else than it is. Its own line is known to be whole. */
+export async function findEditedColumn(
+  tables: Tables,
+  onProgress: (receipts: number) => Promise<void>,
+): Promise<Report['finding']> {
+  for (let from = 0; ; from += PAGE) {
+    const rows = await tables.receipts.scan(from, PAGE)
+    for (const row of rows) {
+      const column = editedColumn(row)
+      if (column === undefined) continue
+      const detail = `the index of receipt ${row.seq} was edited: its ${column} is not what the receipt says`
+      return { problem: 'edited', detail, seq: row.seq, id: row.id }
+    }
+    if (rows.length < PAGE) return undefined
+    await onProgress(from + PAGE)
+  }
+}
+
+function editedColumn(row: ReceiptRow): string | undefined {
+  const { body, seal } = JSON.parse(row.line) as Receipt
+  const { links } = body
+  const sealed: Omit<ReceiptRow, 'leaf' | 'line'> = {
+    seq: seal.seq,
+    id: body.id,
+    kind: body.kind,
+    phase: body.phase,
+    status: body.status ?? null,
+    sessionId: links.session_id ?? null,
+    taskId: links.task_id ?? null,
+    runId: links.run_id ?? null,
+    handoffId: links.handoff_id ?? null,
+    policyEnvelopeId: links.policy_envelope_id ?? null,
+    beginId: (body.begin_id as ReceiptRow['beginId']) ?? null,
+    atMs: Date.parse(seal.at),
+  }
+  return (Object.keys(sealed) as (keyof typeof sealed)[]).find((name) => row[name] !== sealed[name])
+}

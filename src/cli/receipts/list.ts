@@ -1,0 +1,186 @@
+/** `receipts list`, `show` and `tail`: looking at the log. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Command, InvalidArgumentError } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { Json } from '../../lib/canonical-json.ts'
+import { parseReference } from '../../lib/ids.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+import type { Receipt } from '../../receipts/schema.ts'
+import type { ReceiptRow } from '../../store/store.ts'
+import type { CliContext } from '../context.ts'
+import {
+  type Column,
+  chosenFormat,
+  formatOption,
+  printable,
+  printRecord,
+  printRows,
+  table,
+} from '../output.ts'
+import { addFilters, parseFilter } from './filters.ts'
+
+const DEFAULT_LIMIT = 50
+const TAIL_POLL_MS = 200
+
+export function listCommand(context: CliContext): Command {
+  return addFilters(new Command('list').description('what was decided, newest first'))
+    .option('--limit <n>', 'at most this many', positive, DEFAULT_LIMIT)
+    .option('--before <seq>', 'page on: only receipts before this number', wholeNumber)
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik receipts list --status denied --since 24h\n')
+    .action(async (flags, command: Command) => {
+      const filter = parseFilter(flags, context.clock.nowMs())
+      const store = await context.store()
+      const rows = await store.read((tables) => tables.receipts.find(filter, flags.limit + 1, flags.before))
+      const shown = rows.slice(0, flags.limit)
+      printRows(context, flags, shown, COLUMNS, parse)
+      if (rows.length > shown.length && chosenFormat(context, flags) === 'table') {
+        const given = givenFlags(command, ['before'])
+        context.stderr.write(`  older ones:  craik receipts list${given} --before ${shown.at(-1)!.seq}\n`)
+      }
+    })
+}
+
+export function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('one receipt, whole')
+    .argument('<id>', 'a receipt id, or its number in the log')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik receipts show 0\n')
+    .action(async (id: string, flags) => {
+      const store = await context.store()
+      const [row, end] = await store.read(async (tables) => {
+        const found = await findReceipt(tables.receipts, id)
+        return [found, found.phase === 'begin' ? await tables.receipts.endOf(found.id) : undefined]
+      })
+      printRecord(context, flags, parse(row), () => describe(row, end))
+    })
+}
+
+export function tailCommand(context: CliContext): Command {
+  return addFilters(new Command('tail').description('the newest receipts, and with --follow each new one'))
+    .option('-n, --lines <n>', 'how many to begin with', wholeNumber, 10)
+    .option('-f, --follow', 'go on until Ctrl-C')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik receipts tail --follow --kind denial\n')
+    .action(async (flags) => {
+      const filter = parseFilter(flags, context.clock.nowMs())
+      const store = await context.store()
+      const print = (rows: readonly ReceiptRow[], first: boolean) => {
+        if (chosenFormat(context, flags) !== 'table') {
+          for (const row of rows) context.stdout.write(`${row.line}\n`)
+        } else if (rows.length > 0) {
+          context.stdout.write(
+            table(FIXED_COLUMNS, rows)
+              .split('\n')
+              .slice(first ? 0 : 1)
+              .join('\n'),
+          )
+        }
+      }
+      // In one snapshot: what arrives in between must not fall between the two.
+      let [rows, seen] = await store.read(async ({ receipts }) => [
+        await receipts.find(filter, flags.lines),
+        (await receipts.last())?.seq ?? -1,
+      ])
+      print(rows.toReversed(), true)
+      while (flags.follow && !context.signal.aborted) {
+        await sleep(TAIL_POLL_MS, undefined, { signal: context.signal }).catch(() => {})
+        const newest = (await store.read((tables) => tables.receipts.last()))?.seq ?? -1
+        if (newest === seen) continue
+        rows = await store.read((tables) => tables.receipts.find(filter, newest - seen, newest + 1))
+        print(rows.filter((row) => row.seq > seen).toReversed(), false)
+        seen = newest
+      }
+    })
+}
+
+/** By id, or by number: `verify` names receipts by their number. */
+export async function findReceipt(
+  receipts: {
+    get(id: string): Promise<ReceiptRow | undefined>
+    scan(from: number, n: number): Promise<readonly ReceiptRow[]>
+  },
+  id: string,
+): Promise<ReceiptRow> {
+  parseReference(id, 'receipt')
+  const number = /^\d{1,15}$/.test(id) ? Number(id) : undefined
+  const row = number === undefined ? await receipts.get(id) : (await receipts.scan(number, 1)).at(0)
+  if (row === undefined || (number !== undefined && row.seq !== number)) {
+    throw new CraikError('not_found', `unknown receipt: ${id}`, {
+      hint: 'see them with:  craik receipts list',
+    })
+  }
+  return row
+}
+
+const body = (row: ReceiptRow) => (JSON.parse(row.line) as Receipt).body
+const parse = (row: ReceiptRow): Json => JSON.parse(row.line) as Json
+
+const COLUMNS: readonly Column<ReceiptRow>[] = [
+  { title: 'no', value: (row) => String(row.seq) },
+  { title: 'time', value: (row) => new Date(row.atMs).toISOString().slice(0, 19).replace('T', ' ') },
+  { title: 'kind', value: (row) => row.kind },
+  { title: 'status', value: (row) => row.status ?? 'begun' },
+  { title: 'capability', value: (row) => body(row).capability },
+  { title: 'target', value: (row) => body(row).target ?? '–' },
+  { title: 'rule', value: (row) => body(row).decision?.rule ?? '–' },
+  { title: 'id', value: (row) => row.id },
+]
+
+/** For lines that come one by one, columns cannot wait for the widest cell. */
+const WIDTHS = [6, 19, 20, 13, 18, 24, 24, 30]
+const FIXED_COLUMNS = COLUMNS.map((column, i) => ({
+  title: column.title.padEnd(WIDTHS[i]!),
+  value: (row: ReceiptRow) => column.value(row).padEnd(WIDTHS[i]!),
+}))
+
+function describe(row: ReceiptRow, end: ReceiptRow | undefined): string {
+  const { body: facts, seal } = JSON.parse(row.line) as Receipt
+  const lines: [string, string | undefined][] = [
+    ['receipt', `${facts.id} · number ${seal.seq} · ${seal.at}`],
+    ['kind', facts.kind],
+    ['status', facts.status ?? (end ? `begun, then ${end.status} (${end.id})` : 'begun, not ended yet')],
+    ['begin', facts.begin_id],
+    ['operator', facts.operator],
+    ['capability', [facts.capability, facts.operation].filter(Boolean).join(' · ')],
+    ['target', facts.target],
+    ['decision', facts.decision && `${facts.decision.effect} by ${facts.decision.rule}`],
+    ['missing', facts.decision?.missing.join(', ') || undefined],
+    ['isolation', facts.isolation],
+    ...Object.entries(facts.links).map(([name, value]) => [name, String(value)] as [string, string]),
+    ...(facts.measures ?? []).map(
+      ({ name, value, source }) => [name, `${value} (${source})`] as [string, string],
+    ),
+    ['command', facts.shell?.command],
+    ['directory', facts.shell?.working_directory],
+    ['exit code', facts.shell && String(facts.shell.exit_code ?? facts.shell.signal ?? facts.shell.outcome)],
+    ['redacted', facts.redacted_fields?.join(', ')],
+    ['sealed', `key ${seal.kid} · after ${seal.prev.slice(0, 16)}…`],
+  ]
+  const present = lines.filter((line): line is [string, string] => line[1] !== undefined && line[1] !== '')
+  const width = Math.max(...present.map(([name]) => name.length))
+  return present.map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}\n`).join('')
+}
+
+/** The flags that were typed, as they would be typed again. */
+function givenFlags(command: Command, except: readonly string[]): string {
+  return command.options
+    .filter((option) => command.getOptionValueSource(option.attributeName()) === 'cli')
+    .filter((option) => !except.includes(option.attributeName()))
+    .map(
+      (option) => ` ${option.long} ${quoteArgument(String(command.getOptionValue(option.attributeName())))}`,
+    )
+    .join('')
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('it takes a whole number.')
+  return Number(text)
+}
+
+function positive(text: string): number {
+  const number = wholeNumber(text)
+  if (number === 0) throw new InvalidArgumentError('it takes a whole number from 1 on.')
+  return number
+}

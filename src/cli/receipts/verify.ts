@@ -1,0 +1,219 @@
+/** `receipts verify`: the live log, an exported file or a proof; offline, with the public key. */
+import { createReadStream } from 'node:fs'
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { Json } from '../../lib/canonical-json.ts'
+import { formatDuration } from '../../lib/duration.ts'
+import type { Report, VerifyOptions } from '../../receipts/verifier/report.ts'
+import type { Replay } from '../../run/replay-log.ts'
+import type { SideLogCheck } from '../../run/side-log-check.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { Progress } from '../progress.ts'
+import { readKeyFile, readSmallFile, trustedKeys } from './files.ts'
+
+interface Flags {
+  readonly publicKey?: string
+  readonly against?: string
+  readonly replay?: boolean
+  readonly sideLogs?: string
+  readonly format?: string
+}
+
+interface Result {
+  readonly report: Report
+  readonly sideLogs?: SideLogCheck
+  readonly replay?: Replay
+  readonly elapsedMs: number
+}
+
+export function verifyCommand(context: CliContext): Command {
+  return new Command('verify')
+    .description('check that nothing was edited, removed, reordered or cut off')
+    .argument('[file]', 'an exported log or a proof; - for stdin; without it, the live log')
+    .option('--public-key <file>', 'the log’s public key; needed for a file')
+    .option('--against <checkpoint>', 'a checkpoint kept elsewhere: shows truncation and rewriting')
+    .option('--replay', 'also recompute every decision from what was recorded with it')
+    .option('--side-logs <folder>', 'for a file: where its shell output was copied to')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (file: string | undefined, flags: Flags) => {
+      const started = performance.now()
+      const checked =
+        file === undefined ? await verifyLive(context, flags) : await verifyFile(context, file, flags)
+      const result = { ...checked, elapsedMs: Math.round(performance.now() - started) }
+      printRecord(context, flags, toJson(result), () => describe(result))
+      context.setExitCode(exitCode(result))
+    })
+}
+
+async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Result, 'elapsedMs'>> {
+  const { LogVerifier } = await import('../../receipts/verifier/log-verifier.ts')
+  const { exportLines } = await import('../../receipts/export.ts')
+  const { SideLogChecker } = await import('../../run/side-log-check.ts')
+  const { findEditedColumn } = await import('./columns.ts')
+  const { vkeys, macKey } = await trustedKeys(context, flags.publicKey)
+  const sideLogs = new SideLogChecker(flags.sideLogs ?? context.home.shellOutput)
+  const store = await context.store()
+  return store.read(async (tables) => {
+    const isEmpty = ((await tables.receipts.last()) ?? (await tables.tree.lastCheckpoint())) === undefined
+    if (isEmpty && flags.against === undefined) return { report: EMPTY }
+    using progress = new Progress(context, 'verifying')
+    const verifier = new LogVerifier(options(flags, vkeys, (line) => sideLogs.receipt(line), macKey))
+    let lines = 0
+    for await (const line of isEmpty ? [emptyLog(vkeys[0]!)] : exportLines(tables)) {
+      verifier.line(Buffer.from(line))
+      if (++lines % 1000 === 0) await progress.tick(lines)
+    }
+    let report = verifier.finish(Buffer.alloc(0))
+    if (report.outcome === 'ok') {
+      const finding = await findEditedColumn(tables, (n) => progress.tick(n))
+      if (finding) report = { ...report, outcome: 'tampered', finding }
+    }
+    const replay =
+      flags.replay && report.outcome !== 'tampered'
+        ? await replayLines(exportLines(tables), progress)
+        : undefined
+    return { report, sideLogs: await sideLogs.finish(), ...(replay && { replay }) }
+  })
+}
+
+async function verifyFile(
+  context: CliContext,
+  file: string,
+  flags: Flags,
+): Promise<Omit<Result, 'elapsedMs'>> {
+  if (flags.publicKey === undefined) {
+    throw new CraikError('usage', 'a file is verified with the public key of the log it came from', {
+      hint: 'give --public-key craik.pub; on the machine of the log:  craik receipts key > craik.pub',
+    })
+  }
+  if (flags.replay && file === '-')
+    throw new CraikError('usage', '--replay reads the log twice: give it a file, not stdin')
+  const { verifyExport, verifyProof } = await import('../../receipts/verifier/files.ts')
+  const vkeys = readKeyFile(flags.publicKey)
+  const { source, start } = await peek(context, file)
+  if (start.startsWith('{"_proof"') || start.startsWith('{"_consistency"')) {
+    if (flags.against !== undefined || flags.replay || flags.sideLogs !== undefined)
+      throw new CraikError('usage', '--against, --replay and --side-logs go with a log, not with a proof')
+    return { report: verifyProof(await readAll(source), { vkeys }) }
+  }
+  const { SideLogChecker } = await import('../../run/side-log-check.ts')
+  const sideLogs = flags.sideLogs === undefined ? undefined : new SideLogChecker(flags.sideLogs)
+  using progress = new Progress(context, 'verifying')
+  const onReceipt = (line: Buffer, seq: number) => {
+    sideLogs?.receipt(line)
+    progress.set(seq)
+  }
+  const report = await verifyExport(progress.through(source), options(flags, vkeys, onReceipt))
+  const { linesOf } = await import('../../receipts/lines.ts')
+  const replay =
+    flags.replay && report.outcome !== 'tampered'
+      ? await replayLines(linesOf(createReadStream(file)), progress)
+      : undefined
+  return { report, ...(sideLogs && { sideLogs: await sideLogs.finish() }), ...(replay && { replay }) }
+}
+
+function options(
+  flags: Flags,
+  vkeys: readonly string[],
+  onReceipt: NonNullable<VerifyOptions['onReceipt']>,
+  macKey?: VerifyOptions['macKey'],
+): VerifyOptions {
+  const against = flags.against === undefined ? undefined : readSmallFile(flags.against, 'the checkpoint')
+  return { vkeys, onReceipt, ...(macKey && { macKey }), ...(against !== undefined && { against }) }
+}
+
+async function replayLines(lines: AsyncIterable<string>, progress: Progress): Promise<Replay> {
+  const { replayLog } = await import('../../run/replay-log.ts')
+  return replayLog(lines, (n) => progress.tick(n))
+}
+
+/** The first bytes decide what the file is; nothing of it is lost. */
+async function peek(context: CliContext, file: string) {
+  const input: AsyncIterable<Buffer> =
+    file === '-' ? context.stdin : createReadStream(file, { highWaterMark: 1 << 20 })
+  const iterator = input[Symbol.asyncIterator]()
+  const first = await iterator.next().catch((error: NodeJS.ErrnoException) => {
+    throw new CraikError('usage', `the file cannot be read (${error.code})`, {
+      hint: 'check its name',
+      cause: error,
+    })
+  })
+  async function* source(): AsyncGenerator<Buffer> {
+    for (let step = first; !step.done; step = await iterator.next()) yield step.value
+  }
+  return { source: source(), start: first.done ? '' : first.value.toString('latin1', 0, 20) }
+}
+
+async function readAll(source: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of source) {
+    size += chunk.length
+    if (size > 4 << 20) throw new CraikError('too_large', 'a proof is at most 4 MiB')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+/** The header of a log without receipts: a checkpoint held elsewhere may know of some. */
+function emptyLog(vkey: string): string {
+  const origin = vkey.slice(0, vkey.indexOf('+'))
+  return JSON.stringify({ _craik: { format: 'craik.receipts.export', origin, size: 0, version: 1, vkey } })
+}
+
+const EMPTY: Report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+
+function exitCode({ report, sideLogs, replay }: Result): number {
+  if (report.outcome === 'tampered' || sideLogs?.tampered.length || replay?.differ.length) return 1
+  return report.outcome === 'incomplete' || sideLogs?.missing.length ? 2 : 0
+}
+
+function toJson(result: Result): Json {
+  const { report, sideLogs, replay, elapsedMs } = result
+  const outcome = ['ok', 'tampered', 'incomplete'][exitCode(result)]!
+  return {
+    ...(report as unknown as Record<string, Json>),
+    outcome,
+    elapsed_ms: elapsedMs,
+    ...(sideLogs && { side_logs: sideLogs as unknown as Json }),
+    ...(replay && { replay: replay as unknown as Json }),
+  }
+}
+
+function describe({ report, sideLogs, replay, elapsedMs }: Result): string {
+  const count = (n: number) => n.toLocaleString('en')
+  if (report.finding) {
+    const lines = [`  ✗ ${report.finding.detail}`]
+    if (report.intact > 0)
+      lines.push(`    receipts 0–${count(report.intact - 1)} are intact; nothing after them can be trusted`)
+    return `${lines.map(printable).join('\n')}\n`
+  }
+  const span = report.firstAt ? ` · ${report.firstAt.slice(0, 10)} → ${report.lastAt!.slice(0, 10)}` : ''
+  const lines = [
+    `  ${count(report.receipts)} receipts${span} · ${count(report.checkpoints)} checkpoints`,
+    `  chain ✓  signatures ✓  tree ✓${sideLogs ? `  side logs ${sideLogs.tampered.length ? '✗' : sideLogs.missing.length ? '–' : '✓'} ${count(sideLogs.checked)}` : ''}     ${formatDuration(elapsedMs)}`,
+    ...report.missing.map((what) => `  – incomplete: ${what}`),
+    ...(sideLogs?.tampered ?? []).map(
+      (digest) => `  ✗ side log ${digest.slice(0, 16)}… was edited: it no longer has its hash`,
+    ),
+    ...(sideLogs?.missing ?? []).map((digest) => `  – side log ${digest.slice(0, 16)}… is not there`),
+  ]
+  if (replay) {
+    const rest = replay.notReplayable > 0 ? ` · ${count(replay.notReplayable)} cannot be recomputed` : ''
+    lines.push(`  ${count(replay.decisions)} decisions recomputed: ${count(replay.agree)} agree${rest}`)
+    for (const { seq, id, detail } of replay.differ) lines.push(`  ✗ receipt ${seq} (${id}): ${detail}`)
+  }
+  return `${lines.map(printable).join('\n')}\n`
+}
+
+const HELP = `
+Exits 0 when all is well, 1 when something was tampered with, 2 when nothing contradicts but something is missing.
+Cutting the log back to an older checkpoint cannot be seen from the log alone: keep checkpoints elsewhere
+(craik receipts checkpoint export) and give the newest with --against.
+
+Examples:
+  craik receipts verify
+  craik receipts verify audit.jsonl --public-key craik.pub --replay
+`

@@ -1,0 +1,102 @@
+/** Finds the noun, loads only that, and lets commander do the parsing. */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { CraikError } from '../errors.ts'
+import { packageFile } from '../lib/package-files.ts'
+import type { CliContext } from './context.ts'
+import type { Noun } from './nouns.ts'
+
+/** No honest argument is longer; values come through stdin or files. */
+const MAX_ARGUMENT_BYTES = 64 * 1024
+const MAX_ARGUMENTS = 4096
+
+export async function runCommand(
+  context: CliContext,
+  nouns: readonly Noun[],
+  argv: readonly string[],
+): Promise<void> {
+  refuseHugeArguments(argv)
+  const program = new Command('craik')
+    .description('Coding agents in real sandboxes, and a signed receipt of every decision at the boundary.')
+    .version(version(), '-V, --version')
+    .helpOption('-h, --help')
+    .addHelpText('after', HELP)
+  const named = nouns.find((noun) => noun.name === argv.find((argument) => !argument.startsWith('-')))
+  for (const noun of nouns) {
+    if (noun !== named) program.command(noun.name).description(noun.summary)
+    else program.addCommand(withExample((await noun.load())(context).description(noun.summary), noun.example))
+  }
+  program.helpCommand('help [command]', 'show help for a command')
+  prepare(program, context)
+  if (argv.length === 0) return program.outputHelp()
+  if (argv[0] === 'help' && named === undefined) return helpFor(context, nouns, program, argv.slice(1))
+  try {
+    await program.parseAsync(argv, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (error.exitCode === 0) return
+    throw usage(error)
+  }
+}
+
+function withExample(command: Command, example: string | undefined): Command {
+  return example === undefined ? command : command.addHelpText('after', `\nExample:\n  ${example}\n`)
+}
+
+async function helpFor(
+  context: CliContext,
+  nouns: readonly Noun[],
+  program: Command,
+  names: readonly string[],
+): Promise<void> {
+  const noun = nouns.find((candidate) => candidate.name === names[0])
+  if (noun !== undefined) return runCommand(context, nouns, [...names, '--help'])
+  if (names[0] !== undefined)
+    throw new CraikError('usage', `there is no command '${names[0]}'`, { hint: 'see craik --help' })
+  program.outputHelp()
+}
+
+/** Every level throws instead of exiting, and writes through the context. */
+function prepare(command: Command, context: CliContext): void {
+  command.exitOverride().configureOutput({
+    writeOut: (text) => context.stdout.write(text),
+    writeErr: () => {},
+    getOutHelpWidth: () => Math.min(context.stdout.columns ?? 100, 110),
+  })
+  command.helpCommand(false)
+  for (const child of command.commands) prepare(child, context)
+}
+
+function usage(error: CommanderError): CraikError {
+  // A noun without a verb prints its help to stderr, which is no message.
+  if (error.code === 'commander.help') return new CraikError('usage', 'a verb is missing')
+  const [message, ...rest] = error.message.replace(/^error: /, '').split('\n')
+  const suggestion = rest.join(' ').replace(/^\(|\)$/g, '')
+  return new CraikError('usage', message!, suggestion === '' ? {} : { hint: suggestion })
+}
+
+function refuseHugeArguments(argv: readonly string[]): void {
+  const size = Math.max(0, ...argv.map((argument) => Buffer.byteLength(argument)))
+  if (argv.length > MAX_ARGUMENTS)
+    throw new CraikError('too_large', `${argv.length.toLocaleString('en')} arguments are too many`, {
+      hint: `at most ${MAX_ARGUMENTS.toLocaleString('en')}`,
+    })
+  if (size <= MAX_ARGUMENT_BYTES) return
+  throw new CraikError('too_large', `an argument of ${size.toLocaleString('en')} bytes is too large`, {
+    hint: `at most ${MAX_ARGUMENT_BYTES.toLocaleString('en')} bytes each; larger values go through stdin or a file`,
+  })
+}
+
+function version(): string {
+  return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version
+}
+
+const HELP = `
+Examples:
+  craik shell 'npm test'                        run it, keep a receipt
+  craik receipts list                           what was decided, newest first
+  craik receipts verify                         check the whole log
+
+Exit codes: 0 done · 1 tampered or failed check · 2 usage, or incomplete proof · 3 unknown id · 77 denied ·
+all of them: docs/reference/errors.md
+`

@@ -1,0 +1,177 @@
+/**
+ * The operator's own shell: a command that a person typed, run without a shell, with a clean environment, and
+ * recorded. It is a convenience of the operator, never authority of a model.
+ */
+import { createHash } from 'node:crypto'
+import { basename } from 'node:path'
+import { cleanEnvironment, type RunResult, runChild } from '../lib/child.ts'
+import type { Clock } from '../lib/clock.ts'
+import { REFERENCE } from '../lib/ids.ts'
+import { ensurePrivateFolder } from '../lib/private-files.ts'
+import { joinCommand, splitCommand } from '../lib/shlex.ts'
+import { decide, deniedError } from '../policy/decide.ts'
+import { buildEnvelope, createEnvelope, type Envelope, getEnvelope } from '../policy/envelope.ts'
+import { type Profile, profileText } from '../policy/profiles.ts'
+import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptRef } from '../receipts/receipt-writer.ts'
+import {
+  isSecretKey,
+  LABEL,
+  type RedactedText,
+  redactText,
+  redactValue,
+} from '../receipts/redaction/redact.ts'
+import type { Home } from '../store/home.ts'
+import type { Store } from '../store/store.ts'
+import { SideLog, type SideLogSummary } from './side-log.ts'
+
+export interface ShellPlace {
+  readonly store: Store
+  readonly log: ReceiptLog
+  readonly home: Home
+  readonly clock: Clock
+  readonly environment: NodeJS.ProcessEnv
+  readonly operator: string
+  readonly signal: AbortSignal
+}
+
+export interface ShellInput {
+  readonly command: string
+  readonly workingDirectory: string
+  readonly timeoutMs: number
+  readonly profile: Profile
+  /** Redacted text, as it comes. */
+  readonly onOutput: (stream: 'stdout' | 'stderr', text: string) => void
+}
+
+export interface ShellResult {
+  readonly command: string
+  readonly run: RunResult
+  readonly stdout: SideLogSummary
+  readonly stderr: SideLogSummary
+  readonly receipt: ReceiptRef
+}
+
+/** Decides, writes it down, runs, writes down how it ended. A denial throws; everything else has a result. */
+export async function runShell(place: ShellPlace, input: ShellInput): Promise<ShellResult> {
+  const argv = splitCommand(input.command)
+  const command = redactCommand(input.command, argv)
+  ensurePrivateFolder(place.home.shellOutput, 'shell output folder')
+  const envelope = await operatorEnvelope(place, input.profile)
+  const request = {
+    operator: place.operator,
+    capability: 'shell.operator',
+    operation: 'run',
+    target: programReference(argv[0]!),
+    policy_envelope_id: envelope.id,
+  }
+  const decision = await decide(place.store, place.log, request, {
+    kind: 'shell_invocation',
+    isolation: 'none',
+    links: { policy_envelope_id: envelope.id },
+  })
+  if (decision.effect === 'deny') throw deniedError(decision, request)
+
+  using stdout = new SideLog(place.home.shellOutput)
+  using stderr = new SideLog(place.home.shellOutput)
+  const run = await runChild({
+    argv,
+    cwd: input.workingDirectory,
+    env: cleanEnvironment(place.environment),
+    timeoutMs: input.timeoutMs,
+    signal: place.signal,
+    cancelSignal: 'SIGINT',
+    stdin: 'inherit',
+    onStdout: (chunk) => input.onOutput('stdout', stdout.write(chunk)),
+    onStderr: (chunk) => input.onOutput('stderr', stderr.write(chunk)),
+  })
+  const out = stdout.finish()
+  const err = stderr.finish()
+  input.onOutput('stdout', out.rest)
+  input.onOutput('stderr', err.rest)
+  const receipt = await decision.open.end({
+    status: run.end === 'exited' && run.exitCode === 0 ? 'passed' : 'failed',
+    isolation: 'none',
+    shell: {
+      command: command.text.slice(0, 4096).toWellFormed(),
+      working_directory: redactText(input.workingDirectory).text.slice(0, 4096).toWellFormed(),
+      outcome: run.end,
+      exit_code: run.end === 'exited' ? run.exitCode : null,
+      signal: run.end === 'signalled' ? run.signal : null,
+      stdout: streamFields(out.summary),
+      stderr: streamFields(err.summary),
+      duration_ms: run.durationMs,
+      redactions_applied: [
+        ...command.labels.map((label) => `command:${label}`),
+        ...out.summary.labels.map((label) => `stdout:${label}`),
+        ...err.summary.labels.map((label) => `stderr:${label}`),
+      ],
+    },
+  })
+  return { command: command.text, run, stdout: out.summary, stderr: err.summary, receipt }
+}
+
+/**
+ * As typed, unless something is masked: then word by word, because quotes and backslashes hide from a reader of
+ * the line where a secret begins and ends.
+ */
+function redactCommand(typed: string, argv: readonly string[]): RedactedText {
+  const masked = argv.map((word) => {
+    const [, start, name] = /^(-{0,2}([A-Za-z_][\w-]*)=)./s.exec(word) ?? []
+    return name !== undefined && isSecretKey(name) ? start + LABEL : word
+  })
+  const words = redactValue(masked)
+  const line = redactText(joinCommand(words.value))
+  const labels = new Set([...redactText(typed).labels, ...words.labels, ...line.labels])
+  if (masked.some((word, i) => word !== argv[i])) labels.add('key_value')
+  return labels.size === 0 ? { text: typed, labels: [] } : { text: line.text, labels: [...labels].sort() }
+}
+
+/** The envelope that the operator's own commands run under: one per operator and policy text. */
+async function operatorEnvelope(place: ShellPlace, profile: Profile): Promise<Envelope> {
+  const policyText = await profileText(profile, place.home)
+  const name = createHash('sha256')
+    .update(JSON.stringify([place.operator, profile, policyText]))
+    .digest('hex')
+  const id = `policy_shell_${name.slice(0, 16)}`
+  const known = await getEnvelope(place.store, id)
+  if (known !== undefined) return known
+  const envelope = buildEnvelope({
+    id,
+    taskId: null,
+    actor: place.operator,
+    profile,
+    policyText,
+    nowMs: place.clock.nowMs(),
+  })
+  return (await createEnvelope(place.store, envelope, policyText, { operator: place.operator })).envelope
+}
+
+/** How a shell would report it: the child's own code, 124 after a timeout, 126 and 127 when it never ran. */
+export function shellExitCode(run: RunResult, signals: Readonly<Record<string, number>>): number {
+  switch (run.end) {
+    case 'exited':
+      return run.exitCode
+    case 'signalled':
+      return 128 + (signals[run.signal] ?? 0)
+    case 'timeout':
+      return 124
+    case 'cancelled':
+      return 130
+    case 'output_limit':
+      return 125
+    case 'not_started':
+      return run.reason === 'missing' ? 127 : 126
+  }
+}
+
+/** Policy sees which program, by name; a name that is no reference is seen as its hash. */
+function programReference(program: string): string {
+  const name = basename(program)
+  if (REFERENCE.test(name) && redactText(name).labels.length === 0) return name
+  return `program:${createHash('sha256').update(program).digest('hex').slice(0, 32)}`
+}
+
+function streamFields({ preview, bytes, sha256, complete }: SideLogSummary) {
+  return { preview, bytes, sha256, complete }
+}

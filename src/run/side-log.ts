@@ -1,0 +1,101 @@
+/** One stream of a command's output: redacted, previewed, hashed, and kept whole in a private file named by its hash. */
+import { createHash, type Hash, randomBytes } from 'node:crypto'
+import { closeSync, fsyncSync, ftruncateSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { StringDecoder } from 'node:string_decoder'
+import { createRedactStream } from '../receipts/redaction/redact.ts'
+
+export const PREVIEW_CHARACTERS = 4096
+/** Beyond this a side log is cut, and its receipt says so. */
+const MAX_SIDE_LOG_BYTES = 256 * 1024 * 1024
+
+export interface SideLogSummary {
+  readonly preview: string
+  readonly bytes: number
+  readonly sha256: string
+  readonly complete: boolean
+  readonly labels: readonly string[]
+}
+
+export class SideLog implements Disposable {
+  readonly #folder: string
+  readonly #temporary: string
+  readonly #file: number
+  readonly #hash: Hash = createHash('sha256')
+  readonly #decoder = new StringDecoder('utf8')
+  readonly #redact = createRedactStream()
+  #preview = ''
+  #bytes = 0
+  #complete = true
+  #closed = false
+
+  constructor(folder: string) {
+    this.#folder = folder
+    this.#temporary = join(folder, `.${randomBytes(8).toString('hex')}.part`)
+    this.#file = openSync(this.#temporary, 'wx', 0o600)
+  }
+
+  /** Returns the redacted text that may be shown now. */
+  write(chunk: Buffer): string {
+    return this.#keep(this.#redact.write(this.#decoder.write(chunk)))
+  }
+
+  /** Returns the last redacted text and the summary; the file has its final name then. */
+  finish(): { readonly rest: string; readonly summary: SideLogSummary } {
+    const rest = this.#keep(this.#redact.write(this.#decoder.end())) + this.#keep(this.#redact.end())
+    const sha256 = this.#hash.digest('hex')
+    // The receipt that names it will survive a power loss, and must not then accuse someone of having emptied it.
+    fsyncSync(this.#file)
+    closeSync(this.#file)
+    this.#closed = true
+    // The same output again is the same file.
+    renameSync(this.#temporary, sideLogPath(this.#folder, sha256))
+    const summary = {
+      preview: this.#preview.toWellFormed(),
+      bytes: this.#bytes,
+      sha256,
+      complete: this.#complete,
+      labels: this.#redact.labels(),
+    }
+    return { rest, summary }
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#closed) return
+    this.#closed = true
+    closeSync(this.#file)
+    rmSync(this.#temporary, { force: true })
+  }
+
+  #keep(text: string): string {
+    if (text === '') return ''
+    if (this.#preview.length < PREVIEW_CHARACTERS) {
+      this.#preview += text.slice(0, PREVIEW_CHARACTERS - this.#preview.length)
+    }
+    const bytes = Buffer.from(text)
+    if (this.#bytes + bytes.length > MAX_SIDE_LOG_BYTES) this.#complete = false
+    if (this.#complete) this.#store(bytes)
+    return text
+  }
+
+  /** A full disk cuts the log, as its size limit does; the command goes on. */
+  #store(bytes: Buffer): void {
+    try {
+      for (let at = 0; at < bytes.length; ) at += writeSync(this.#file, bytes, at)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error
+      ftruncateSync(this.#file, this.#bytes)
+      this.#complete = false
+      return
+    }
+    this.#hash.update(bytes)
+    this.#bytes += bytes.length
+  }
+}
+
+/** The digest comes from a receipt, which may be forged: only 64 hex digits ever become part of a path. */
+export function sideLogPath(folder: string, sha256: string): string {
+  if (!/^[0-9a-f]{64}$/.test(sha256)) throw new TypeError('a side log is named by a SHA-256 in hex')
+  return join(folder, `${sha256}.log`)
+}

@@ -1,0 +1,273 @@
+/** The command line itself: help that can be typed, errors of one line, nothing on stdout when something is wrong. */
+import { spawn } from 'node:child_process'
+import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { NOUNS } from '../../src/cli/nouns.ts'
+import { ERRORS } from '../../src/errors.ts'
+import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { draft, openLog, TOKEN } from './live-log.ts'
+
+let home: TestHome
+
+beforeAll(async () => {
+  home = new TestHome()
+  await using live = await openLog(home.home)
+  await Promise.all(Array.from({ length: 300 }, (_, i) => live.log.append(draft({ target: `target-${i}` }))))
+})
+afterAll(() => home[Symbol.dispose]())
+
+describe('help', () => {
+  it('is what craik alone prints, with every noun and an example', async () => {
+    const { code, stdout, stderr } = await home.run([])
+    expect([code, stderr]).toEqual([0, ''])
+    for (const { name, summary } of NOUNS)
+      expect(stdout).toMatch(new RegExp(`^ {2}${name} +${summary.slice(0, 20)}`, 'm'))
+    expect(examplesIn(stdout).length).toBeGreaterThanOrEqual(3)
+    expect((await home.run(['--help'])).stdout).toBe(stdout)
+    expect((await home.run(['help'])).stdout).toBe(stdout)
+  })
+
+  it('is the same by help <noun> <verb> and by --help', async () => {
+    for (const words of [['receipts'], ['receipts', 'list'], ['shell']]) {
+      const { code, stdout } = await home.run(['help', ...words])
+      expect(code).toBe(0)
+      expect(stdout).toContain(`Usage: craik ${words.join(' ')} `)
+      expect((await home.run([...words, '--help'])).stdout).toBe(stdout)
+    }
+    expect(await home.run(['help', 'nonsense'])).toMatchObject({ code: 2, stdout: '' })
+  })
+
+  it('of every noun and verb has an example, and every example can be typed', async () => {
+    const examples = new Set<string>(examplesIn((await home.run(['--help'])).stdout))
+    const withoutExample: string[] = []
+    const visit = async (words: readonly string[]): Promise<void> => {
+      const { code, stdout } = await home.run([...words, '--help'])
+      expect(code).toBe(0)
+      const found = examplesIn(stdout)
+      if (found.length === 0) withoutExample.push(words.join(' '))
+      for (const example of found) examples.add(example)
+      for (const verb of verbsIn(stdout)) await visit([...words, verb])
+    }
+    await Promise.all(NOUNS.map(({ name }) => visit([name])))
+    expect(withoutExample).toEqual([])
+    expect(examples.size).toBeGreaterThan(20)
+
+    using place = await placeForExamples()
+    const refused: string[] = []
+    await Promise.all(
+      Array.from({ length: 3 }, async (_, worker) => {
+        for (const [i, example] of [...examples].entries()) {
+          if (i % 3 !== worker) continue
+          const { stderr } = await place.type(example)
+          if (
+            /unknown (command|option)|missing required|too many|is invalid|not found|should not/.test(stderr)
+          )
+            refused.push(`${example}: ${stderr}`)
+        }
+      }),
+    )
+    expect(refused).toEqual([])
+  })
+
+  it('names the version of the package', async () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
+    for (const flag of ['--version', '-V']) expect((await home.run([flag])).stdout).toBe(`${version}\n`)
+  })
+})
+
+describe('a mistake', () => {
+  it.each([
+    [['reciepts'], 2, 'Did you mean receipts?'],
+    [['receipts', 'lst'], 2, 'Did you mean list?'],
+    [['receipts', 'list', '--frmat', 'json'], 2, 'Did you mean --format?'],
+    [['shell', 'true', '--timeot', '1s'], 2, 'Did you mean --timeout?'],
+    [['receipts'], 2, '--help'],
+    [['receipts', 'show'], 2, '--help'],
+    [['--nonsense'], 2, '--help'],
+    [['shell', '--timeout', '5', 'true'], 2, '90s'],
+    [['receipts', 'show', 'rcpt_unknown'], 3, 'craik receipts list'],
+    [['grant', 'show', 'grant_unknown'], 3, 'craik grant list'],
+    [['shell', '--profile', 'nonsense', 'true'], 2, '--help'],
+  ])('%j exits %i with one line, a hint, and nothing on stdout', async (args, expected, hint) => {
+    const { code, stdout, stderr } = await home.run(args)
+    expect(code).toBe(expected)
+    expect(stdout).toBe('')
+    expect(stderr).toMatch(/^craik: [^\n]+\n {2}[^\n]+\n$/)
+    expect(stderr).toContain(hint)
+  })
+
+  it('of size is refused before anything is parsed', async () => {
+    for (const args of [['shell', `echo ${'x'.repeat(70_000)}`], ['x'.repeat(70_000)]]) {
+      const { code, stdout, stderr } = await home.run(args)
+      expect([code, stdout]).toEqual([ERRORS.too_large.exit, ''])
+      expect(stderr).toMatch(/^craik: an argument of 70,\d{3} bytes is too large\n {2}at most [^\n]+\n$/)
+    }
+    const many = await home.run(['shell', ...Array.from({ length: 5000 }, () => 'x')])
+    expect(many.code).toBe(ERRORS.too_large.exit)
+    expect(many.stderr).toContain('arguments are too many')
+  })
+
+  // Wherever it is put: in place of a noun, an id, a number, a time, a flag, a file.
+  const places: ((secret: string) => string[])[] = [
+    (secret) => [secret],
+    (secret) => ['help', secret],
+    (secret) => ['receipts', secret],
+    (secret) => ['receipts', 'show', secret],
+    (secret) => ['receipts', 'show', `x ${secret}`],
+    (secret) => ['receipts', 'list', '--limit', secret],
+    (secret) => ['receipts', 'list', '--since', secret],
+    (secret) => ['receipts', 'list', '--kind', secret],
+    (secret) => ['receipts', 'list', '--session', `${secret} x`],
+    (secret) => ['receipts', 'list', `--${secret}`],
+    (secret) => ['receipts', 'verify', secret, '--public-key', secret],
+    (secret) => ['receipts', 'export', '-o', `no/${secret}/x`],
+    (secret) => ['shell', '--timeout', secret, 'true'],
+    (secret) => ['shell', `no-such-program --token ${secret}`],
+    (secret) => ['shell', secret],
+    (secret) => ['shell', 'echo', secret],
+    (secret) => ['shell', `echo "${secret}`],
+    (secret) => ['grant', 'create', '--capability', secret, '--operation', 'run', '--any-scope'],
+    (secret) => ['policy', 'check', secret],
+    (secret) => ['secret', 'set', 'NAME', secret],
+    (secret) => ['command', 'remove', secret],
+  ]
+  const secrets = [
+    TOKEN,
+    `github_pat_${'11ABCDEFG0'.repeat(2)}_${'aB3dE5gH7j'.repeat(5)}`,
+    `sk-ant-api03-${'aB3dE5gH7jK9mN1pQ3sT'.repeat(4)}`,
+  ]
+
+  it.each(places.map((place) => [place('…').join(' '), place] as const))(
+    'never repeats a secret: %s',
+    async (_, place) => {
+      const check = async (secret: string) => {
+        const { code, stdout, stderr } = await home.run(place(secret), { env: { CRAIK_DEBUG: '1' } })
+        expect(code).not.toBe(0)
+        expect(stdout + stderr).not.toContain(secret)
+        // Nor its first half, cut off for display.
+        expect(stdout + stderr).not.toContain(secret.slice(0, 30))
+      }
+      await Promise.all(secrets.map(check))
+    },
+  )
+})
+
+describe('a home', () => {
+  it.each([
+    ['that is a file', (): string => file('a-file'), 'home_unwritable'],
+    ['under a file', (): string => join(file('another-file'), 'home'), 'home_unwritable'],
+    ['where nothing can be created', (): string => '/sys/craik-home', 'home_unwritable'],
+    ['that others can read', (): string => folder('open', 0o755), 'key_exposed'],
+    ['that is a link', (): string => link(folder('private', 0o700)), 'key_exposed'],
+  ] as const)('%s is refused with one clear line', async (_, path, error) => {
+    const env = { CRAIK_HOME: path() }
+    for (const args of [
+      ['receipts', 'list'],
+      ['shell', 'touch ran'],
+    ]) {
+      const { code, stdout, stderr } = await home.run(args, { env })
+      expect([code, stdout]).toEqual([ERRORS[error].exit, ''])
+      expect(stderr).toMatch(/^craik: [^\n]*home folder[^\n]*\n {2}[^\n]+\n$/)
+    }
+  })
+
+  it('is made on first use, for its owner only', async () => {
+    using fresh = new TestHome()
+    const { code } = await run(
+      '/bin/sh',
+      ['-c', `umask 000; exec "$0" "$1" shell true`, NODE, join(ROOT, 'src/main.ts')],
+      {
+        cwd: fresh.folder,
+        env: { PATH: process.env.PATH!, HOME: fresh.folder },
+      },
+    )
+    expect(code).toBe(0)
+    const modes = await run('find', ['.craik', '-printf', '%m %p\n'], { cwd: fresh.folder, env: {} })
+    const open = modes.stdout.split('\n').filter((line) => line !== '' && !/^[67]00 /.test(line))
+    // What only root's own compile cache holds is code, inside a folder that nobody else can enter.
+    expect(open.filter((line) => !line.includes('.craik/cache'))).toEqual([])
+    expect(modes.stdout).toContain('700 .craik\n')
+  })
+})
+
+describe('a pipe', () => {
+  it.each([
+    [['receipts', 'list', '--format', 'jsonl', '--limit', '300']],
+    [['receipts', 'export']],
+    [['receipts', 'list', '--format', 'json', '--limit', '300']],
+  ])('whose reader leaves early is no error: %j', async (args) => {
+    const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
+      env: { PATH: process.env.PATH, CRAIK_HOME: home.home, HOME: home.folder },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    let stderr = ''
+    child.stderr.on('data', (chunk) => {
+      stderr += chunk
+    })
+    child.stdout.once('data', () => child.stdout.destroy())
+    const code = await new Promise((done) => child.once('close', done))
+    expect([code, stderr]).toEqual([0, ''])
+  })
+
+  it('gets JSON, and no colour or progress', async () => {
+    const { stdout, stderr } = await home.run(['receipts', 'list', '--limit', '2'])
+    expect(JSON.parse(stdout)).toHaveLength(2)
+    expect(stderr).toBe('')
+    expect(stdout).not.toContain('\u001b')
+  })
+})
+
+/** The lines of a help text that begin with the program's name. */
+function examplesIn(help: string): string[] {
+  const [, examples = ''] = help.split(/^Examples?:$/m)
+  return [...examples.matchAll(/^ {2}(craik .+)$/gm)].map(([, line]) => line!.replace(/ {3,}.*$/, '').trim())
+}
+
+function verbsIn(help: string): string[] {
+  const [, commands = ''] = help.split(/^Commands:$/m)
+  return [...commands.split(/^Examples?:$/m)[0]!.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name]) => name!)
+}
+
+/** A folder with the files that the examples name, and `craik` on the path, as a reader of the help would have it. */
+async function placeForExamples() {
+  const place = new TestHome()
+  await place.json(['shell', 'true'])
+  const save = async (name: string, args: string[]) =>
+    writeFileSync(place.path(name), (await place.run(args)).stdout)
+  await save('monday.txt', ['receipts', 'checkpoint', 'export'])
+  mkdirSync(place.path('bin'))
+  writeFileSync(place.path('bin/craik'), `#!/bin/sh\nexec '${NODE}' '${join(ROOT, 'src/main.ts')}' "$@"\n`)
+  chmodSync(place.path('bin/craik'), 0o755)
+  const env = {
+    PATH: [place.path('bin'), process.env.PATH].join(delimiter),
+    HOME: place.folder,
+    CRAIK_HOME: place.home,
+  }
+  return {
+    /** As typed, but for what would go on until Ctrl-C. */
+    type: (example: string) =>
+      run('/bin/sh', ['-c', example.replace(' --follow', '')], {
+        cwd: place.folder,
+        env,
+        input: 'a value\n',
+      }),
+    [Symbol.dispose]: () => place[Symbol.dispose](),
+  }
+}
+
+function file(name: string): string {
+  writeFileSync(home.path(name), 'not a folder\n')
+  return home.path(name)
+}
+
+function folder(name: string, mode: number): string {
+  mkdirSync(home.path(name), { recursive: true })
+  chmodSync(home.path(name), mode)
+  return home.path(name)
+}
+
+function link(target: string): string {
+  symlinkSync(target, `${target}-link`)
+  return `${target}-link`
+}

@@ -1,0 +1,110 @@
+/** A home's log from within: appended to as a caller of the library would, and edited as an intruder would. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { systemClock } from '../../src/lib/clock.ts'
+import { type Begin, createReceiptLog, type ReceiptLog } from '../../src/receipts/log.ts'
+import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
+import { homeAt } from '../../src/store/home.ts'
+import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
+
+/** Shaped like a real one, and of no use to anybody. */
+export const TOKEN = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
+
+export interface LiveLog extends AsyncDisposable {
+  readonly store: Store
+  readonly log: ReceiptLog
+  /** The sealed receipt, as it is stored. */
+  receipt(id: string): Promise<Receipt>
+}
+
+export async function openLog(root: string): Promise<LiveLog> {
+  const store = await openSqliteStore(homeAt(root), new URL('../../src/writer.ts', import.meta.url))
+  return {
+    store,
+    log: createReceiptLog(store, systemClock),
+    async receipt(id) {
+      const row = await store.read((tables) => tables.receipts.get(id))
+      return JSON.parse(row!.line) as Receipt
+    },
+    [Symbol.asyncDispose]: () => store.close(),
+  }
+}
+
+/** An honest receipt; what matters to a test is given. */
+export function draft(given: Partial<Omit<ReceiptDraft, 'phase'>> = {}): Omit<ReceiptDraft, 'phase'> {
+  return {
+    kind: 'sandbox_action',
+    status: 'passed',
+    operator: 'agent:octo',
+    capability: 'shell.execute',
+    target: 'fixture-action',
+    links: {},
+    ...given,
+  }
+}
+
+/** The same before its effect: how it ends is not known yet. */
+export function beginning(given: Partial<Begin> = {}): Begin {
+  const { status: _, ...begin } = draft(given)
+  return begin
+}
+
+/** Who can write the file can drop the triggers first. */
+export function editDatabase(root: string, sql: string): void {
+  using database = new DatabaseSync(homeAt(root).database, { timeout: 10_000 })
+  database.exec(
+    `DROP TRIGGER IF EXISTS receipts_never_change; DROP TRIGGER IF EXISTS receipts_never_leave; ${sql}`,
+  )
+}
+
+export interface Started {
+  readonly child: ChildProcess
+  readonly ended: Promise<Ran>
+  /** Resolves once stdout holds the text; rejects when the process ends without it. */
+  printed(text: string): Promise<void>
+}
+
+/** Starts `craik …` and leaves it running, for tests that interrupt it. */
+export function start(home: TestHome, args: readonly string[]): Started {
+  const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
+    cwd: home.folder,
+    env: { PATH: process.env.PATH, HOME: home.folder, CRAIK_HOME: home.home },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.on('data', (chunk) => {
+    stdout += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk
+  })
+  const ended = new Promise<Ran>((done, fail) => {
+    child.on('error', fail)
+    child.on('close', (code) => done({ code, stdout, stderr }))
+  })
+  const printed = async (text: string) => {
+    while (!stdout.includes(text)) {
+      if (child.exitCode !== null || child.signalCode !== null) throw new Error(`it ended first: ${stderr}`)
+      await sleep(20)
+    }
+  }
+  return { child, ended, printed }
+}
+
+export async function appears(path: string): Promise<void> {
+  while (!existsSync(path)) await sleep(20)
+}
+
+/** False once no process has this id, or only one that has ended and waits for its parent to notice. */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
