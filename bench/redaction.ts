@@ -28,7 +28,8 @@ export async function redactionRows(): Promise<Row[]> {
 }
 
 const TEXTS = {
-  'output of a test run': ' ✓ src/parser.test.ts (12 tests) 214ms\n   passes a comment at the end of input, token by token\n',
+  'output of a test run':
+    ' ✓ src/parser.test.ts (12 tests) 214ms\n   passes a comment at the end of input, token by token\n',
   'a secret in every line': `export API_TOKEN=${'ghp'}_0123456789abcdefghijABCDEFGHIJ012345 # deploy key\n`,
   'one unbroken run of letters': 'a',
 }

@@ -34,17 +34,19 @@ export function inProcessStore(clock: Clock): InProcessStore {
   const tables = tablesOver(database)
   const sealer = new Sealer(homeAt(join(folder, randomUUID())), clock)
   const procedures: Procedures = { ...receiptProcedures(sealer), ...policyProcedures(sealer, clock) }
+  let view = tables
   let turn: Promise<unknown> = Promise.resolve()
   const write = async (name: string, input: unknown): Promise<unknown> => {
     const body = procedures[name]
     if (body === undefined) throw new CraikError('internal', `no procedure ${name}`)
     database.exec('BEGIN IMMEDIATE')
     try {
-      const output = await body(tables, structuredClone(input) as never)
+      const output = await body(view, structuredClone(input) as never)
       database.exec('COMMIT')
       return structuredClone(output)
     } catch (error) {
       database.exec('ROLLBACK')
+      view = { ...tables }
       throw error
     }
   }

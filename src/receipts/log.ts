@@ -6,6 +6,7 @@ import { currentOwner, type Owner } from '../lib/owner.ts'
 import { procedure, type Store } from '../store/store.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef } from './receipt-writer.ts'
+import { CleanTexts } from './redaction/redact.ts'
 import type { Measure, ReceiptDraft, ReceiptLinks, ReceiptStatus } from './schema.ts'
 
 export type Begin = Omit<ReceiptDraft, 'phase' | 'status' | 'begin_id' | 'owner'>
@@ -40,8 +41,9 @@ const appendReceipt = procedure<PreparedReceipt, ReceiptRef>('receipts.append')
 export const rotateKey = procedure<string, ReceiptRef>('receipts.rotate_key')
 
 export function createReceiptLog(store: Store, clock: Clock): ReceiptLog {
+  const known = new CleanTexts()
   const write = async (draft: ReceiptDraft): Promise<ReceiptRef> =>
-    store.write(appendReceipt, prepareReceipt(newId<ReceiptId>('rcpt', clock.nowMs()), draft))
+    store.write(appendReceipt, prepareReceipt(newId<ReceiptId>('rcpt', clock.nowMs()), draft, known))
   const opened = (
     ref: ReceiptRef,
     { kind, operator, capability, operation, target, links }: Begin,

@@ -5,7 +5,7 @@
 import { CraikError } from '../errors.ts'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
 import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
-import { dropPayloadKeys, LABEL, redactText, redactValue } from './redaction/redact.ts'
+import { CleanTexts, dropPayloadKeys, LABEL, redactText, redactValue } from './redaction/redact.ts'
 import { childPath, indexPath } from './redaction/value-paths.ts'
 import { type ReceiptDraft, receiptDraft } from './schema.ts'
 
@@ -23,14 +23,17 @@ export interface PreparedReceipt {
   readonly draft: Pick<ReceiptDraft, 'kind' | 'phase' | 'status' | 'begin_id' | 'owner' | 'links'>
 }
 
-export function prepareReceipt(id: ReceiptId, draft: ReceiptDraft): PreparedReceipt {
+/** `known` is what a caller that prepares many receipts keeps between them. */
+export function prepareReceipt(
+  id: ReceiptId,
+  draft: ReceiptDraft,
+  known = new CleanTexts(),
+): PreparedReceipt {
   const metadata = draft.metadata === undefined ? undefined : onlyFacts(draft.metadata as Json)
-  const { value, paths } = redactValue({ ...draft, ...(metadata && { metadata: metadata.value }) })
+  const { value, paths } = redactValue(metadata ? { ...draft, metadata: metadata.value } : draft, known)
   const fields = [...(draft.redacted_fields ?? []), ...(metadata?.dropped ?? []), ...paths].map(listedPath)
-  const parsed = receiptDraft.safeParse({
-    ...value,
-    ...(fields.length > 0 && { redacted_fields: [...new Set(fields)].sort().slice(0, 200) }),
-  })
+  const redacted_fields = [...new Set(fields)].sort().slice(0, 200)
+  const parsed = receiptDraft.safeParse(fields.length > 0 ? { ...value, redacted_fields } : value)
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
     const where = issue.path.length === 0 ? '' : ` at ${issue.path.join('.')}`

@@ -1,5 +1,6 @@
 /** What a receipt may say. A closed schema: references, integers and digests; text only in `shell`. */
 import { z } from 'zod'
+import type { Json } from '../lib/canonical-json.ts'
 import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
 import { GRANT_OUTCOMES, RECEIPT_KINDS, RECEIPT_STATUSES } from './kinds.ts'
 
@@ -38,7 +39,8 @@ const decision = z.strictObject({
   policy_digest: digest.optional(),
   price_digest: digest.optional(),
   replayable: z.boolean(),
-  input: z.json().optional(),
+  // That it is JSON is checked where it is spelled.
+  input: z.custom<Json>().optional(),
 })
 
 const owner = z.strictObject({
@@ -95,7 +97,7 @@ export const receiptDraft = z
     /** Key rotation: the keys that seal and sign everything after this receipt. */
     key: z.strictObject({ next_kid: reference, next_vkey: z.string().max(300) }).optional(),
     /** Small facts of the caller: integers, booleans and references; never payloads. */
-    metadata: z.record(z.string(), z.json()).optional(),
+    metadata: z.record(z.string(), z.custom<Json>()).optional(),
     redacted_fields: z.array(path).max(200).optional(),
   })
   .superRefine((draft, context) => {

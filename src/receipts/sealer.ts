@@ -5,11 +5,12 @@ import type { Clock } from '../lib/clock.ts'
 import { newId, type ReceiptId } from '../lib/ids.ts'
 import { ownerState } from '../lib/owner.ts'
 import type { Home } from '../store/home.ts'
-import type { LogKeyRow, Tables } from '../store/store.ts'
+import type { LogHead, LogKeyRow, Tables } from '../store/store.ts'
 import { adoptNextKeys, type LogKeys, loadLogKeys, loadRetiredKeys, prepareNextKeys } from './keys.ts'
 import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
+import { CleanTexts } from './redaction/redact.ts'
 import type { Receipt, ReceiptDraft } from './schema.ts'
 import { completeNodes, treeRoot } from './tree.ts'
 
@@ -21,6 +22,9 @@ const NO_PREVIOUS = '0'.repeat(64)
 export class Sealer implements ReceiptWriter {
   readonly #home: Home
   readonly #clock: Clock
+  /** The head as this thread left it. It may be out of date, but never ahead: what is undone gets new tables. */
+  readonly #heads = new WeakMap<Tables, LogHead>()
+  readonly #known = new CleanTexts()
   #keys: LogKeys | undefined
 
   constructor(home: Home, clock: Clock) {
@@ -29,13 +33,30 @@ export class Sealer implements ReceiptWriter {
   }
 
   append(tables: Tables, draft: ReceiptDraft): Promise<ReceiptRef> {
-    return this.seal(tables, prepareReceipt(newId<ReceiptId>('rcpt', this.#clock.nowMs()), draft))
+    return this.seal(
+      tables,
+      prepareReceipt(newId<ReceiptId>('rcpt', this.#clock.nowMs()), draft, this.#known),
+    )
   }
 
-  async seal(tables: Tables, { id, body, draft }: PreparedReceipt): Promise<ReceiptRef> {
-    const last = await tables.receipts.last()
+  async seal(tables: Tables, prepared: PreparedReceipt): Promise<ReceiptRef> {
+    const remembered = this.#heads.get(tables)
+    const ref = await this.#sealAfter(tables, remembered ?? (await tables.receipts.last()), prepared)
+    if (ref !== undefined) return ref
+    // Another process has appended since: sequence numbers have no gaps, so its receipt has the number of ours.
+    this.#heads.delete(tables)
+    if (remembered !== undefined) return this.seal(tables, prepared)
+    throw new CraikError('conflict', 'the newest receipt changed inside a transaction')
+  }
+
+  /** Undefined when the number after `last` is taken. */
+  async #sealAfter(
+    tables: Tables,
+    last: LogHead | undefined,
+    { id, body, draft }: PreparedReceipt,
+  ): Promise<ReceiptRef | undefined> {
     const keys =
-      last?.kid === this.#keys?.kid && this.#keys
+      this.#keys !== undefined && last?.kid === this.#keys.kid
         ? this.#keys
         : await this.#keysOf(tables, last === undefined)
     const seq = last === undefined ? 0 : last.seq + 1
@@ -48,15 +69,7 @@ export class Sealer implements ReceiptWriter {
       .digest('hex')
     const line = `${before}"receipt_hmac":"${mac}",${after}`
     const leaf = hash('sha256', `\0${line}`, 'buffer')
-
-    if (draft.phase === 'begin') await this.#open(tables, id, draft)
-    if (draft.phase === 'end' && !(await tables.openReceipts.remove(draft.begin_id!))) {
-      throw new CraikError(
-        'conflict',
-        `receipt ${draft.begin_id} is not open: it never began, or it has ended`,
-      )
-    }
-    await tables.receipts.insert({
+    const isNext = await tables.receipts.insert({
       seq,
       id,
       kind: draft.kind,
@@ -72,6 +85,15 @@ export class Sealer implements ReceiptWriter {
       leaf,
       line,
     })
+    if (!isNext) return undefined
+    this.#heads.set(tables, { seq, leaf, atMs, kid: keys.kid })
+    if (draft.phase === 'begin') await this.#open(tables, id, draft)
+    if (draft.phase === 'end' && !(await tables.openReceipts.remove(draft.begin_id!))) {
+      throw new CraikError(
+        'conflict',
+        `receipt ${draft.begin_id} is not open: it never began, or it has ended`,
+      )
+    }
     if ((seq + 1) % CHECKPOINT_EVERY === 0) await this.checkpoint(tables)
     return { id, seq }
   }
@@ -86,6 +108,7 @@ export class Sealer implements ReceiptWriter {
     for (const node of await completeNodes(tables.tree, previous?.size ?? 0, size)) {
       await tables.tree.putNode(node.level, node.index, node.hash)
     }
+    await tables.receipts.indexLinks(previous?.size ?? 0, size)
     const root = await treeRoot(tables.tree, size)
     const note = signNote(checkpointText(keys.origin, size, root), keys.origin, keys.signingKey)
     await tables.tree.putCheckpoint({ size, root, note, atMs: this.#clock.nowMs() })

@@ -29,10 +29,11 @@ export const MIGRATIONS: readonly Migration[] = [
       ) STRICT;
       CREATE UNIQUE INDEX receipts_id ON receipts (id);
       CREATE UNIQUE INDEX receipts_begin ON receipts (begin_id) WHERE begin_id IS NOT NULL;
-      CREATE INDEX receipts_session ON receipts (session_id, seq) WHERE session_id IS NOT NULL;
-      CREATE INDEX receipts_task ON receipts (task_id, seq) WHERE task_id IS NOT NULL;
-      CREATE INDEX receipts_run ON receipts (run_id, seq) WHERE run_id IS NOT NULL;
-      CREATE INDEX receipts_handoff ON receipts (handoff_id, seq) WHERE handoff_id IS NOT NULL;
+      CREATE TABLE receipt_links (
+        link TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        PRIMARY KEY (link, seq)
+      ) STRICT, WITHOUT ROWID;
       CREATE TRIGGER receipts_never_change BEFORE UPDATE ON receipts
         BEGIN SELECT RAISE(ABORT, 'receipts are append-only'); END;
       CREATE TRIGGER receipts_never_leave BEFORE DELETE ON receipts
@@ -61,10 +62,10 @@ export const MIGRATIONS: readonly Migration[] = [
       ) STRICT;
 
       CREATE TABLE log_keys (
-        kid TEXT PRIMARY KEY,
+        from_seq INTEGER PRIMARY KEY,
+        kid TEXT NOT NULL UNIQUE,
         origin TEXT NOT NULL,
-        vkey TEXT NOT NULL,
-        from_seq INTEGER NOT NULL
+        vkey TEXT NOT NULL
       ) STRICT;
 
       CREATE TABLE documents (

@@ -28,6 +28,7 @@ export function procedure<Input, Output>(name: string): Procedure<Input, Output>
 type ProcedureBody = (tables: Tables, input: never) => Promise<unknown>
 export type Procedures = Readonly<Record<string, ProcedureBody>>
 
+/** The tables inside a transaction. After anything was undone, later transactions see a new object. */
 export interface Tables {
   readonly receipts: ReceiptTable
   readonly tree: TreeTable
@@ -74,13 +75,15 @@ export interface LogHead extends Pick<ReceiptRow, 'seq' | 'leaf' | 'atMs'> {
 }
 
 export interface ReceiptTable {
-  /** Append only: a reused id or sequence number is a conflict. */
-  insert(row: ReceiptRow): Promise<void>
+  /** Append only: a reused id is an error. False when the sequence number is taken. */
+  insert(row: ReceiptRow): Promise<boolean>
   /** The newest, with the key that the log is written with now: what sealing the next one needs. */
   last(): Promise<LogHead | undefined>
   get(id: string): Promise<ReceiptRow | undefined>
   /** Every end that refers to a begin is found through it. */
   endOf(beginId: string): Promise<ReceiptRow | undefined>
+  /** Makes [from, to) quick to find by their links. Done with each checkpoint: later, but for many at once. */
+  indexLinks(from: number, to: number): Promise<void>
   /** In sequence order, from `from`, at most `limit`. */
   scan(from: number, limit: number): Promise<readonly ReceiptRow[]>
   /** Newest first; `before` pages on. */

@@ -1,6 +1,7 @@
 /** Masks the secrets in a JSON-like value, by name and by content. */
 
 import { isBasicPair } from './authorization.ts'
+import { CleanTexts } from './clean-texts.ts'
 import { LABEL } from './findings.ts'
 import { redactText } from './redact-text.ts'
 import { countsTokens, isSecretKey } from './secret-keys.ts'
@@ -18,7 +19,8 @@ export interface RedactedValue<T> {
 }
 
 /** Leaves its input alone; parts that hold no secret are shared with the result. */
-export function redactValue<T>(value: T): RedactedValue<T> {
+export function redactValue<T>(value: T, known = new CleanTexts()): RedactedValue<T> {
+  if (isClean(value, 0, known)) return { value, redacted: false, paths: [], labels: [] }
   const walk: Walk = { paths: [], labels: new Set(), ancestors: new Set() }
   const result = redactAny(value, '$', 0, walk) as T
   return {
@@ -27,6 +29,28 @@ export function redactValue<T>(value: T): RedactedValue<T> {
     paths: walk.paths,
     labels: [...walk.labels].sort(),
   }
+}
+
+/** What could name its neighbour in a list: a flag, a header, a variable. */
+const MAY_NAME_NEXT = /^(?:-|[A-Z]|authorization|proxy-|cookie|set-|x-)/
+
+/** A look without bookkeeping, which most values of ours pass. Where it is in doubt, the walk below decides. */
+function isClean(value: unknown, depth: number, known: CleanTexts): boolean {
+  if (typeof value === 'string') return known.has(value)
+  if (typeof value !== 'object' || value === null) return true
+  if (depth > DEPTH_MAX / 2 || ArrayBuffer.isView(value) || 'toJSON' in value) return false
+  if (Array.isArray(value)) {
+    return value.every(
+      (item, i) =>
+        isClean(item, depth + 1, known) &&
+        !(i < value.length - 1 && typeof item === 'string' && MAY_NAME_NEXT.test(item)),
+    )
+  }
+  const entries = Object.entries(value)
+  return entries.every(
+    ([key, member]) =>
+      known.has(key) && !isSecretMember([key, key], member, entries) && isClean(member, depth + 1, known),
+  )
 }
 
 interface Walk {
@@ -127,12 +151,16 @@ function redactName(key: string, path: string, taken: Set<string>, walk: Walk): 
   return name
 }
 
+/** The names that the rules below look at; all others are done with at once. */
+const MAY_MATTER = /token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|^value$/i
+
 /** The name counts as it was and as it will be read: masking part of it can bring out what it says. */
 function isSecretMember(
   [key, masked]: readonly [string, string],
   member: unknown,
   entries: readonly [string, unknown][],
 ): boolean {
+  if (!MAY_MATTER.test(key) && key === masked) return false
   if (isEmpty(member) || member === LABEL) return false
   if (isSecretKey(key) || (masked !== key && isSecretKey(masked)))
     return !(countsTokens(key) && isCount(member))

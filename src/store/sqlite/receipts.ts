@@ -29,6 +29,28 @@ const FILTERS: Record<keyof ReceiptFilter, string> = {
   untilMs: 'at_ms < ?',
 }
 
+/** Filters that `receipt_links` knows, by the column they are about. */
+const LINKS = {
+  sessionId: 'session_id',
+  taskId: 'task_id',
+  runId: 'run_id',
+  handoffId: 'handoff_id',
+} as const
+
+const INDEX_LINKS = `INSERT OR IGNORE INTO receipt_links (link, seq) ${Object.values(LINKS)
+  .map(
+    (column) => `SELECT '${column}:' || ${column}, seq FROM receipts
+    WHERE seq >= ?1 AND seq < ?2 AND ${column} IS NOT NULL`,
+  )
+  .join(' UNION ALL ')}`
+
+/** Indexed up to the newest checkpoint; what is newer is few enough to look through. */
+const BY_LINK = `(seq IN (SELECT seq FROM receipt_links WHERE link = ?)
+  OR seq >= (SELECT coalesce(max(size), 0) FROM checkpoints))`
+
+/** SQLITE_CONSTRAINT_PRIMARYKEY */
+const SEQUENCE_TAKEN = 1555
+
 export function receiptTable(database: DatabaseSync): ReceiptTable {
   const insert = lazily(
     database,
@@ -42,36 +64,51 @@ export function receiptTable(database: DatabaseSync): ReceiptTable {
   )
   const byId = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE id = ?`)
   const byBegin = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE begin_id = ?`)
+  const indexLinks = lazily(database, INDEX_LINKS)
   const scan = lazily(database, `SELECT ${COLUMNS} FROM receipts WHERE seq >= ? ORDER BY seq LIMIT ?`)
   return {
     async insert(row) {
-      insert().run(
-        row.seq,
-        row.id,
-        row.kind,
-        row.phase,
-        row.status,
-        row.sessionId,
-        row.taskId,
-        row.runId,
-        row.handoffId,
-        row.policyEnvelopeId,
-        row.beginId,
-        row.atMs,
-        row.leaf,
-        row.line,
-      )
+      try {
+        insert().run(
+          row.seq,
+          row.id,
+          row.kind,
+          row.phase,
+          row.status,
+          row.sessionId,
+          row.taskId,
+          row.runId,
+          row.handoffId,
+          row.policyEnvelopeId,
+          row.beginId,
+          row.atMs,
+          row.leaf,
+          row.line,
+        )
+        return true
+      } catch (error) {
+        if ((error as { errcode?: number }).errcode === SEQUENCE_TAKEN) return false
+        throw error
+      }
     },
     last: async () => last().get() as LogHead | undefined,
     get: async (id) => byId().get(id) as ReceiptRow | undefined,
     endOf: async (beginId) => byBegin().get(beginId) as ReceiptRow | undefined,
     scan: async (from, limit) => scan().all(from, limit) as unknown as ReceiptRow[],
+    async indexLinks(from, to) {
+      indexLinks().run(from, to)
+    },
     async find(filter, limit, before) {
       const wanted = (Object.keys(filter) as (keyof ReceiptFilter)[]).filter(
         (key) => filter[key] !== undefined,
       )
       const conditions = wanted.map((key) => FILTERS[key])
       const values: SQLInputValue[] = wanted.map((key) => filter[key]!)
+      const link = wanted.find((key) => key in LINKS) as keyof typeof LINKS | undefined
+      if (link !== undefined) {
+        conditions.push(BY_LINK)
+        values.push(`${LINKS[link]}:${filter[link]}`)
+      }
       if (before !== undefined) {
         conditions.push('seq < ?')
         values.push(before)

@@ -61,6 +61,9 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
+/** A long turn hands over what it has so far, so that both threads work at the same time. */
+const FLUSH_AT = 32
+
 /** The main thread's end: calls made in one turn of the event loop travel in one message. */
 class WriterClient {
   readonly #home: Home
@@ -86,7 +89,9 @@ class WriterClient {
     return new Promise((resolve, reject) => {
       const n = this.#next++
       this.#waiting.set(n, { resolve, reject })
-      if (this.#outbox.push({ n, name, input }) === 1) queueMicrotask(() => this.#flush())
+      const waiting = this.#outbox.push({ n, name, input })
+      if (waiting === 1) queueMicrotask(() => this.#flush())
+      if (waiting === FLUSH_AT) this.#flush()
     })
   }
 

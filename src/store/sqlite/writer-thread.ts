@@ -1,8 +1,8 @@
 /**
  * The writer thread's loop. All that is waiting shares one `BEGIN IMMEDIATE … COMMIT`, so that many callers pay
- * for one disk flush; each procedure has a savepoint, so that one failure does not touch its neighbours.
+ * for one disk flush. If one fails, the others are done again without it.
  */
-import type { DatabaseSync } from 'node:sqlite'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { setImmediate } from 'node:timers/promises'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { CraikError } from '../../errors.ts'
@@ -34,10 +34,10 @@ export async function serveWriter(
   housekeeping: Housekeeping,
 ): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
-  const tables = tablesOver(database)
-  const savepoint = database.prepare('SAVEPOINT call')
-  const release = database.prepare('RELEASE call')
-  const undo = database.prepare('ROLLBACK TO call')
+  let tables = tablesOver(database)
+  const begin = database.prepare('BEGIN IMMEDIATE')
+  const end = database.prepare('COMMIT')
+  const undo = database.prepare('ROLLBACK')
   const queue: Call[] = []
   let timer: NodeJS.Timeout | undefined
   let closing = false
@@ -84,39 +84,35 @@ export async function serveWriter(
     port.close()
   }
 
-  const run = async (call: Call): Promise<Answer> => {
+  const run = (call: Call): Promise<unknown> => {
     const body = procedures[call.name]
     if (body === undefined) throw new CraikError('internal', `no procedure ${call.name}`)
-    return { n: call.n, value: await body(tables, call.input as never) }
+    return body(tables, call.input as never)
   }
 
+  /** All in one transaction; when one fails, each again in its own, so that it fails alone. */
   const commit = async (calls: readonly Call[]): Promise<Answer[]> => {
-    const answers: Answer[] = []
-    const nested = calls.length > 1
     try {
-      await beginImmediate(database)
-      for (const call of calls) {
-        if (nested) savepoint.run()
-        try {
-          answers.push(await run(call))
-          if (nested) release.run()
-        } catch (error) {
-          // A full disk ends the whole transaction by itself; then no call of this batch has happened.
-          if (!database.isTransaction || !nested) throw error
-          undo.run()
-          release.run()
-          answers.push({ n: call.n, error: plain(translateError(error, folder)) })
-        }
-      }
-      database.exec('COMMIT')
+      return await together(calls)
+    } catch (error) {
+      if (calls.length === 1) return [{ n: calls[0]!.n, error: plain(translateError(error, folder)) }]
+      const answers: Answer[] = []
+      for (const call of calls) answers.push(...(await commit([call])))
+      return answers
+    }
+  }
+  const together = async (calls: readonly Call[]): Promise<Answer[]> => {
+    const answers: Answer[] = []
+    beginImmediate(begin)
+    try {
+      for (const call of calls) answers.push({ n: call.n, value: await run(call) })
+      end.run()
       return answers
     } catch (error) {
-      if (database.isTransaction) database.exec('ROLLBACK')
-      const failure = plain(translateError(error, folder))
-      return calls.map(
-        (call) =>
-          answers.find((answer) => answer.n === call.n && answer.error) ?? { n: call.n, error: failure },
-      )
+      // A full disk ends the transaction by itself.
+      if (database.isTransaction) undo.run()
+      tables = { ...tables }
+      throw error
     }
   }
 
@@ -129,16 +125,17 @@ export async function serveWriter(
 }
 
 /** SQLite's own waiting sleeps up to 100 ms at a time; short random naps are fairer between processes. */
-async function beginImmediate(database: DatabaseSync): Promise<void> {
+function beginImmediate(begin: StatementSync): void {
   const deadline = performance.now() + LOCK_PATIENCE_MS
-  const nap = new Int32Array(new SharedArrayBuffer(4))
+  let nap: Int32Array | undefined
   for (;;) {
     try {
-      database.exec('BEGIN IMMEDIATE')
+      begin.run()
       return
     } catch (error) {
       const busy = ((error as { errcode?: number }).errcode ?? 0) & 0xff
       if (busy !== 5 || performance.now() > deadline) throw error
+      nap ??= new Int32Array(new SharedArrayBuffer(4))
       Atomics.wait(nap, 0, 0, 0.2 + Math.random() * 2)
     }
   }
