@@ -22,6 +22,7 @@ const interrupted = new AbortController()
 let opened: Promise<Store> | undefined
 let log: Promise<ReceiptLog> | undefined
 let exitCode = 0
+let readerLeft = false
 let failed = false
 
 const writerModule = new URL(import.meta.url.endsWith('.ts') ? './writer.ts' : './writer.js', import.meta.url)
@@ -59,8 +60,12 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   })
 }
 for (const stream of [process.stdout, process.stderr]) {
-  // The reader of a pipe may leave early (`craik receipts list | head`): that is no error.
-  stream.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 70))
+  // The reader of a pipe may leave early (`craik receipts list | head`): no error, but a reason to stop. What runs
+  // is ended and receipted as after Ctrl-C.
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    readerLeft ||= error.code === 'EPIPE'
+    interrupted.abort(new CraikError('interrupted', 'nobody reads the output any more', { cause: error }))
+  })
 }
 
 try {
@@ -73,7 +78,7 @@ try {
 } finally {
   await closeStore()
 }
-process.exitCode = exitCode
+process.exitCode = readerLeft ? 0 : exitCode
 
 /** Closing signs the newest receipts. When that fails, what was done is on record all the same: the exit code stays. */
 async function closeStore(): Promise<void> {

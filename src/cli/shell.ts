@@ -10,77 +10,83 @@ import type { CliContext } from './context.ts'
 import { chosenFormat, formatOption, printable, printRecord } from './output.ts'
 
 export function shellCommand(context: CliContext): Command {
-  return new Command('shell')
-    .argument('<command>', 'one command line, quoted; no globs, variables or pipes')
-    .option('--timeout <duration>', 'stop it after this long', '10m')
-    .addOption(
-      new Option('--profile <profile>', 'the policy that decides')
-        .choices(['strict', 'automation', 'custom'])
-        .default('strict'),
-    )
-    .addOption(formatOption())
-    .addHelpText('after', HELP)
-    .allowExcessArguments()
-    .action(async (command: string, flags, { args }: Command) => {
-      if (args.length > 1)
-        throw new CraikError('usage', 'the command to run is one argument: put it in quotes', {
-          hint: `craik shell ${quoteArgument(joinCommand(args))}`,
-        })
-      const timeoutMs = parseDuration(flags.timeout, '--timeout')
-      const workingDirectory = currentFolder()
-      const { runShell, shellExitCode } = await import('../run/shell.ts')
-      const { PREVIEW_CHARACTERS } = await import('../run/side-log.ts')
-      const live = chosenFormat(context, flags) === 'table'
-      const shown = { stdout: 0, stderr: 0 }
-      const result = await runShell(
-        {
-          store: await context.store(),
-          log: await context.log(),
-          home: context.home,
-          clock: context.clock,
-          environment: context.environment,
-          operator: context.operator,
-          signal: context.signal,
-        },
-        {
-          command,
-          workingDirectory,
-          timeoutMs,
-          profile: flags.profile,
-          onOutput(stream, text) {
-            if (!live || shown[stream] >= PREVIEW_CHARACTERS) return
-            context[stream].write(text.slice(0, PREVIEW_CHARACTERS - shown[stream]))
-            shown[stream] += text.length
-          },
-        },
+  return (
+    new Command('shell')
+      .argument('<command>', 'one command line, quoted; no globs, variables or pipes')
+      .option('--timeout <duration>', 'stop it after this long', '10m')
+      .addOption(
+        new Option('--profile <profile>', 'the policy that decides')
+          .choices(['strict', 'automation', 'custom'])
+          .default('strict'),
       )
-      const { run, stdout, stderr, receipt } = result
-      if (run.end === 'not_started')
-        context.stderr.write(`craik: ${printable(redactText(run.message).text)}\n`)
-      const record: Json = {
-        command: result.command,
-        outcome: run.end,
-        exit_code: run.end === 'exited' ? run.exitCode : null,
-        signal: run.end === 'signalled' ? run.signal : null,
-        duration_ms: run.durationMs,
-        stdout: { preview: stdout.preview, bytes: stdout.bytes, sha256: stdout.sha256 },
-        stderr: { preview: stderr.preview, bytes: stderr.bytes, sha256: stderr.sha256 },
-        receipt_id: receipt.id,
-      }
-      if (!live) printRecord(context, flags, record, () => '')
-      for (const [name, log] of Object.entries({ stdout, stderr })) {
-        if (!live || log.bytes <= PREVIEW_CHARACTERS) continue
-        context.stderr.write(
-          `\n  … ${name} goes on: ${log.bytes.toLocaleString('en')} bytes in state/shell-output/${log.sha256}.log\n`,
+      .addOption(formatOption())
+      .addHelpText('after', HELP)
+      .allowExcessArguments()
+      // `craik shell ls -la` is a missing pair of quotes, not an unknown option.
+      .allowUnknownOption()
+      .action(async (command: string, flags, { args }: Command) => {
+        if (args.length > 1)
+          throw new CraikError('usage', 'the command to run is one argument: put it in quotes', {
+            hint: `craik shell ${quoteArgument(joinCommand(args))}`,
+          })
+        const timeoutMs = parseDuration(flags.timeout, '--timeout')
+        const workingDirectory = currentFolder()
+        const { runShell, shellExitCode } = await import('../run/shell.ts')
+        const { PREVIEW_CHARACTERS } = await import('../run/side-log.ts')
+        const live = chosenFormat(context, flags) === 'table'
+        const shown = { stdout: 0, stderr: 0 }
+        const result = await runShell(
+          {
+            store: await context.store(),
+            log: await context.log(),
+            home: context.home,
+            clock: context.clock,
+            environment: context.environment,
+            operator: context.operator,
+            signal: context.signal,
+          },
+          {
+            command,
+            workingDirectory,
+            timeoutMs,
+            profile: flags.profile,
+            onOutput(stream, text) {
+              if (!live || shown[stream] >= PREVIEW_CHARACTERS) return
+              context[stream].write(text.slice(0, PREVIEW_CHARACTERS - shown[stream]))
+              shown[stream] += text.length
+            },
+          },
         )
-      }
-      if (live)
-        context.stderr.write(`  ${ending(run)} · ${formatDuration(run.durationMs)} · receipt ${receipt.id}\n`)
-      context.setExitCode(shellExitCode(run, constants.signals))
-      if (run.end === 'timeout') {
-        throw new CraikError('timeout', `the command ran longer than ${flags.timeout} and was stopped`)
-      }
-    })
+        const { run, stdout, stderr, receipt } = result
+        if (run.end === 'not_started')
+          context.stderr.write(`craik: ${printable(redactText(run.message).text)}\n`)
+        const record: Json = {
+          command: result.command,
+          outcome: run.end,
+          exit_code: run.end === 'exited' ? run.exitCode : null,
+          signal: run.end === 'signalled' ? run.signal : null,
+          duration_ms: run.durationMs,
+          stdout: { preview: stdout.preview, bytes: stdout.bytes, sha256: stdout.sha256 },
+          stderr: { preview: stderr.preview, bytes: stderr.bytes, sha256: stderr.sha256 },
+          receipt_id: receipt.id,
+        }
+        if (!live) printRecord(context, flags, record, () => '')
+        for (const [name, log] of Object.entries({ stdout, stderr })) {
+          if (!live || log.bytes <= PREVIEW_CHARACTERS) continue
+          context.stderr.write(
+            `\n  … ${name} goes on: ${log.bytes.toLocaleString('en')} bytes in state/shell-output/${log.sha256}.log\n`,
+          )
+        }
+        if (live)
+          context.stderr.write(
+            `  ${ending(run)} · ${formatDuration(run.durationMs)} · receipt ${receipt.id}\n`,
+          )
+        context.setExitCode(shellExitCode(run, constants.signals))
+        if (run.end === 'timeout') {
+          throw new CraikError('timeout', `the command ran longer than ${flags.timeout} and was stopped`)
+        }
+      })
+  )
 }
 
 function currentFolder(): string {

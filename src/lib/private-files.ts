@@ -32,7 +32,7 @@ export function ensurePrivateFolder(path: string, label = basename(path)): void 
   let stats: Stats
   try {
     if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) {
-      mkdirSync(folder, { recursive: true, mode: 0o700 })
+      makeFolders(folder)
     }
     stats = lstatSync(folder)
   } catch (error) {
@@ -49,6 +49,18 @@ export function ensurePrivateFolder(path: string, label = basename(path)): void 
     })
   }
   requireOwnAndPrivate(stats, path, label, '700')
+}
+
+/** One by one: Node's own recursion never returns where a file system answers that the parent does not exist. */
+function makeFolders(folder: string): void {
+  const parent = dirname(folder)
+  if (parent !== folder && lstatSync(parent, { throwIfNoEntry: false }) === undefined) makeFolders(parent)
+  try {
+    mkdirSync(folder, { mode: 0o700 })
+  } catch (error) {
+    // Another process may have been faster.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
 }
 
 /**

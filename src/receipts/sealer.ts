@@ -148,6 +148,8 @@ export class Sealer implements ReceiptWriter {
     })
     await this.checkpoint(tables)
     await tables.logKeys.add({ kid: next.kid, origin: next.origin, vkey: next.vkey, fromSeq: ref.seq + 1 })
+    // The head that is remembered names the key before.
+    this.#heads.delete(tables)
     return ref
   }
 

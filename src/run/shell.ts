@@ -23,7 +23,7 @@ import {
 } from '../receipts/redaction/redact.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
-import { SideLog, type SideLogSummary } from './side-log.ts'
+import { SideLog, type SideLogSummary, sweepUnfinished } from './side-log.ts'
 
 export interface ShellPlace {
   readonly store: Store
@@ -57,6 +57,7 @@ export async function runShell(place: ShellPlace, input: ShellInput): Promise<Sh
   const argv = splitCommand(input.command)
   const command = redactCommand(input.command, argv)
   ensurePrivateFolder(place.home.shellOutput, 'shell output folder')
+  sweepUnfinished(place.home.shellOutput)
   const envelope = await operatorEnvelope(place, input.profile)
   const request = {
     operator: place.operator,

@@ -1,6 +1,15 @@
 /** One stream of a command's output: redacted, previewed, hashed, and kept whole in a private file named by its hash. */
 import { createHash, type Hash, randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, ftruncateSync, openSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
 import { createRedactStream } from '../receipts/redaction/redact.ts'
@@ -31,7 +40,7 @@ export class SideLog implements Disposable {
 
   constructor(folder: string) {
     this.#folder = folder
-    this.#temporary = join(folder, `.${randomBytes(8).toString('hex')}.part`)
+    this.#temporary = join(folder, `.${process.pid}.${randomBytes(8).toString('hex')}.part`)
     this.#file = openSync(this.#temporary, 'wx', 0o600)
   }
 
@@ -98,4 +107,20 @@ export class SideLog implements Disposable {
 export function sideLogPath(folder: string, sha256: string): string {
   if (!/^[0-9a-f]{64}$/.test(sha256)) throw new TypeError('a side log is named by a SHA-256 in hex')
   return join(folder, `${sha256}.log`)
+}
+
+/** Removes what commands of processes that are gone left unfinished. */
+export function sweepUnfinished(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const pid = /^\.(\d+)\.[0-9a-f]{16}\.part$/.exec(name)?.[1]
+    if (pid !== undefined && !isRunning(Number(pid))) rmSync(join(folder, name), { force: true })
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
 }

@@ -12,7 +12,7 @@ export interface Home {
 }
 
 /** `CRAIK_HOME`, or `~/.craik`. Names paths only; creates nothing. */
-export function homeAt(root = process.env['CRAIK_HOME'] || join(homedir(), '.craik')): Home {
+export function homeAt(root = process.env.CRAIK_HOME || join(homedir(), '.craik')): Home {
   const at = resolve(root)
   const state = join(at, 'state')
   return {

@@ -93,7 +93,7 @@ writeSync(1, `${JSON.stringify(await SCENARIOS[scenario]())}\n`)
 function craik(...args: readonly string[]): Promise<Ran> {
   return run(NODE, [join(ROOT, 'src/main.ts'), ...args], {
     cwd: folder,
-    env: { PATH: process.env['PATH']!, HOME: folder, CRAIK_HOME: home },
+    env: { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: home },
   })
 }
 

@@ -8,15 +8,8 @@ import { quoteArgument } from '../../lib/shlex.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
-import {
-  type Column,
-  chosenFormat,
-  formatOption,
-  printable,
-  printRecord,
-  printRows,
-  table,
-} from '../output.ts'
+import { type Column, chosenFormat, formatOption, printRecord, printRows, table } from '../output.ts'
+import { describeReceipt } from './describe.ts'
 import { addFilters, parseFilter } from './filters.ts'
 
 const DEFAULT_LIMIT = 50
@@ -49,11 +42,12 @@ export function showCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik receipts show 0\n')
     .action(async (id: string, flags) => {
       const store = await context.store()
-      const [row, end] = await store.read(async (tables) => {
+      const [row, other] = await store.read(async (tables) => {
         const found = await findReceipt(tables.receipts, id)
+        if (found.beginId !== null) return [found, await tables.receipts.get(found.beginId)]
         return [found, found.phase === 'begin' ? await tables.receipts.endOf(found.id) : undefined]
       })
-      printRecord(context, flags, parse(row), () => describe(row, end))
+      printRecord(context, flags, parse(row), () => describeReceipt(row, other))
     })
 }
 
@@ -134,34 +128,6 @@ const FIXED_COLUMNS = COLUMNS.map((column, i) => ({
   title: column.title.padEnd(WIDTHS[i]!),
   value: (row: ReceiptRow) => column.value(row).padEnd(WIDTHS[i]!),
 }))
-
-function describe(row: ReceiptRow, end: ReceiptRow | undefined): string {
-  const { body: facts, seal } = JSON.parse(row.line) as Receipt
-  const lines: [string, string | undefined][] = [
-    ['receipt', `${facts.id} · number ${seal.seq} · ${seal.at}`],
-    ['kind', facts.kind],
-    ['status', facts.status ?? (end ? `begun, then ${end.status} (${end.id})` : 'begun, not ended yet')],
-    ['begin', facts.begin_id],
-    ['operator', facts.operator],
-    ['capability', [facts.capability, facts.operation].filter(Boolean).join(' · ')],
-    ['target', facts.target],
-    ['decision', facts.decision && `${facts.decision.effect} by ${facts.decision.rule}`],
-    ['missing', facts.decision?.missing.join(', ') || undefined],
-    ['isolation', facts.isolation],
-    ...Object.entries(facts.links).map(([name, value]) => [name, String(value)] as [string, string]),
-    ...(facts.measures ?? []).map(
-      ({ name, value, source }) => [name, `${value} (${source})`] as [string, string],
-    ),
-    ['command', facts.shell?.command],
-    ['directory', facts.shell?.working_directory],
-    ['exit code', facts.shell && String(facts.shell.exit_code ?? facts.shell.signal ?? facts.shell.outcome)],
-    ['redacted', facts.redacted_fields?.join(', ')],
-    ['sealed', `key ${seal.kid} · after ${seal.prev.slice(0, 16)}…`],
-  ]
-  const present = lines.filter((line): line is [string, string] => line[1] !== undefined && line[1] !== '')
-  const width = Math.max(...present.map(([name]) => name.length))
-  return present.map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}\n`).join('')
-}
 
 /** The flags that were typed, as they would be typed again. */
 function givenFlags(command: Command, except: readonly string[]): string {

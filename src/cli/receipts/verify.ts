@@ -2,15 +2,18 @@
 import { createReadStream } from 'node:fs'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { Json } from '../../lib/canonical-json.ts'
-import { formatDuration } from '../../lib/duration.ts'
 import type { Report, VerifyOptions } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
-import type { SideLogCheck } from '../../run/side-log-check.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, printRecord } from '../output.ts'
+import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
 import { readKeyFile, readSmallFile, trustedKeys } from './files.ts'
+import {
+  describeVerification,
+  type Verification,
+  verificationExitCode,
+  verificationJson,
+} from './verification.ts'
 
 interface Flags {
   readonly publicKey?: string
@@ -18,13 +21,6 @@ interface Flags {
   readonly replay?: boolean
   readonly sideLogs?: string
   readonly format?: string
-}
-
-interface Result {
-  readonly report: Report
-  readonly sideLogs?: SideLogCheck
-  readonly replay?: Replay
-  readonly elapsedMs: number
 }
 
 export function verifyCommand(context: CliContext): Command {
@@ -42,12 +38,12 @@ export function verifyCommand(context: CliContext): Command {
       const checked =
         file === undefined ? await verifyLive(context, flags) : await verifyFile(context, file, flags)
       const result = { ...checked, elapsedMs: Math.round(performance.now() - started) }
-      printRecord(context, flags, toJson(result), () => describe(result))
-      context.setExitCode(exitCode(result))
+      printRecord(context, flags, verificationJson(result), () => describeVerification(result))
+      context.setExitCode(verificationExitCode(result))
     })
 }
 
-async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Result, 'elapsedMs'>> {
+async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verification, 'elapsedMs'>> {
   const { LogVerifier } = await import('../../receipts/verifier/log-verifier.ts')
   const { exportLines } = await import('../../receipts/export.ts')
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
@@ -82,7 +78,7 @@ async function verifyFile(
   context: CliContext,
   file: string,
   flags: Flags,
-): Promise<Omit<Result, 'elapsedMs'>> {
+): Promise<Omit<Verification, 'elapsedMs'>> {
   if (flags.publicKey === undefined) {
     throw new CraikError('usage', 'a file is verified with the public key of the log it came from', {
       hint: 'give --public-key craik.pub; on the machine of the log:  craik receipts key > craik.pub',
@@ -164,49 +160,6 @@ function emptyLog(vkey: string): string {
 }
 
 const EMPTY: Report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
-
-function exitCode({ report, sideLogs, replay }: Result): number {
-  if (report.outcome === 'tampered' || sideLogs?.tampered.length || replay?.differ.length) return 1
-  return report.outcome === 'incomplete' || sideLogs?.missing.length ? 2 : 0
-}
-
-function toJson(result: Result): Json {
-  const { report, sideLogs, replay, elapsedMs } = result
-  const outcome = ['ok', 'tampered', 'incomplete'][exitCode(result)]!
-  return {
-    ...(report as unknown as Record<string, Json>),
-    outcome,
-    elapsed_ms: elapsedMs,
-    ...(sideLogs && { side_logs: sideLogs as unknown as Json }),
-    ...(replay && { replay: replay as unknown as Json }),
-  }
-}
-
-function describe({ report, sideLogs, replay, elapsedMs }: Result): string {
-  const count = (n: number) => n.toLocaleString('en')
-  if (report.finding) {
-    const lines = [`  ✗ ${report.finding.detail}`]
-    if (report.intact > 0)
-      lines.push(`    receipts 0–${count(report.intact - 1)} are intact; nothing after them can be trusted`)
-    return `${lines.map(printable).join('\n')}\n`
-  }
-  const span = report.firstAt ? ` · ${report.firstAt.slice(0, 10)} → ${report.lastAt!.slice(0, 10)}` : ''
-  const lines = [
-    `  ${count(report.receipts)} receipts${span} · ${count(report.checkpoints)} checkpoints`,
-    `  chain ✓  signatures ✓  tree ✓${sideLogs ? `  side logs ${sideLogs.tampered.length ? '✗' : sideLogs.missing.length ? '–' : '✓'} ${count(sideLogs.checked)}` : ''}     ${formatDuration(elapsedMs)}`,
-    ...report.missing.map((what) => `  – incomplete: ${what}`),
-    ...(sideLogs?.tampered ?? []).map(
-      (digest) => `  ✗ side log ${digest.slice(0, 16)}… was edited: it no longer has its hash`,
-    ),
-    ...(sideLogs?.missing ?? []).map((digest) => `  – side log ${digest.slice(0, 16)}… is not there`),
-  ]
-  if (replay) {
-    const rest = replay.notReplayable > 0 ? ` · ${count(replay.notReplayable)} cannot be recomputed` : ''
-    lines.push(`  ${count(replay.decisions)} decisions recomputed: ${count(replay.agree)} agree${rest}`)
-    for (const { seq, id, detail } of replay.differ) lines.push(`  ✗ receipt ${seq} (${id}): ${detail}`)
-  }
-  return `${lines.map(printable).join('\n')}\n`
-}
 
 const HELP = `
 Exits 0 when all is well, 1 when something was tampered with, 2 when nothing contradicts but something is missing.

@@ -139,8 +139,8 @@ export function treeTable(database: DatabaseSync): TreeTable {
     leaves: async (from, to) =>
       leaves()
         .all(from, to)
-        .map((row) => row['leaf'] as Uint8Array),
-    node: async (level, index) => node().get(level, index)?.['hash'] as Uint8Array | undefined,
+        .map((row) => row.leaf as Uint8Array),
+    node: async (level, index) => node().get(level, index)?.hash as Uint8Array | undefined,
     async putNode(level, index, hash) {
       putNode().run(level, index, hash)
     },
@@ -172,12 +172,12 @@ export function openReceiptTable(database: DatabaseSync): OpenReceiptTable {
       list()
         .all()
         .map((row) => ({
-          id: row['id'] as OpenReceiptRow['id'],
+          id: row.id as OpenReceiptRow['id'],
           owner: {
-            bootId: row['boot_id'] as string,
-            pid: row['pid'] as number,
-            startedAt: row['started_at'] as string,
-            pidNamespace: row['pid_namespace'] as string,
+            bootId: row.boot_id as string,
+            pid: row.pid as number,
+            startedAt: row.started_at as string,
+            pidNamespace: row.pid_namespace as string,
           },
         })),
   }

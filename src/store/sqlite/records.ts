@@ -105,9 +105,9 @@ export function commandTable(database: DatabaseSync): CommandTable {
   const list = lazily(database, 'SELECT ref, argv, created_at_ms AS createdAtMs FROM commands ORDER BY ref')
   const remove = lazily(database, 'DELETE FROM commands WHERE ref = ?')
   const parse = (row: Record<string, unknown>): CommandRow => ({
-    ref: row['ref'] as string,
-    argv: JSON.parse(row['argv'] as string) as string[],
-    createdAtMs: row['createdAtMs'] as number,
+    ref: row.ref as string,
+    argv: JSON.parse(row.argv as string) as string[],
+    createdAtMs: row.createdAtMs as number,
   })
   return {
     async insert(row) {

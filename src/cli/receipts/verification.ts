@@ -1,0 +1,85 @@
+/** What a verification found, as an exit code, as JSON and as the lines that a person reads. */
+import type { Json } from '../../lib/canonical-json.ts'
+import { formatDuration } from '../../lib/duration.ts'
+import type { Report } from '../../receipts/verifier/report.ts'
+import type { Replay } from '../../run/replay-log.ts'
+import type { SideLogCheck } from '../../run/side-log-check.ts'
+import { printable } from '../output.ts'
+
+export interface Verification {
+  readonly report: Report
+  readonly sideLogs?: SideLogCheck
+  readonly replay?: Replay
+  readonly elapsedMs: number
+}
+
+export function verificationExitCode({ report, sideLogs, replay }: Verification): 0 | 1 | 2 {
+  if (report.outcome === 'tampered' || sideLogs?.tampered.length || replay?.differ.length) return 1
+  return report.outcome === 'incomplete' || sideLogs?.missing.length ? 2 : 0
+}
+
+export function verificationJson(verification: Verification): Json {
+  const { report, sideLogs, replay, elapsedMs } = verification
+  const { receipts, checkpoints, intact, missing, origin, firstAt, lastAt, finding, lastCheckpoint } = report
+  return {
+    outcome: (['ok', 'tampered', 'incomplete'] as const)[verificationExitCode(verification)],
+    receipts,
+    checkpoints,
+    intact,
+    missing,
+    origin,
+    first_at: firstAt,
+    last_at: lastAt,
+    finding: finding && { ...finding },
+    last_checkpoint: lastCheckpoint,
+    elapsed_ms: elapsedMs,
+    side_logs: sideLogs && { ...sideLogs },
+    replay: replay && {
+      decisions: replay.decisions,
+      agree: replay.agree,
+      not_replayable: replay.notReplayable,
+      differ: replay.differ.map((difference) => ({ ...difference })),
+    },
+  }
+}
+
+export function describeVerification({ report, sideLogs, replay, elapsedMs }: Verification): string {
+  const lines = report.finding ? tampered(report) : sound(report, sideLogs, elapsedMs)
+  for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
+  for (const digest of sideLogs?.tampered ?? [])
+    lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: it no longer has its hash`)
+  for (const digest of sideLogs?.missing ?? [])
+    lines.push(`  – side log ${digest.slice(0, 16)}… is not there`)
+  if (replay) {
+    const rest = replay.notReplayable > 0 ? ` · ${count(replay.notReplayable)} cannot be recomputed` : ''
+    lines.push(`  ${counted(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`)
+    for (const { seq, id, detail } of replay.differ) lines.push(`  ✗ receipt ${seq} (${id}): ${detail}`)
+  }
+  return `${lines.map(printable).join('\n')}\n`
+}
+
+function tampered({ finding, intact }: Report): string[] {
+  const lines = [`  ✗ ${finding!.detail}`]
+  if (intact === 1) lines.push('    receipt 0 is intact; nothing after it can be trusted')
+  if (intact > 1)
+    lines.push(`    receipts 0–${count(intact - 1)} are intact; nothing after them can be trusted`)
+  return lines
+}
+
+function sound(
+  { receipts, checkpoints, firstAt, lastAt }: Report,
+  sideLogs: SideLogCheck | undefined,
+  elapsedMs: number,
+): string[] {
+  const [first, last] = [firstAt?.slice(0, 10), lastAt?.slice(0, 10)]
+  const span = first === undefined ? '' : ` · ${first === last ? first : `${first} → ${last}`}`
+  const glyph = sideLogs?.tampered.length ? '✗' : sideLogs?.missing.length ? '–' : '✓'
+  const logs = sideLogs === undefined ? '' : `  side logs ${glyph} ${count(sideLogs.checked)}`
+  return [
+    `  ${counted(receipts, 'receipt')}${span} · ${counted(checkpoints, 'checkpoint')}`,
+    `  chain ✓  signatures ✓  tree ✓${logs}     ${formatDuration(elapsedMs)}`,
+  ]
+}
+
+const count = (n: number) => n.toLocaleString('en')
+const counted = (n: number, noun: string) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`
