@@ -72,9 +72,11 @@ try {
   const { runCommand } = await import('./cli/run-command.ts')
   await runCommand(context, NOUNS, process.argv.slice(2))
 } catch (error) {
-  const { reportError } = await import('./cli/report-error.ts')
   failed = true
-  exitCode = await reportError(context, error)
+  if (!readerLeft) {
+    const { reportError } = await import('./cli/report-error.ts')
+    exitCode = await reportError(context, error)
+  }
 } finally {
   await closeStore()
 }

@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { NOUNS } from '../../src/cli/nouns.ts'
 import { ERRORS } from '../../src/errors.ts'
+import type { Receipt } from '../../src/receipts/schema.ts'
 import { NODE, ROOT, run, TestHome } from '../craik.ts'
 import { draft, openLog, TOKEN } from './live-log.ts'
 
@@ -81,7 +82,7 @@ describe('a mistake', () => {
     [['reciepts'], 2, 'Did you mean receipts?'],
     [['receipts', 'lst'], 2, 'Did you mean list?'],
     [['receipts', 'list', '--frmat', 'json'], 2, 'Did you mean --format?'],
-    [['shell', 'true', '--timeot', '1s'], 2, 'Did you mean --timeout?'],
+    [['shell', 'ls', '-la'], 2, "craik shell 'ls -la'"],
     [['receipts'], 2, '--help'],
     [['receipts', 'show'], 2, '--help'],
     [['--nonsense'], 2, '--help'],
@@ -208,6 +209,19 @@ describe('a pipe', () => {
     child.stdout.once('data', () => child.stdout.destroy())
     const code = await new Promise((done) => child.once('close', done))
     expect([code, stderr]).toEqual([0, ''])
+  })
+
+  it('whose reader leaves early ends the command that was writing to it, with a receipt that says so', async () => {
+    using place = new TestHome()
+    const script = "sh -c 'echo one; sleep 1; echo two; exec sleep 600'"
+    const child = spawn(NODE, [join(ROOT, 'src/main.ts'), 'shell', '--format', 'table', script], {
+      env: { PATH: process.env.PATH, CRAIK_HOME: place.home, HOME: place.folder },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    child.stdout.once('data', () => child.stdout.destroy())
+    expect(await new Promise((done) => child.once('close', done))).toBe(0)
+    const [end] = await place.json<Receipt[]>(['receipts', 'list', '--limit', '1'])
+    expect(end!.body).toMatchObject({ phase: 'end', status: 'failed', shell: { outcome: 'cancelled' } })
   })
 
   it('gets JSON, and no colour or progress', async () => {

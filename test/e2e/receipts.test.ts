@@ -349,7 +349,7 @@ describe('the live log', () => {
     expect(JSON.parse(ran.stdout)).toMatchObject({
       outcome: 'ok',
       side_logs: { checked: 3, missing: [], tampered: [] },
-      replay: { decisions: 3, agree: 3, notReplayable: 0, differ: [] },
+      replay: { decisions: 3, agree: 3, not_replayable: 0, differ: [] },
     })
     expect((await verify('audit.jsonl', '--replay')).code).toBe(0)
   })
