@@ -207,7 +207,7 @@ export const MUST_KEEP: readonly string[] = [
   'Unexpected token } in JSON at position 4',
   'SyntaxError: Unexpected token: punc (})',
   '/usr/local/share/tokenizers/cl100k/merges.txt',
-  '/work/main/src/receipts/redaction/secret-keys.ts:12:4',
+  '/srv/app/src/receipts/redaction/secret-keys.ts:12:4',
   'https://example.com/path?page=2&sort=asc#top',
   'https://example.com:8443/@scope/pkg',
   'http://localhost:3000/@vite/client',
