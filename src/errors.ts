@@ -36,7 +36,7 @@ export const ERRORS = {
     status: 500,
     exit: 65,
     meaning: 'The database is not a readable Craik database (truncated or overwritten). It was not touched.',
-    hint: 'restore state/craik.sqlite3 from a backup, or move it (with its -wal and -shm) aside to start a new log',
+    hint: 'restore state/craik.sqlite3 from a backup, or move it (with -wal, -shm and secrets/log.key) aside to start a new log',
   },
   key_unreadable: {
     status: 500,

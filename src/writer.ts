@@ -25,7 +25,7 @@ try {
     },
     {
       atStart: 'receipts.close_dead',
-      atClose: 'receipts.checkpoint',
+      atClose: 'receipts.close',
       afterWrite: { procedure: 'receipts.checkpoint', delayMs: 1_000 },
     },
   )

@@ -34,17 +34,46 @@ export interface LogKeys {
 const FILE = 'log.key'
 const NEXT = 'log.key.next'
 
-/** The home's keys. With `create`, an absent file is made once, however many processes ask at the same time. */
-export function loadLogKeys(home: Home, create: boolean): LogKeys {
-  ensurePrivateFolder(home.secrets, 'secrets folder')
-  const path = join(home.secrets, FILE)
-  if (create && !existsSync(path)) createPrivateFile(path, newKeyText(newOrigin()), LABEL)
-  return parseKeys(readPrivateFile(path, 4096, LABEL))
-}
 const LABEL = 'log key (secrets/log.key)'
 
+/** The keys of a log that has none yet. They take effect like those of a rotation: when the log has recorded them. */
+export function prepareFirstKeys(home: Home): LogKeys {
+  ensurePrivateFolder(home.secrets, 'secrets folder')
+  refuseOrphanedKey(home)
+  return prepareNextKeys(home, newOrigin())
+}
+
+/** A key without its log: the database was lost or thrown away, and going on would hide that. */
+export function refuseOrphanedKey(home: Home): void {
+  if (!existsSync(join(home.secrets, FILE))) return
+  throw new CraikError('tampered', 'secrets/log.key is here, but the log it belongs to is gone', {
+    hint: 'restore state/craik.sqlite3, or move secrets/log.key aside to begin a new log',
+  })
+}
+
+/** The keys that the log records under this id: in use, about to be, or retired. */
+export function loadLogKeys(home: Home, kid: string): LogKeys {
+  ensurePrivateFolder(home.secrets, 'secrets folder')
+  const path = join(home.secrets, FILE)
+  const current = existsSync(path) ? parseKeys(readPrivateFile(path, 4096, LABEL)) : undefined
+  if (current?.kid === kid) return current
+  const found = adoptNextKeys(home, kid, current) ?? loadRetiredKeys(home, kid)
+  if (found !== undefined) return found
+  // Says what is wrong with the file, if it is that.
+  if (current === undefined) readPrivateFile(path, 4096, LABEL)
+  throw new CraikError(
+    'key_mismatch',
+    `the log was written with key ${kid}, but secrets/log.key holds key ${current?.kid}`,
+  )
+}
+
+/** Gives the first keys of a log their place, once the log has recorded them. */
+export function settleFirstKeys(home: Home, kid: string): void {
+  if (!existsSync(join(home.secrets, FILE))) loadLogKeys(home, kid)
+}
+
 /** A retired key, kept so that the receipts it sealed can still be checked. */
-export function loadRetiredKeys(home: Home, kid: string): LogKeys | undefined {
+function loadRetiredKeys(home: Home, kid: string): LogKeys | undefined {
   const path = join(home.secrets, `log-${kid}.key`)
   return existsSync(path)
     ? parseKeys(readPrivateFile(path, 4096, `retired log key (secrets/log-${kid}.key)`))
@@ -59,15 +88,16 @@ export function prepareNextKeys(home: Home, origin: string): LogKeys {
 }
 
 /** Puts prepared keys in place if they are the ones the log asks for: also after a crash half-way. */
-export function adoptNextKeys(home: Home, wantedKid: string): LogKeys | undefined {
+function adoptNextKeys(home: Home, wantedKid: string, current: LogKeys | undefined): LogKeys | undefined {
   const next = join(home.secrets, NEXT)
   if (!existsSync(next)) return undefined
   const keys = parseKeys(readPrivateFile(next, 4096, 'next log key'))
   if (keys.kid !== wantedKid) return undefined
-  const current = loadLogKeys(home, false)
-  const retired = join(home.secrets, `log-${current.kid}.key`)
-  // Linked and then replaced: there is no moment without a log key, whenever this is killed.
-  if (current.kid !== wantedKid && !existsSync(retired)) linkSync(join(home.secrets, FILE), retired)
+  if (current !== undefined) {
+    const retired = join(home.secrets, `log-${current.kid}.key`)
+    // Linked and then replaced: there is no moment without a log key, whenever this is killed.
+    if (!existsSync(retired)) linkSync(join(home.secrets, FILE), retired)
+  }
   renameSync(next, join(home.secrets, FILE))
   return keys
 }

@@ -7,6 +7,7 @@ export function receiptProcedures(sealer: Sealer): Procedures {
   return {
     'receipts.append': (tables: Tables, prepared: PreparedReceipt) => sealer.seal(tables, prepared),
     'receipts.checkpoint': (tables: Tables) => sealer.checkpoint(tables),
+    'receipts.close': (tables: Tables) => sealer.close(tables),
     'receipts.close_dead': (tables: Tables) => sealer.closeDead(tables),
     'receipts.rotate_key': (tables: Tables, operator: string) => sealer.rotate(tables, operator),
   }

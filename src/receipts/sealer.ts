@@ -5,13 +5,14 @@ import type { Clock } from '../lib/clock.ts'
 import { newId, type ReceiptId } from '../lib/ids.ts'
 import { ownerState } from '../lib/owner.ts'
 import type { Home } from '../store/home.ts'
-import type { LogHead, LogKeyRow, Tables } from '../store/store.ts'
-import { adoptNextKeys, type LogKeys, loadLogKeys, loadRetiredKeys, prepareNextKeys } from './keys.ts'
+import type { Tables } from '../store/store.ts'
+import { type LogKeys, loadLogKeys, prepareFirstKeys, prepareNextKeys, settleFirstKeys } from './keys.ts'
 import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
 import { CleanTexts } from './redaction/redact.ts'
 import type { Receipt, ReceiptDraft } from './schema.ts'
+import { readTail, type Tail } from './tail.ts'
 import { completeNodes, treeRoot } from './tree.ts'
 
 /** A clock that is corrected by less than this only makes time stand still for a moment. */
@@ -22,8 +23,8 @@ const NO_PREVIOUS = '0'.repeat(64)
 export class Sealer implements ReceiptWriter {
   readonly #home: Home
   readonly #clock: Clock
-  /** The head as this thread left it. It may be out of date, but never ahead: what is undone gets new tables. */
-  readonly #heads = new WeakMap<Tables, LogHead>()
+  /** The newest part of the log, which this thread sealed or checked itself. What is undone gets new tables. */
+  readonly #tails = new WeakMap<Tables, Tail>()
   readonly #known = new CleanTexts()
   #keys: LogKeys | undefined
 
@@ -40,25 +41,25 @@ export class Sealer implements ReceiptWriter {
   }
 
   async seal(tables: Tables, prepared: PreparedReceipt): Promise<ReceiptRef> {
-    const remembered = this.#heads.get(tables)
-    const ref = await this.#sealAfter(tables, remembered ?? (await tables.receipts.last()), prepared)
+    const known = this.#tails.get(tables)
+    const tail = known ?? (await readTail(tables, this.#ring))
+    const ref = await this.#sealAfter(tables, tail, prepared)
     if (ref !== undefined) return ref
+    if (known === undefined)
+      throw new CraikError('conflict', 'the newest receipt changed inside a transaction')
     // Another process has appended since: sequence numbers have no gaps, so its receipt has the number of ours.
-    this.#heads.delete(tables)
-    if (remembered !== undefined) return this.seal(tables, prepared)
-    throw new CraikError('conflict', 'the newest receipt changed inside a transaction')
+    this.#tails.set(tables, await readTail(tables, this.#ring, known))
+    return (await this.#sealAfter(tables, this.#tails.get(tables)!, prepared)) ?? this.seal(tables, prepared)
   }
 
-  /** Undefined when the number after `last` is taken. */
+  /** Undefined when the number after the tail's head is taken. */
   async #sealAfter(
     tables: Tables,
-    last: LogHead | undefined,
+    tail: Tail,
     { id, body, draft }: PreparedReceipt,
   ): Promise<ReceiptRef | undefined> {
-    const keys =
-      this.#keys !== undefined && last?.kid === this.#keys.kid
-        ? this.#keys
-        : await this.#keysOf(tables, last === undefined)
+    const last = tail.head
+    const keys = last === undefined ? await this.#firstKeys(tables) : this.#ring(last.kid)
     const seq = last === undefined ? 0 : last.seq + 1
     const atMs = this.#time(last?.atMs ?? 0)
     const prev = last === undefined ? NO_PREVIOUS : Buffer.from(last.leaf).toString('hex')
@@ -86,7 +87,10 @@ export class Sealer implements ReceiptWriter {
       line,
     })
     if (!isNext) return undefined
-    this.#heads.set(tables, { seq, leaf, atMs, kid: keys.kid })
+    const head = { seq, leaf, atMs, kid: keys.kid }
+    // Only ever added to: the tail that this one continues ends at its own head.
+    ;(tail.leaves as Uint8Array[]).push(leaf)
+    this.#tails.set(tables, { head, from: tail.from, leaves: tail.leaves })
     if (draft.phase === 'begin') await this.#open(tables, id, draft)
     if (draft.phase === 'end' && !(await tables.openReceipts.remove(draft.begin_id!))) {
       throw new CraikError(
@@ -102,16 +106,33 @@ export class Sealer implements ReceiptWriter {
   async checkpoint(tables: Tables): Promise<void> {
     const last = await tables.receipts.last()
     const previous = await tables.tree.lastCheckpoint()
-    if (last === undefined || previous?.size === last.seq + 1) return
+    const signed = previous?.size ?? 0
+    if (last === undefined || signed === last.seq + 1) return
     const size = last.seq + 1
-    const keys = await this.#keysOf(tables, false)
-    for (const node of await completeNodes(tables.tree, previous?.size ?? 0, size)) {
+    const tail = await this.#tailFrom(tables, signed)
+    const stored = await tables.tree.leaves(signed, size)
+    const isOurs =
+      tail.head?.seq === last.seq &&
+      stored.length === size - signed &&
+      stored.every((leaf, i) => Buffer.from(leaf).equals(tail.leaves[signed - tail.from + i]!))
+    if (!isOurs)
+      throw new CraikError('tampered', 'receipts were changed in the database: they are not signed')
+    const keys = this.#ring(tail.head.kid)
+    for (const node of await completeNodes(tables.tree, signed, size)) {
       await tables.tree.putNode(node.level, node.index, node.hash)
     }
-    await tables.receipts.indexLinks(previous?.size ?? 0, size)
+    await tables.receipts.indexLinks(signed, size)
     const root = await treeRoot(tables.tree, size)
     const note = signNote(checkpointText(keys.origin, size, root), keys.origin, keys.signingKey)
     await tables.tree.putCheckpoint({ size, root, note, atMs: this.#clock.nowMs() })
+    this.#tails.set(tables, { head: tail.head, from: size, leaves: [] })
+  }
+
+  /** The last thing of a process: the keys of a log that began here get their place, and its end is signed. */
+  async close(tables: Tables): Promise<void> {
+    const recorded = await tables.logKeys.current()
+    if (recorded !== undefined) settleFirstKeys(this.#home, recorded.kid)
+    await this.checkpoint(tables)
   }
 
   /** Ends what a dead process left open. Its outcome is not known, and the receipt says so. */
@@ -135,8 +156,10 @@ export class Sealer implements ReceiptWriter {
 
   /** New keys from here on. The old key seals the receipt that names them and signs a checkpoint over it. */
   async rotate(tables: Tables, operator: string): Promise<ReceiptRef> {
-    const current = await this.#keysOf(tables, (await tables.receipts.last()) === undefined)
-    const next = prepareNextKeys(this.#home, current.origin)
+    const tail = this.#tails.get(tables) ?? (await readTail(tables, this.#ring))
+    if (tail.head === undefined)
+      throw new CraikError('not_found', 'the log is empty: it has no key to rotate yet')
+    const next = prepareNextKeys(this.#home, this.#ring(tail.head.kid).origin)
     const ref = await this.append(tables, {
       kind: 'environment_decision',
       phase: 'point',
@@ -149,7 +172,7 @@ export class Sealer implements ReceiptWriter {
     await this.checkpoint(tables)
     await tables.logKeys.add({ kid: next.kid, origin: next.origin, vkey: next.vkey, fromSeq: ref.seq + 1 })
     // The head that is remembered names the key before.
-    this.#heads.delete(tables)
+    this.#tails.delete(tables)
     return ref
   }
 
@@ -159,30 +182,32 @@ export class Sealer implements ReceiptWriter {
     await tables.openReceipts.add({ id, owner })
   }
 
-  /** The keys that the log is written with now. Another process may have rotated them since the last call. */
-  async #keysOf(tables: Tables, empty: boolean): Promise<LogKeys> {
-    let recorded = await tables.logKeys.current()
-    if (recorded === undefined) recorded = await this.#adoptLog(tables, empty)
-    if (this.#keys?.kid === recorded.kid) return this.#keys
-    const keys = loadLogKeys(this.#home, false)
-    this.#keys =
-      keys.kid === recorded.kid
-        ? keys
-        : // Retired too early: new keys were adopted in a transaction that was not committed.
-          (adoptNextKeys(this.#home, recorded.kid) ?? loadRetiredKeys(this.#home, recorded.kid))
-    if (this.#keys !== undefined) return this.#keys
-    throw new CraikError(
-      'key_mismatch',
-      `the log was written with key ${recorded.kid}, but secrets/log.key holds key ${keys.kid}`,
-    )
+  /** What is trusted up to the newest receipt, from `signed` on at least. */
+  async #tailFrom(tables: Tables, signed: number): Promise<Tail> {
+    const known = this.#tails.get(tables)
+    return readTail(tables, this.#ring, known !== undefined && known.from <= signed ? known : undefined)
   }
 
-  async #adoptLog(tables: Tables, empty: boolean): Promise<LogKeyRow> {
-    if (!empty) throw new CraikError('store_damaged', 'the log has receipts but no record of its key')
-    const { kid, origin, vkey } = loadLogKeys(this.#home, true)
-    const row = { kid, origin, vkey, fromSeq: 0 }
-    await tables.logKeys.add(row)
-    return row
+  async #firstKeys(tables: Tables): Promise<LogKeys> {
+    if (
+      (await tables.logKeys.current()) !== undefined ||
+      (await tables.tree.lastCheckpoint()) !== undefined
+    ) {
+      throw new CraikError(
+        'tampered',
+        'the log has a key or a checkpoint, but no receipts: they were removed',
+      )
+    }
+    const keys = prepareFirstKeys(this.#home)
+    await tables.logKeys.add({ kid: keys.kid, origin: keys.origin, vkey: keys.vkey, fromSeq: 0 })
+    this.#keys = keys
+    return keys
+  }
+
+  /** Keys by their id. Another process may have rotated them since the last call. */
+  readonly #ring = (kid: string): LogKeys => {
+    if (this.#keys?.kid !== kid) this.#keys = loadLogKeys(this.#home, kid)
+    return this.#keys
   }
 
   #time(lastMs: number): number {

@@ -84,6 +84,8 @@ export interface ReceiptTable {
   endOf(beginId: string): Promise<ReceiptRow | undefined>
   /** Makes [from, to) quick to find by their links. Done with each checkpoint: later, but for many at once. */
   indexLinks(from: number, to: number): Promise<void>
+  /** The first receipt before `upTo` that its links would not find, if there is one. */
+  firstUnindexed(upTo: number): Promise<number | undefined>
   /** In sequence order, from `from`, at most `limit`. */
   scan(from: number, limit: number): Promise<readonly ReceiptRow[]>
   /** Newest first; `before` pages on. */

@@ -86,6 +86,19 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await find({ runId: 'other' }, 10)).toEqual([])
       })
 
+      it('finds by links what was indexed and what is newer than the newest checkpoint', async () => {
+        await inside(async ({ receipts, tree }) => {
+          for (let seq = 0; seq < 4; seq++)
+            await receipts.insert(receipt(seq, { taskId: 't', handoffId: 'h' }))
+          await receipts.indexLinks(0, 2)
+          await tree.putCheckpoint({ size: 3, root: Buffer.alloc(32), note: 'n', atMs: 1 })
+        })
+        const found = await inside(({ receipts }) => receipts.find({ taskId: 't', handoffId: 'h' }, 10))
+        expect(found.map(({ seq }) => seq)).toEqual([3, 1, 0])
+        expect(await inside(({ receipts }) => receipts.firstUnindexed(2))).toBeUndefined()
+        expect(await inside(({ receipts }) => receipts.firstUnindexed(3))).toBe(2)
+      })
+
       it('undoes everything when the work fails', async () => {
         const failing = inside(async ({ receipts, openReceipts }) => {
           await receipts.insert(receipt(0))

@@ -139,13 +139,20 @@ describe('a damaged database', () => {
     },
   )
 
-  it('that was moved aside with its -wal makes room for a new log with the same key', async () => {
+  it('that was moved aside is missed, until its key is moved aside too', async () => {
     using home = copyOf(killed)
-    const { database, state } = homeAt(home.home)
+    const { database, state, secrets } = homeAt(home.home)
     const aside = home.path('aside')
     mkdirSync(aside)
     for (const name of readdirSync(state).filter((name) => name.startsWith('craik.sqlite3')))
       renameSync(join(state, name), join(aside, name))
+    for (const args of [
+      ['shell', 'touch marker'],
+      ['receipts', 'verify'],
+    ])
+      expect(await home.run(args)).toMatchObject({ code: 1, stdout: '' })
+    expect(existsSync(home.path('marker'))).toBe(false)
+    for (const name of readdirSync(secrets)) renameSync(join(secrets, name), join(aside, name))
     expect(await home.run(['shell', 'true'])).toMatchObject({ code: 0 })
     expect(statSync(database).mode & 0o777).toBe(0o600)
     expect(receiptsOf(home.home)).toHaveLength(2)

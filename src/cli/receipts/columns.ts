@@ -10,6 +10,13 @@ export async function findEditedColumn(
   tables: Tables,
   onProgress: (receipts: number) => Promise<void>,
 ): Promise<Report['finding']> {
+  const hidden = await tables.receipts.firstUnindexed((await tables.tree.lastCheckpoint())?.size ?? 0)
+  if (hidden !== undefined)
+    return {
+      problem: 'edited',
+      detail: `receipt ${hidden} was hidden: its links no longer find it`,
+      seq: hidden,
+    }
   for (let from = 0; ; from += PAGE) {
     const rows = await tables.receipts.scan(from, PAGE)
     for (const row of rows) {

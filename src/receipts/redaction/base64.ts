@@ -27,6 +27,24 @@ export function findEncodedSecrets(text: string, holdsSecret: HoldsSecret, repor
   }
 }
 
+/** The beginnings of JSON in base64: `{"`, `{ "`, a brace and a new line, `[{"`. */
+const JSON_START = /eyJ|eyAi|ewog|ewoJ|W3si/g
+/** `{"pwd":"x"}` and more. */
+const JSON_MIN = 15
+
+/** JSON says by its first characters what it is, so runs too short for the rule above are read as well. */
+export function findShortEncodedJson(text: string, holdsSecret: HoldsSecret, report: Report): void {
+  JSON_START.lastIndex = 0
+  for (let match = JSON_START.exec(text); match !== null; match = JSON_START.exec(text)) {
+    const end = runEnd(text, match.index, BASE64)
+    JSON_START.lastIndex = end
+    if (end - match.index < JSON_MIN || end - match.index >= RUN_MIN) continue
+    const decoded = Buffer.from(text.slice(match.index, end), 'base64').toString('latin1')
+    if (/^[\t\n\r\x20-\x7e\x80-\xff]*$/.test(decoded) && holdsSecret(decoded))
+      report(match.index, end + paddingLength(text, end), 'base64')
+  }
+}
+
 interface Run {
   readonly start: number
   readonly end: number

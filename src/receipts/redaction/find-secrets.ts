@@ -1,5 +1,7 @@
 /** All the rules over one text. */
-import { findAwsSecrets, findEncodedSecrets, nextRun } from './base64.ts'
+import { findAwsSecrets, findEncodedSecrets, findShortEncodedJson, nextRun } from './base64.ts'
+import { visibleText } from './colours.ts'
+import { findCommandPasswords } from './command-passwords.ts'
 import { type Finding, mergeFindings } from './findings.ts'
 import { findKeyValues } from './key-values.ts'
 import { findPrivateKeyBlocks } from './private-key-blocks.ts'
@@ -15,8 +17,8 @@ const escapeForPattern = (literal: string) => literal.replace(/[.+/]/g, '\\$&')
 /** One cheap look that lets most strings go: every rule needs one of these, or a long base64 run. */
 const TRIGGER = new RegExp(
   [
-    'token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|bearer|basic|identified|curl',
-    String.raw`:\/\/|:\\|%3a%2f|@tcp\(|@unix\(|oracle:thin|sig=|signature|eyJ|Private-|-- ?BEGIN `,
+    'token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|bearer|basic|identified|curl|login|mysql|mariadb|redis-cli|openssl',
+    String.raw`:\/\/|:\\|%3a%2f|@tcp\(|@unix\(|oracle:thin|sig=|signature|eyJ|eyAi|ewo[gJ]|W3si|Private-|-- ?BEGIN `,
     String.raw`\d:[\w-]{35}|\.[\w-]{6}\.[\w-]{27}`,
     ...VENDOR_TOKENS.flatMap(({ prefixes }) => prefixes.map(escapeForPattern)),
   ].join('|'),
@@ -31,12 +33,24 @@ const PLAIN_WORD = /^[a-z][a-z_.]{0,23}$/
 
 export function mayHoldSecret(text: string): boolean {
   if (text.length < SHORTEST || PLAIN_WORD.test(text)) return false
-  return TRIGGER.test(text) || nextRun(text, 0) !== undefined
+  if (TRIGGER.test(text) || nextRun(text, 0) !== undefined) return true
+  const visible = visibleText(text)
+  return visible !== undefined && mayHoldSecret(visible.text)
 }
 
 /** Every finding of every rule, unmerged and in no order. */
 export function findSecrets(text: string, depth = 0): readonly Finding[] {
   if (!mayHoldSecret(text)) return []
+  const visible = visibleText(text)
+  if (visible === undefined) return findAll(text, depth)
+  const seen = findAll(visible.text, depth).map((finding) => ({
+    ...finding,
+    ...visible.original(finding.start, finding.end),
+  }))
+  return [...findAll(text, depth), ...seen]
+}
+
+function findAll(text: string, depth: number): readonly Finding[] {
   const findings: Finding[] = []
   const report = (start: number, end: number, label: string) => {
     if (end > start) findings.push({ start, end, label })
@@ -47,8 +61,13 @@ export function findSecrets(text: string, depth = 0): readonly Finding[] {
   findUrlSecrets(text, report)
   findKeyValues(text, report)
   findSpokenCredentials(text, report)
+  findCommandPasswords(text, report)
   findAwsSecrets(text, report)
-  if (depth < DECODE_DEPTH) findEncodedSecrets(text, (inner) => holdsSecret(inner, depth + 1), report)
+  if (depth < DECODE_DEPTH) {
+    const holdsSecretInside = (inner: string) => holdsSecret(inner, depth + 1)
+    findEncodedSecrets(text, holdsSecretInside, report)
+    findShortEncodedJson(text, holdsSecretInside, report)
+  }
   return findings
 }
 

@@ -1,12 +1,14 @@
 /** Secrets that a name gives away: `password: x`, `API_KEY=x`, `--token x`, `"secret":"x"`, headers, cookies. */
 import { reportAuthorization, reportBasicPair, reportCookies } from './authorization.ts'
 import { alphabet, runEnd, runStart } from './characters.ts'
+import { isBareFact } from './doubtful-value.ts'
 import { LABEL, type Report } from './findings.ts'
 import { type Key, readValue } from './named-value.ts'
+import { isFact } from './placeholders.ts'
 import { judgeKey, type KeyJudgement } from './secret-keys.ts'
 import { type Separator, separatorAfter } from './separators.ts'
 import { reportList, reportObject } from './value-collections.ts'
-import { quoteBefore } from './value-extents.ts'
+import { openingQuote, quoteBefore } from './value-extents.ts'
 
 const KEYWORD = /token|pass|pwd|secret|cred|auth|cookie|key|mnemonic/gi
 const NAME = alphabet(/[A-Za-z0-9_.$-]/)
@@ -58,8 +60,9 @@ function nameOf(text: string, start: number, end: number): string {
 function reportValue(text: string, key: Key, separator: Separator, report: Report): number | undefined {
   const { start, name, lastWord } = key
   if (lastWord === 'auth' && name !== '_auth') return reportBasicPair(text, separator, report)
-  if (!key.isSecret || isOtherColon(text, key, separator)) return undefined
+  if (key.kind === 'plain' || isOtherColon(text, key, separator)) return undefined
   const opened = quoteBefore(text, start)
+  if (key.kind !== 'secret') return reportDoubtful(text, key, separator, report)
   if (lastWord === 'authorization') return reportAuthorization(text, separator, opened, report)
   if (/^cookies?$/.test(lastWord) && separator.kind === 'colon') {
     return reportCookies(text, separator, opened, report)
@@ -71,6 +74,21 @@ function reportValue(text: string, key: Key, separator: Separator, report: Repor
   const value = readValue(text, key, separator)
   if (value === undefined) return undefined
   report(value.start, value.end, separator.kind === 'flag' ? 'flag' : 'key_value')
+  return value.end
+}
+
+/** Under the name of a count or an assertion lists hold names and objects hold members with names of their own. */
+function reportDoubtful(text: string, key: Key, separator: Separator, report: Report): number | undefined {
+  const { at, kind } = separator
+  if (text[at] === '[' && !text.startsWith(LABEL, at))
+    return key.kind === 'counted' ? reportList(text, at + 1, key.name, report) : undefined
+  if (text[at] === '{' || (kind === 'flag' && key.kind === 'asserted')) return undefined
+  const value = readValue(text, key, separator)
+  if (value === undefined) return undefined
+  const isQuoted = openingQuote(text, at) !== undefined
+  const content = text.slice(value.start, value.end)
+  if (isFact(content) || (!isQuoted && isBareFact(text, key, separator, value))) return undefined
+  report(value.start, value.end, kind === 'flag' ? 'flag' : 'key_value')
   return value.end
 }
 

@@ -1,7 +1,7 @@
 /** Lines that cannot be judged without the next one. */
 import { WRAPPED_LINE_MIN } from './base64.ts'
 import { alphabet, runStart } from './characters.ts'
-import { isSecretKey } from './secret-keys.ts'
+import { kindOfKey } from './secret-keys.ts'
 
 const BASE64 = alphabet(/[A-Za-z0-9+/_-]/)
 /** How much of a line's end is looked at. */
@@ -21,5 +21,5 @@ export function continuesOnNextLine(text: string, newline: number): boolean {
   const line = window.slice(window.lastIndexOf('\n') + 1)
   if (BLOCK_SCALAR.test(line)) return true
   const name = NAME_ENTRY.exec(line)?.[1]
-  return name !== undefined && isSecretKey(name)
+  return name !== undefined && kindOfKey(name) !== 'plain'
 }

@@ -1,6 +1,6 @@
 /** Values that stand where a secret would: nothing is hidden by masking them and much is lost. */
 import { LABEL } from './findings.ts'
-import { isSecretKey } from './secret-keys.ts'
+import { kindOfKey } from './secret-keys.ts'
 
 /** No placeholder is longer, so no pattern below reads more. */
 const PLACEHOLDER_MAX = 96
@@ -25,6 +25,17 @@ const PLACEHOLDER = new RegExp(
 export function isPlaceholder(value: string): boolean {
   if (value === '' || value === LABEL) return true
   return value.length <= PLACEHOLDER_MAX && PLACEHOLDER.test(value)
+}
+
+const NUMBER = /^[~<>+-]?\d[\d.,_]{0,24}[a-zA-Z%]{0,2}(?:\/\d[\d.,_]{0,24}[kKmM]?)?$/
+const ANSWER =
+  /^(?:true|false|yes|no|on|off|y|n|ok|null|none|nil|undefined|nan|never|always|auto|allow|allowed|deny|denied|ask|required|optional|enabled|disabled|supported|unsupported|unlimited|infinity|unknown|default|n\/a)$/i
+
+/** What stands under the name of a count or an assertion when no secret does: a number, a yes or no, nothing. */
+export function isFact(value: string): boolean {
+  return (
+    isPlaceholder(value) || (value.length <= PLACEHOLDER_MAX && (NUMBER.test(value) || ANSWER.test(value)))
+  )
 }
 
 const LITERALS = 'null none nil undefined true false void never nan'
@@ -80,9 +91,9 @@ export function isBareNonSecret({ key, value, rest, tight }: BareValue): boolean
  * without a name that speaks of types or secrets, it may as well be YAML.
  */
 function isIdentifier(value: string, rest: string): boolean {
-  if (/^_*[A-Z]+(?:_[A-Z]+)+_*$/.test(value)) return isSecretKey(value)
+  if (/^_*[A-Z]+(?:_[A-Z]+)+_*$/.test(value)) return kindOfKey(value) !== 'plain'
   if (/^(?:[,;)]| [}|&]|\?)/.test(rest) && /^[a-z]+(?:[A-Z][a-z]+|_[a-z]+)+$/.test(value))
-    return isSecretKey(value)
+    return kindOfKey(value) !== 'plain'
   if (!/^(?:[A-Z]{1,4}[a-z]+)+(?:\.[A-Z][A-Za-z]+)?$/.test(value)) return false
   return /^(?:[;)]| [|&]|\[\])/.test(rest) || (rest.startsWith(',') && TYPE_NAME.test(value))
 }

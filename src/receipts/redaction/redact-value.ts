@@ -2,9 +2,11 @@
 
 import { isBasicPair } from './authorization.ts'
 import { CleanTexts } from './clean-texts.ts'
+import { isCommandPassword } from './command-passwords.ts'
 import { LABEL } from './findings.ts'
+import { isFact } from './placeholders.ts'
 import { redactText } from './redact-text.ts'
-import { countsTokens, isSecretKey } from './secret-keys.ts'
+import { countsTokens, kindOfKey } from './secret-keys.ts'
 import { childPath, indexPath } from './value-paths.ts'
 
 /** Deeper values are masked unread: no record of ours nests like that. */
@@ -43,7 +45,8 @@ function isClean(value: unknown, depth: number, known: CleanTexts): boolean {
     return value.every(
       (item, i) =>
         isClean(item, depth + 1, known) &&
-        !(i < value.length - 1 && typeof item === 'string' && MAY_NAME_NEXT.test(item)),
+        !(i < value.length - 1 && typeof item === 'string' && MAY_NAME_NEXT.test(item)) &&
+        !isCommandPassword(value, i),
     )
   }
   const entries = Object.entries(value)
@@ -109,15 +112,18 @@ function isNamedByNeighbour(items: readonly unknown[], index: number, item: stri
   const name = items[index - 1]
   if (typeof name !== 'string' || item === LABEL || item === '') return false
   if (/^--?[A-Za-z][\w-]*$/.test(name)) {
-    if (isSecretKey(name)) return !item.startsWith('-')
+    const kind = kindOfKey(name)
+    if (kind === 'secret') return !item.startsWith('-')
+    if (kind === 'counted' || kind === 'pass') return !item.startsWith('-') && !isFact(item)
+    if (isCommandPassword(items, index)) return true
     return (
       /^(?:-u|-U|--user|--proxy-user)$/.test(name) &&
       /^[^:]+:[^:]+$/.test(item) &&
       /(?:^|\/)curl$/.test(`${items[0]}`)
     )
   }
-  if (HEADER.test(name)) return true
-  return items.length === 2 && VARIABLE.test(name) && isSecretKey(name) && !VARIABLE.test(item)
+  if (HEADER.test(name) || isCommandPassword(items, index)) return true
+  return items.length === 2 && VARIABLE.test(name) && isSecretUnder(name, item) && !VARIABLE.test(item)
 }
 
 function redactObject(value: object, path: string, depth: number, walk: Walk): unknown {
@@ -162,8 +168,7 @@ function isSecretMember(
 ): boolean {
   if (!MAY_MATTER.test(key) && key === masked) return false
   if (isEmpty(member) || member === LABEL) return false
-  if (isSecretKey(key) || (masked !== key && isSecretKey(masked)))
-    return !(countsTokens(key) && isCount(member))
+  if (isSecretUnder(key, member) || (masked !== key && isSecretUnder(masked, member))) return true
   if (key === 'auth' && typeof member === 'string') return isBasicPair(member)
   // `{ name: 'DB_PASSWORD', value: 'x' }`, as manifests and header lists write it.
   if (key !== 'value') return false
@@ -171,14 +176,18 @@ function isSecretMember(
     ([k, name]) =>
       /^(?:name|key|header)$/.test(k) &&
       typeof name === 'string' &&
-      namesSecret(name) &&
-      !(countsTokens(name) && isCount(member)),
+      // Judged as it was and as it will be read, like a key.
+      (isSecretUnder(name, member) || isSecretUnder(redactText(name).text, member)),
   )
 }
 
-/** Judged as it was and as it will be read, like a key. */
-function namesSecret(name: string): boolean {
-  return isSecretKey(name) || isSecretKey(redactText(name).text)
+/** Lists and objects under the name of a count or an assertion are judged member by member. */
+function isSecretUnder(name: string, member: unknown): boolean {
+  const kind = kindOfKey(name)
+  if (kind === 'plain') return false
+  if (kind === 'secret') return !(countsTokens(name) && isCount(member))
+  if (typeof member === 'string') return !isFact(member)
+  return kind === 'counted' && Array.isArray(member) && member.some((item) => isSecretUnder(name, item))
 }
 
 function isCount(member: unknown): boolean {

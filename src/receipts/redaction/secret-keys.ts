@@ -21,9 +21,12 @@ const FACTS = new Set(
   length size enabled disabled required present missing status state version format scope scopes lifetime source
   store provider providers prefix issuer audience algorithm arn region bucket manager scanning helper broker stdin
   reset rotation rotated created updated decision window rate cost price per estimate estimates total index class
-  field fields label labels title description hint help min max age strength validator rules schema
-  fd use write read bind list delete remove create get rotate`.split(/\s+/),
+  field fields label labels title description hint help min max age strength validator rules schema fd`.split(
+    /\s+/,
+  ),
 )
+/** What may be done with a secret. `secret.use` is an action; `NPM_TOKEN_READ` may be the token itself. */
+const ACTIONS = new Set('use write read bind list delete remove create get rotate'.split(' '))
 /** Digests of random tokens give nothing away; those of passwords can be guessed, so they stay secret. */
 const DIGESTS = new Set(['hash', 'digest', 'sha256', 'fingerprint', 'checksum'])
 
@@ -39,13 +42,27 @@ const ASSERTED = new Set(
   ),
 )
 
+/** A pass that is a round of work or a filter. */
+const PASS_OF_WORK =
+  /^(?:first|second|third|last|final|one|two|single|multi|render|low|high|band|all|tests?|by)$/
+
 /** True when a value under this name is a secret; counts, limits, references and ids are not. */
 export function isSecretKey(key: string): boolean {
-  return MAY_BE_SECRET.test(key) && judgeKey(key).isSecret
+  return kindOfKey(key) === 'secret'
+}
+
+/**
+ * What a name says of its value: a `secret` is one; under `counted` (`read_token`), `asserted` (`use_password`) and
+ * `pass` it is one unless it reads as a number, a yes or no, or a placeholder; under `plain` it is none.
+ */
+export type KeyKind = 'secret' | 'counted' | 'asserted' | 'pass' | 'plain'
+
+export function kindOfKey(key: string): KeyKind {
+  return MAY_BE_SECRET.test(key) ? judgeKey(key).kind : 'plain'
 }
 
 export interface KeyJudgement {
-  readonly isSecret: boolean
+  readonly kind: KeyKind
   /** The last word of the name, in lower case. */
   readonly lastWord: string
 }
@@ -53,22 +70,30 @@ export interface KeyJudgement {
 /** The judgement with the word that decides how the value is read. */
 export function judgeKey(key: string): KeyJudgement {
   const words = wordsOf(key)
-  return { isSecret: key === '_auth' || namesSecret(key, words), lastWord: words.at(-1) ?? '' }
+  return { kind: key === '_auth' ? 'secret' : kindOf(key, words), lastWord: words.at(-1) ?? '' }
 }
 
-function namesSecret(key: string, words: readonly string[]): boolean {
+function kindOf(key: string, words: readonly string[]): KeyKind {
   const last = key === 'PWD' || key === 'OLDPWD' ? -1 : lastSecretWord(words)
-  if (last === -1) return false
+  if (last === -1) return namesPass(key, words) ? 'pass' : 'plain'
   const word = words[last]!
   const before = words[last - 1]
   if (last < words.length - 1) {
     const fact = words.at(-1)!
-    if (FACTS.has(fact) || words.includes('per', last)) return false
-    return !(DIGESTS.has(fact) && !word.startsWith('pass'))
+    if (FACTS.has(fact) || words.includes('per', last)) return 'plain'
+    if (ACTIONS.has(fact)) return /\.[a-z]+$/.test(key) ? 'plain' : 'asserted'
+    return DIGESTS.has(fact) && !word.startsWith('pass') ? 'plain' : 'secret'
   }
-  if (before === undefined) return true
-  if (/tokens?$/.test(word) && COUNTED.has(before)) return false
-  return !ASSERTED.has(words[0]!)
+  if (before === undefined) return 'secret'
+  if (/tokens?$/.test(word) && COUNTED.has(before)) return 'counted'
+  return ASSERTED.has(words[0]!) ? 'asserted' : 'secret'
+}
+
+/** `pass`, `--pass` and `SONAR_PASS`; `-pass` of openssl says where a password is found. */
+function namesPass(key: string, words: readonly string[]): boolean {
+  if (words.at(-1) !== 'pass') return false
+  if (words.length === 1) return /^(?:--)?pass$/i.test(key)
+  return /^[A-Z0-9_]+$/.test(key) && !PASS_OF_WORK.test(words.at(-2)!)
 }
 
 /** Whether a number under this name counts tokens; a plural is a count unless it holds something else. */

@@ -57,7 +57,7 @@ function findCurlLogins(text: string, report: Report): void {
 const POSITIONED = [
   { label: 'netrc', pattern: /\blogin[ \t]{1,8}\S{1,128}[ \t]{1,8}password[ \t]{1,8}(\S+)/g },
   { label: 'command', pattern: /\bsshpass[ \t]{1,4}-p[ \t]{0,4}(\S+)/g },
-  { label: 'command', pattern: /-pass(?:in|out)?[ \t]{1,4}pass:(\S+)/g },
+  { label: 'command', pattern: /-pass(?:in|out)?[ \t]{1,4}["']?pass:(\S+)/g },
   {
     label: 'command',
     pattern: /\becho[ \t]{1,4}(?:-n[ \t]{1,4})?(\S+)[ \t]{0,4}\|[^|\n]{0,96}--password-stdin/g,

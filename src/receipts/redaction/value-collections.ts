@@ -2,7 +2,8 @@
 import type { Report } from './findings.ts'
 import { LABEL } from './findings.ts'
 import { isCount, isUnlikeWord } from './named-value.ts'
-import { isPlaceholder } from './placeholders.ts'
+import { isFact, isPlaceholder } from './placeholders.ts'
+import { kindOfKey } from './secret-keys.ts'
 import { openingQuote, quotedExtent, skipGap } from './value-extents.ts'
 
 /** Objects longer than this are judged member by member. */
@@ -20,7 +21,8 @@ export function reportList(text: string, from: number, key: string, report: Repo
     const content = text.slice(item.start, item.end)
     if (content === '') return at > from ? at : undefined
     const isSecret = quote === undefined ? isUnlikeWord(content) : !isPlaceholder(content)
-    if (isSecret && !isCount(key, content)) report(item.start, item.end, 'key_value')
+    if (isSecret && !isCount(key, content) && !(kindOfKey(key) === 'counted' && isFact(content)))
+      report(item.start, item.end, 'key_value')
     at = skipGap(text, item.end + (quote === undefined ? 0 : quote.depth + 1))
     if (text[at] !== ',') return at
     at = skipGap(text, at + 1)

@@ -56,11 +56,25 @@ export function quotedExtent(text: string, quoteAt: number, depth: number): Exte
     const char = text[at]
     if (char === '\n' || char === '\r') break
     if (char === quote && (backslashes < depth || (backslashes - depth) % (2 * (depth + 1)) === 0)) {
+      const goesOn = depth === 0 ? continuedQuote(text, at) : at
+      if (goesOn > at) {
+        at = goesOn
+        backslashes = 0
+        continue
+      }
       return { start: quoteAt + 1, end: Math.max(quoteAt + 1, at - Math.min(backslashes, depth)) }
     }
     backslashes = char === '\\' ? backslashes + 1 : 0
   }
   return { start: quoteAt + 1, end: at }
+}
+
+/** SQL writes a quote inside a string as `''`, shells as `'\\''`: the last index of that, or `at` when the string ends. */
+function continuedQuote(text: string, at: number): number {
+  if (text[at] !== "'") return at
+  if (text[at + 1] === "'") return at + 1
+  if (text.startsWith("\\''", at + 1)) return at + 3
+  return text.startsWith("\\\\''", at + 1) ? at + 4 : at
 }
 
 /**

@@ -38,6 +38,26 @@ describe('proof files', () => {
     expect(verify({ _proof: { ...proof, checkpoint: log.notes[0] } })).toMatchObject({ outcome: 'tampered' })
   })
 
+  it('are spelled one way, or indented by two: no member stands twice', async () => {
+    const proof = { _proof: await proofOf(17) }
+    const consistency = {
+      hashes: encode(await consistencyProof(reader, 10, 40)),
+      new: log.notes[1],
+      old: log.notes[0],
+    }
+    for (const [value, member] of [
+      [proof, '"receipt":"{}",'],
+      [{ _consistency: consistency }, '"old":"",'],
+    ] as const) {
+      const judge = (text: string) => verifyProof(text, { vkeys: trust(log) })
+      const text = JSON.stringify(value)
+      expect(judge(`${text}\n`).outcome).toBe('ok')
+      expect(judge(`${JSON.stringify(value, null, 2)}\n`).outcome).toBe('ok')
+      for (const forged of [text.replace(':{', `:{${member}`), text.replace(':', ': '), `${text}\n\n`])
+        expect(judge(forged)).toMatchObject({ finding: { problem: 'malformed' } })
+    }
+  })
+
   it('prove that one checkpoint continues another', async () => {
     const consistency = {
       hashes: encode(await consistencyProof(reader, 10, 40)),

@@ -3,7 +3,7 @@ import { named, wrong } from './diagnosis.ts'
 import { LogVerifier, MAX_LINE_BYTES } from './log-verifier.ts'
 import { verifyConsistency, verifyInclusion } from './merkle.ts'
 import { base64, openNote, textOf, trustedKeys } from './notes.ts'
-import { parseJson, readReceipt } from './receipt-line.ts'
+import { parseExact, readReceipt } from './receipt-line.ts'
 import type { Report, VerifyOptions } from './report.ts'
 
 /** Verifies an export while it is read. */
@@ -28,6 +28,11 @@ export async function verifyExport(readable: AsyncIterable<Buffer>, options: Ver
   return verifier.finish(Buffer.concat(held))
 }
 
+/** Whether a file that starts so is a proof. */
+export function isProof(start: string): boolean {
+  return /^\{\s*"_(proof|consistency)"/.test(start)
+}
+
 /** Verifies a file that proves one receipt to be in a checkpoint, or one checkpoint to continue another. */
 export function verifyProof(json: string, options: Pick<VerifyOptions, 'vkeys'>): Report {
   const keys = trustedKeys(options.vkeys)
@@ -35,7 +40,8 @@ export function verifyProof(json: string, options: Pick<VerifyOptions, 'vkeys'>)
   const bad = (...what: Parameters<typeof wrong>): Report => {
     return { ...report, outcome: 'tampered', finding: wrong(...what) }
   }
-  const { _proof, _consistency } = parseJson(Buffer.from(json)) ?? {}
+  const text = Buffer.from(json.endsWith('\n') ? json.slice(0, -1) : json)
+  const { _proof, _consistency } = parseExact(text) ?? parseExact(text, 2) ?? {}
   const hashes = hashesIn((_proof ?? _consistency)?.hashes)
   if (!hashes) return bad('malformed', 'the file is not a proof')
   const signed = openNote(textOf(_proof ? _proof.checkpoint : _consistency.new), keys)

@@ -79,6 +79,20 @@ describe('hostile input', () => {
     expect(verifier.settled).toBe(true)
   })
 
+  it.each([
+    ['the header', 0, '{"_craik":{', '"size":3,'],
+    ['a document', 1, '{"_document":{', '"text":"forbid (everything);",'],
+    ['a checkpoint', -1, '{"_checkpoint":{', '"note":"none",'],
+  ])('has no member twice, outside receipts either: %s', (_, index, start, member) => {
+    const { lines, ...documented } = buildLog({ receipts: 12, checkpoints: [12], documents: ['permit;'] })
+    const key = trust({ lines, ...documented })
+    expect(verifyLines(lines, key).outcome).toBe('ok')
+    for (const forged of [start + member, `{"_other":1,${start.slice(1)}`, start.replace(':', ': ')]) {
+      const changed = lines.with(index, lines.at(index)!.replace(start, forged))
+      expect(verifyLines(changed, key)).toMatchObject({ finding: { problem: 'malformed' } })
+    }
+  })
+
   it('puts nothing on a terminal but what the verifier words itself', () => {
     const lines = withLine(log.lines, 3, log.lines[3]!.replace(/rcpt_\w+/, '\u001b[2Jrcpt'))
     expect(verifyLines(lines, trust(log)).finding!.detail).toMatch(/^[\x20-\x7e–…]+$/)

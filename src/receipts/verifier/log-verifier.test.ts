@@ -74,6 +74,56 @@ describe('a log that nobody touched', () => {
   })
 })
 
+describe('policies', () => {
+  const keys = testKeys('test 0')
+  const text = 'permit (principal, action, resource);'
+  const { lines: empty } = buildLog({ receipts: 0, checkpoints: [], documents: [text] })
+  const known = JSON.parse(empty[1]!)._document.digest as string
+
+  /** One receipt for each digest. */
+  function decided(...digests: string[]): string[] {
+    const tree = new CompactRange()
+    let prev = '0'.repeat(64)
+    const receipts = digests.map((policy_digest, seq) => {
+      const line = sealLine(
+        { ...receiptBody(seq), decision: { effect: 'allow', policy_digest } },
+        seq,
+        prev,
+        keys,
+      )
+      prev = leafOf(line).toString('hex')
+      tree.append(leafOf(line))
+      return line
+    })
+    const note = signNote(checkpointText(TEST_ORIGIN, tree.size, tree.root()), TEST_ORIGIN, keys.signingKey)
+    return [...withSize(empty, digests.length), ...receipts, canonicalJson({ _checkpoint: { note } })]
+  }
+  const digestOf = (n: number) => `sha256:${n.toString(16).padStart(64, '0')}`
+
+  it('that a receipt was decided by are in the file, or it is incomplete', () => {
+    expect(verifyLines(decided(known, known), [keys.vkey])).toMatchObject({ outcome: 'ok', missing: [] })
+    expect(verifyLines(decided(known, digestOf(1), digestOf(1)), [keys.vkey])).toMatchObject({
+      outcome: 'incomplete',
+      intact: 3,
+      missing: [`the policy text ${digestOf(1)} that receipt 1 was decided by is not in the file`],
+    })
+    const without = decided(known).toSpliced(1, 1)
+    expect(verifyLines(without, [keys.vkey])).toMatchObject({ outcome: 'incomplete', intact: 1 })
+  })
+
+  it('are not taken from what a receipt quotes', () => {
+    const quoted = decided(`"policy_digest":"${digestOf(1)}"`)
+    expect(verifyLines(quoted, [keys.vkey]).outcome).toBe('ok')
+  })
+
+  it('are named up to a number', () => {
+    const many = decided(...Array.from({ length: 500 }, (_, n) => digestOf(n)))
+    const { outcome, missing } = verifyLines(many, [keys.vkey])
+    expect([outcome, missing.length]).toEqual(['incomplete', 11])
+    expect(missing.at(-1)).toBe('further policy texts are not in the file')
+  })
+})
+
 describe('keys', () => {
   const log = buildLog({ receipts: 30, checkpoints: [10, 20, 30], rotations: [9, 19] })
 

@@ -3,11 +3,12 @@ import { Chain } from './chain.ts'
 import { type Doubt, diagnose, refined, wrong } from './diagnosis.ts'
 import { CompactRange, sha256 } from './merkle.ts'
 import { base64, openNote, readCheckpoint, textOf, trustedKeys, type VerifierKey } from './notes.ts'
-import { type Entry, parseJson, readReceipt } from './receipt-line.ts'
+import { type Entry, parseExact, policiesOf, readReceipt } from './receipt-line.ts'
 import type { Report, VerifyOptions } from './report.ts'
 
 const MAX_RECEIPT_BYTES = 1 << 20
 const MAX_SEGMENT = 65_536 // receipts between two checkpoints
+const MAX_NAMED = 10 // policy texts that are missing
 export const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's leaf hashes in base64: up to 2.8 MB
 
 /**
@@ -22,6 +23,8 @@ export class LogVerifier {
   readonly #againstSize: number | undefined
   #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
   #header: { origin: string; size: number } | undefined
+  readonly #documents = new Set<string>() // digests
+  readonly #undocumented = new Map<string, number>() // digests of policies, and the first receipt with each
   #tree = new CompactRange() // every receipt so far
   #proven = new CompactRange() // those that checkpoints cover
   #segment: Entry[] = [] // those that were read since
@@ -72,13 +75,21 @@ export class LogVerifier {
     if (!seal) return undefined
     this.#report.firstAt ??= seal.at
     this.#report.lastAt = seal.at
-    if (!this.#doubt) this.#options.onReceipt?.(line, seal.seq)
+    if (this.#doubt) return undefined
+    for (const digest of policiesOf(receipt.text)) {
+      const isKnown = this.#documents.has(digest) || this.#undocumented.has(digest)
+      if (!isKnown && this.#undocumented.size <= MAX_NAMED) this.#undocumented.set(digest, seal.seq)
+    }
+    this.#options.onReceipt?.(line, seal.seq)
     return undefined
   }
 
   #special(line: Buffer): Doubt | undefined {
     if (this.#verdict) return undefined
-    const { _craik, _document, _checkpoint } = parseJson(line) ?? {}
+    const special = parseExact(line)
+    if (!special)
+      return wrong('malformed', `the line after ${this.#last()} is not spelled as an export spells it`)
+    const { _craik, _document, _checkpoint } = special
     if (!this.#header) {
       const { format, version, origin, size } = _craik ?? {}
       const isExport = format === 'craik.receipts.export' && version === 1 && Number.isSafeInteger(size)
@@ -92,8 +103,10 @@ export class LogVerifier {
     if (!_document || this.#tree.size > 0)
       return wrong('malformed', `no such line belongs after ${this.#last()}`)
     const digest = `sha256:${sha256(Buffer.from(textOf(_document.text))).toString('hex')}`
-    if (_document.digest === digest) return undefined
-    return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
+    if (_document.digest !== digest)
+      return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
+    this.#documents.add(digest)
+    return undefined
   }
 
   #checkpoint(note: unknown, leaves: unknown): Doubt | undefined {
@@ -148,6 +161,9 @@ export class LogVerifier {
     else if (receipts > intact)
       missing.push(`receipts from ${intact} on follow the last checkpoint: no signature covers them yet`)
     if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is unknown`)
+    for (const [digest, seq] of [...this.#undocumented].slice(0, MAX_NAMED))
+      missing.push(`the policy text ${digest} that receipt ${seq} was decided by is not in the file`)
+    if (this.#undocumented.size > MAX_NAMED) missing.push('further policy texts are not in the file')
     return { ...this.#report, outcome: missing.length > 0 ? 'incomplete' : 'ok' }
   }
 

@@ -1,6 +1,6 @@
 /** 8. The command line. Exit code 0: all is well; 1: tampered; 2: incomplete, or usage. */
-import { closeSync, createReadStream, openSync, readSync } from 'node:fs'
-import { verifyExport, verifyProof } from './files.ts'
+import { closeSync, constants, createReadStream, fstatSync, openSync, readSync } from 'node:fs'
+import { isProof, verifyExport, verifyProof } from './files.ts'
 import type { Report } from './report.ts'
 
 const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
@@ -10,7 +10,6 @@ const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public
 
 example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
 
-const PROOF = /^\s*\{\s*"_(proof|consistency)"/
 const MAX_SMALL_FILE_BYTES = 4 << 20
 
 async function main(args: readonly string[]): Promise<number> {
@@ -18,17 +17,21 @@ async function main(args: readonly string[]): Promise<number> {
   if (!given) return complain(USAGE)
   const started = performance.now()
   try {
-    const vkeys = readSmallFile(given.publicKey)
+    const vkeys = readSmallFile(openRegular(given.publicKey))
       .split('\n')
       .filter((line) => line.trim() !== '')
-    const isProof = PROOF.test(readSmallFile(given.file, 64))
-    if (isProof && given.against)
+    const fd = openRegular(given.file)
+    const proof = isProof(firstBytes(fd, 64))
+    if (proof && given.against)
       return complain('craik-verify: --against goes with an export, not with a proof')
-    const against = given.against ? { against: readSmallFile(given.against) } : {}
-    const report = isProof
-      ? verifyProof(readSmallFile(given.file), { vkeys })
-      : await verifyExport(createReadStream(given.file, { highWaterMark: 1 << 20 }), { vkeys, ...against })
-    process.stdout.write(render(report, isProof, (performance.now() - started) / 1000))
+    const against = given.against ? { against: readSmallFile(openRegular(given.against)) } : {}
+    const report = proof
+      ? verifyProof(readSmallFile(fd), { vkeys })
+      : await verifyExport(createReadStream('', { fd, start: 0, highWaterMark: 1 << 20 }), {
+          vkeys,
+          ...against,
+        })
+    process.stdout.write(render(report, proof, (performance.now() - started) / 1000))
     return { ok: 0, tampered: 1, incomplete: 2 }[report.outcome]
   } catch (error) {
     return complain(`craik-verify: ${error instanceof Error ? error.message : error}`)
@@ -52,28 +55,41 @@ function complain(text: string): number {
   return 2
 }
 
-/** The first bytes of a file, and never more than a small file may have. */
-function readSmallFile(path: string, bytes = MAX_SMALL_FILE_BYTES): string {
+/** A pipe or a device may never end, or say something else when it is read again. */
+function openRegular(path: string): number {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  if (fstatSync(file).isFile()) return file
+  closeSync(file)
+  throw new Error(`${path} is not a regular file`)
+}
+
+function readSmallFile(file: number): string {
+  const text = firstBytes(file, MAX_SMALL_FILE_BYTES + 1)
+  closeSync(file)
+  if (Buffer.byteLength(text) > MAX_SMALL_FILE_BYTES)
+    throw new Error('a public key, a checkpoint or a proof has at most 4 MiB')
+  return text
+}
+
+function firstBytes(file: number, bytes: number): string {
   const buffer = Buffer.alloc(bytes)
-  const file = openSync(path, 'r')
-  try {
-    return buffer.toString('utf8', 0, readSync(file, buffer))
-  } finally {
-    closeSync(file)
-  }
+  let length = 0
+  for (let read = -1; read !== 0 && length < bytes; length += read)
+    read = readSync(file, buffer, length, bytes - length, length)
+  return buffer.toString('utf8', 0, length)
 }
 
 /** The answer first: what was read, what holds, what does not. */
-function render(report: Report, isProof: boolean, seconds: number): string {
+function render(report: Report, ofProof: boolean, seconds: number): string {
   const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
   const few = ['no receipt is proven intact', 'receipt 0 is intact']
   const proven = few[intact] ?? `receipts 0–${intact - 1} are intact`
-  const follows = isProof ? '' : `    ${proven}; nothing after can be trusted\n`
+  const follows = ofProof ? '' : `    ${proven}; nothing after can be trusted\n`
   if (finding) return `  ✗ ${finding.detail}\n${follows}`
   const days = firstAt && lastAt ? ` · ${firstAt.slice(0, 10)} → ${lastAt.slice(0, 10)}` : ''
   const summary = `  ${counted(receipts, 'receipt')}${days} · ${counted(checkpoints, 'checkpoint')}\n`
   if (missing.length > 0) return `${summary}${missing.map((line) => `  – ${line}\n`).join('')}    ${proven}\n`
-  const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
+  const passed = ofProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   const answer = `${summary}  ${passed}     ${seconds.toFixed(1)} s\n`
   if (!lastCheckpoint) return answer
   return `${answer}  root ${lastCheckpoint.root} at ${counted(lastCheckpoint.size, 'receipt')}\n`

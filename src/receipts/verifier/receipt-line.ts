@@ -57,6 +57,29 @@ export function hmacOf({ line, text }: Receipt, key: MacKey): string {
   return hmac.update(line.subarray(start + 82)).digest('hex')
 }
 
+const POLICY = '"policy_digest":"'
+
+/** The digests of the policies that a receipt's decision names; inside a string no bare quote can stand. */
+export function policiesOf(text: string): string[] {
+  const found: string[] = []
+  for (let at = text.indexOf(POLICY); at >= 0; at = text.indexOf(POLICY, at + POLICY.length)) {
+    const digest = text.slice(at + POLICY.length, at + POLICY.length + 71)
+    if (!found.includes(digest) && /^sha256:[0-9a-f]{64}$/.test(digest)) found.push(digest)
+  }
+  return found
+}
+
+/**
+ * A value that stands in the file as an export spells it. JSON readers differ in what they make of a member that comes
+ * twice: whoever else reads the file shall see what was verified.
+ */
+// biome-ignore lint/suspicious/noExplicitAny: what a file holds has no type; each reader checks what it takes.
+export function parseExact(bytes: Buffer, indent = 0): any {
+  const value = parseJson(bytes)
+  if (typeof value !== 'object' || value === null || Object.keys(value).length !== 1) return undefined
+  return Buffer.from(JSON.stringify(value, null, indent)).equals(bytes) ? value : undefined
+}
+
 // biome-ignore lint/suspicious/noExplicitAny: what a file holds has no type; each reader checks what it takes.
 export function parseJson(bytes: Buffer): any {
   try {

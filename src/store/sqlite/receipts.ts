@@ -44,6 +44,13 @@ const INDEX_LINKS = `INSERT OR IGNORE INTO receipt_links (link, seq) ${Object.va
   )
   .join(' UNION ALL ')}`
 
+const FIRST_UNINDEXED = `SELECT min(seq) AS seq FROM (${Object.values(LINKS)
+  .map(
+    (column) => `SELECT seq FROM receipts AS r WHERE seq < ?1 AND ${column} IS NOT NULL AND NOT EXISTS
+      (SELECT 1 FROM receipt_links WHERE link = '${column}:' || r.${column} AND seq = r.seq)`,
+  )
+  .join(' UNION ALL ')})`
+
 /** Indexed up to the newest checkpoint; what is newer is few enough to look through. */
 const BY_LINK = `(seq IN (SELECT seq FROM receipt_links WHERE link = ?)
   OR seq >= (SELECT coalesce(max(size), 0) FROM checkpoints))`
@@ -98,6 +105,8 @@ export function receiptTable(database: DatabaseSync): ReceiptTable {
     async indexLinks(from, to) {
       indexLinks().run(from, to)
     },
+    firstUnindexed: async (upTo) =>
+      (database.prepare(FIRST_UNINDEXED).get(upTo)?.seq as number | null | undefined) ?? undefined,
     async find(filter, limit, before) {
       const wanted = (Object.keys(filter) as (keyof ReceiptFilter)[]).filter(
         (key) => filter[key] !== undefined,

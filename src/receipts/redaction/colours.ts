@@ -1,0 +1,37 @@
+/** Text as a reader sees it: without the colour codes, and the NULs of UTF-16, that stand inside its words. */
+
+const INVISIBLE = String.raw`(?:(?:\x1b|\\(?:u001b|x1b|033|e))\[[\d;]{0,12}m|\x00)`
+const INSIDE_WORD = new RegExp(`[\\w-]${INVISIBLE}{1,4}[\\w-]`, 'i')
+const CODES = new RegExp(INVISIBLE, 'gi')
+
+export interface VisibleText {
+  readonly text: string
+  /** Where a range of the visible text stands in the original. */
+  readonly original: (start: number, end: number) => { readonly start: number; readonly end: number }
+}
+
+/** Nothing when no word is broken up: then the text can be read as it is. */
+export function visibleText(text: string): VisibleText | undefined {
+  if (!hasBrokenWord(text)) return undefined
+  const positions = new Uint32Array(text.length)
+  let visible = ''
+  let from = 0
+  const keep = (to: number) => {
+    for (let at = from, shown = visible.length; at < to; at++, shown++) positions[shown] = at
+    visible += text.slice(from, to)
+  }
+  for (const match of text.matchAll(CODES)) {
+    keep(match.index)
+    from = match.index + match[0].length
+  }
+  keep(text.length)
+  return {
+    text: visible,
+    original: (start, end) => ({ start: positions[start]!, end: positions[end - 1]! + 1 }),
+  }
+}
+
+function hasBrokenWord(text: string): boolean {
+  const mayHold = text.includes('\x1b[') || text.includes('\0') || /\\(?:u001b|x1b|033|e)\[/i.test(text)
+  return mayHold && INSIDE_WORD.test(text)
+}

@@ -1,0 +1,82 @@
+/**
+ * The newest part of the log, as far as this process sealed or checked it itself. Nothing else is built upon: a
+ * checkpoint over receipts that someone else changed in the database would vouch for the change.
+ */
+import { CraikError } from '../errors.ts'
+import type { LogHead, Tables } from '../store/store.ts'
+import type { LogKeys } from './keys.ts'
+import { treeRoot } from './tree.ts'
+import { openNote, parseVkey } from './verifier/notes.ts'
+import { hmacOf, readReceipt } from './verifier/receipt-line.ts'
+
+export interface Tail {
+  /** Undefined while the log is empty. */
+  readonly head: LogHead | undefined
+  /** The leaf hashes of receipts `from`, `from + 1` … up to the head. */
+  readonly from: number
+  readonly leaves: readonly Uint8Array[]
+}
+
+/** Finds the key that a key id names, among the home's own. */
+export type KeyRing = (kid: string) => LogKeys
+
+const PAGE = 256
+
+/** The tail after the newest checkpoint, or what came after `known`; every receipt in it was sealed with our keys. */
+export async function readTail(tables: Tables, keys: KeyRing, known?: Tail): Promise<Tail> {
+  const start = known ?? (await afterCheckpoint(tables, keys))
+  const current = await tables.logKeys.current()
+  const leaves = [...start.leaves]
+  let { head } = start
+  for (;;) {
+    const next = start.from + leaves.length
+    const rows = await tables.receipts.scan(next, PAGE)
+    for (const row of rows) {
+      const receipt = readReceipt(Buffer.from(row.line))
+      const { seal, entry } = receipt
+      const previous = head === undefined ? '0'.repeat(64) : Buffer.from(head.leaf).toString('hex')
+      const isOurs =
+        seal?.seq === row.seq &&
+        row.seq === start.from + leaves.length &&
+        seal.prev === previous &&
+        Date.parse(seal.at) === row.atMs &&
+        entry.leaf.equals(row.leaf) &&
+        hmacOf(receipt, keys(seal.kid).macKey) === seal.hmac
+      if (!isOurs || current === undefined) throw changed(`receipt ${start.from + leaves.length}`)
+      head = { seq: row.seq, leaf: entry.leaf, atMs: row.atMs, kid: current.kid }
+      leaves.push(entry.leaf)
+    }
+    if (rows.length < PAGE) break
+  }
+  // A rotation leaves the head as it was and names another key.
+  return { from: start.from, leaves, head: head && current ? { ...head, kid: current.kid } : head }
+}
+
+/** Where signed ground ends: at our own newest checkpoint, whose root the stored tree must have. */
+async function afterCheckpoint(tables: Tables, keys: KeyRing): Promise<Tail> {
+  const checkpoint = await tables.tree.lastCheckpoint()
+  if (checkpoint === undefined) return { head: undefined, from: 0, leaves: [] }
+  const { size, root, note } = checkpoint
+  const signers = (await tables.logKeys.list()).map(({ kid }) => parseVkey(keys(kid).vkey)!)
+  const opened = openNote(note, signers)
+  const [row] = await tables.receipts.scan(size - 1, 1)
+  const isOurs =
+    opened.ok &&
+    opened.size === size &&
+    opened.root.equals(root) &&
+    opened.root.equals(await treeRoot(tables.tree, size)) &&
+    row?.seq === size - 1
+  if (!isOurs) throw changed(`checkpoint ${size}`)
+  const { kid } = (await tables.logKeys.current())!
+  return { head: { seq: row.seq, leaf: row.leaf, atMs: row.atMs, kid }, from: size, leaves: [] }
+}
+
+function changed(what: string): CraikError {
+  return new CraikError(
+    'tampered',
+    `${what} was changed in the database: nothing is added to a log that is not ours`,
+    {
+      hint: 'see what happened:  craik receipts verify',
+    },
+  )
+}
