@@ -1,4 +1,5 @@
 /** Signed durable receipts against plain SQLite inserts with the same durability, on the same disk, turn by turn. */
+import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { systemClock } from '../src/lib/clock.ts'
 import { newId, type ReceiptId } from '../src/lib/ids.ts'
@@ -100,6 +101,9 @@ async function rate(count: number, work: () => Promise<void>): Promise<number> {
   return (count * 1000) / (performance.now() - started)
 }
 
+export const POLICY_TEXT = 'permit (principal, action, resource);'
+export const POLICY_DIGEST = `sha256:${createHash('sha256').update(POLICY_TEXT).digest('hex')}`
+
 /** What a model call leaves: links, a decision with the attributes it looked at, figures. */
 export function sample(n: number): Omit<ReceiptDraft, 'phase'> {
   return {
@@ -123,7 +127,7 @@ export function sample(n: number): Omit<ReceiptDraft, 'phase'> {
       effect: 'allow',
       rule: 'strict.granted',
       missing: [],
-      policy_digest: `sha256:${'5e1c'.repeat(16)}`,
+      policy_digest: POLICY_DIGEST,
       replayable: true,
       input: { request: { capability: 'model.chat', operation: 'call' }, now_ms: 1_763_197_964_000 + n },
     },

@@ -8,7 +8,7 @@ import { checkpointText, formatVkey, signNote } from '../src/receipts/note.ts'
 import { prepareReceipt } from '../src/receipts/prepare.ts'
 import { CompactRange, leafHash } from '../src/receipts/verifier/merkle.ts'
 import { median, type Row, TemporaryFolder, timeProcess } from './measure.ts'
-import { sample } from './receipts.ts'
+import { POLICY_DIGEST, POLICY_TEXT, sample } from './receipts.ts'
 
 const SMALL = 250_000
 const LARGE = 1_000_000
@@ -87,6 +87,8 @@ function writeLog(path: string, keyPath: string, size: number): void {
   let [prev, pending, leaves] = ['0'.repeat(64), '', [] as Buffer[]]
   const header = { format: 'craik.receipts.export', kid, origin, size, version: 1, vkey }
   pending += `${JSON.stringify({ _craik: header })}\n`
+  // The policy text that the sampled decision names.
+  pending += `${JSON.stringify({ _document: { digest: POLICY_DIGEST, media_type: 'text/cedar', text: POLICY_TEXT } })}\n`
   for (let seq = 0; seq < size; seq++) {
     const seal = `{"at":"2026-11-15T09:12:44.123Z","kid":"${kid}","prev":"${prev}","receipt_hmac":"${'0'.repeat(64)}","seq":${seq}}`
     const line = `{"body":${body},"seal":${seal}}`

@@ -13,7 +13,7 @@
  *   8. the command line             the question, and the answer in words
  */
 import * as crypto from 'node:crypto'
-import { closeSync, createReadStream, openSync, readSync } from 'node:fs'
+import { closeSync, constants, createReadStream, fstatSync, openSync, readSync } from 'node:fs'
 
 // ------ 1. The Merkle tree. The first byte keeps leaves and nodes apart: neither can pose as the other.
 
@@ -203,6 +203,28 @@ function hmacOf({ line, text }, key) {
   return hmac.update(line.subarray(start + 82)).digest('hex')
 }
 
+const POLICY = '"policy_digest":"'
+
+/** The digests of the policies that a receipt's decision names; inside a string no bare quote can stand. */
+function policiesOf(text) {
+  const found = []
+  for (let at = text.indexOf(POLICY); at >= 0; at = text.indexOf(POLICY, at + POLICY.length)) {
+    const digest = text.slice(at + POLICY.length, at + POLICY.length + 71)
+    if (!found.includes(digest) && /^sha256:[0-9a-f]{64}$/.test(digest)) found.push(digest)
+  }
+  return found
+}
+
+/**
+ * A value that stands in the file as an export spells it. JSON readers differ in what they make of a member that comes
+ * twice: whoever else reads the file shall see what was verified.
+ */
+function parseExact(bytes, indent = 0) {
+  const value = parseJson(bytes)
+  if (typeof value !== 'object' || value === null || Object.keys(value).length !== 1) return undefined
+  return Buffer.from(JSON.stringify(value, null, indent)).equals(bytes) ? value : undefined
+}
+
 function parseJson(bytes) {
   try {
     return JSON.parse(bytes.toString())
@@ -256,6 +278,7 @@ class Chain {
 
 const MAX_RECEIPT_BYTES = 1 << 20
 const MAX_SEGMENT = 65_536 // receipts between two checkpoints
+const MAX_NAMED = 10 // policy texts that are missing
 const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's leaf hashes in base64: up to 2.8 MB
 
 /**
@@ -270,6 +293,8 @@ class LogVerifier {
   #againstSize
   #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
   #header
+  #documents = new Set() // digests
+  #undocumented = new Map() // digests of policies, and the first receipt with each
   #tree = new CompactRange() // every receipt so far
   #proven = new CompactRange() // those that checkpoints cover
   #segment = [] // those that were read since
@@ -320,13 +345,21 @@ class LogVerifier {
     if (!seal) return undefined
     this.#report.firstAt ??= seal.at
     this.#report.lastAt = seal.at
-    if (!this.#doubt) this.#options.onReceipt?.(line, seal.seq)
+    if (this.#doubt) return undefined
+    for (const digest of policiesOf(receipt.text)) {
+      const isKnown = this.#documents.has(digest) || this.#undocumented.has(digest)
+      if (!isKnown && this.#undocumented.size <= MAX_NAMED) this.#undocumented.set(digest, seal.seq)
+    }
+    this.#options.onReceipt?.(line, seal.seq)
     return undefined
   }
 
   #special(line) {
     if (this.#verdict) return undefined
-    const { _craik, _document, _checkpoint } = parseJson(line) ?? {}
+    const special = parseExact(line)
+    if (!special)
+      return wrong('malformed', `the line after ${this.#last()} is not spelled as an export spells it`)
+    const { _craik, _document, _checkpoint } = special
     if (!this.#header) {
       const { format, version, origin, size } = _craik ?? {}
       const isExport = format === 'craik.receipts.export' && version === 1 && Number.isSafeInteger(size)
@@ -340,8 +373,10 @@ class LogVerifier {
     if (!_document || this.#tree.size > 0)
       return wrong('malformed', `no such line belongs after ${this.#last()}`)
     const digest = `sha256:${sha256(Buffer.from(textOf(_document.text))).toString('hex')}`
-    if (_document.digest === digest) return undefined
-    return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
+    if (_document.digest !== digest)
+      return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
+    this.#documents.add(digest)
+    return undefined
   }
 
   #checkpoint(note, leaves) {
@@ -396,6 +431,9 @@ class LogVerifier {
     else if (receipts > intact)
       missing.push(`receipts from ${intact} on follow the last checkpoint: no signature covers them yet`)
     if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is unknown`)
+    for (const [digest, seq] of [...this.#undocumented].slice(0, MAX_NAMED))
+      missing.push(`the policy text ${digest} that receipt ${seq} was decided by is not in the file`)
+    if (this.#undocumented.size > MAX_NAMED) missing.push('further policy texts are not in the file')
     return { ...this.#report, outcome: missing.length > 0 ? 'incomplete' : 'ok' }
   }
 
@@ -554,6 +592,11 @@ async function verifyExport(readable, options) {
   return verifier.finish(Buffer.concat(held))
 }
 
+/** Whether a file that starts so is a proof. */
+function isProof(start) {
+  return /^\{\s*"_(proof|consistency)"/.test(start)
+}
+
 /** Verifies a file that proves one receipt to be in a checkpoint, or one checkpoint to continue another. */
 function verifyProof(json, options) {
   const keys = trustedKeys(options.vkeys)
@@ -561,7 +604,8 @@ function verifyProof(json, options) {
   const bad = (...what) => {
     return { ...report, outcome: 'tampered', finding: wrong(...what) }
   }
-  const { _proof, _consistency } = parseJson(Buffer.from(json)) ?? {}
+  const text = Buffer.from(json.endsWith('\n') ? json.slice(0, -1) : json)
+  const { _proof, _consistency } = parseExact(text) ?? parseExact(text, 2) ?? {}
   const hashes = hashesIn((_proof ?? _consistency)?.hashes)
   if (!hashes) return bad('malformed', 'the file is not a proof')
   const signed = openNote(textOf(_proof ? _proof.checkpoint : _consistency.new), keys)
@@ -604,7 +648,6 @@ const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public
 
 example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
 
-const PROOF = /^\s*\{\s*"_(proof|consistency)"/
 const MAX_SMALL_FILE_BYTES = 4 << 20
 
 async function main(args) {
@@ -612,17 +655,21 @@ async function main(args) {
   if (!given) return complain(USAGE)
   const started = performance.now()
   try {
-    const vkeys = readSmallFile(given.publicKey)
+    const vkeys = readSmallFile(openRegular(given.publicKey))
       .split('\n')
       .filter((line) => line.trim() !== '')
-    const isProof = PROOF.test(readSmallFile(given.file, 64))
-    if (isProof && given.against)
+    const fd = openRegular(given.file)
+    const proof = isProof(firstBytes(fd, 64))
+    if (proof && given.against)
       return complain('craik-verify: --against goes with an export, not with a proof')
-    const against = given.against ? { against: readSmallFile(given.against) } : {}
-    const report = isProof
-      ? verifyProof(readSmallFile(given.file), { vkeys })
-      : await verifyExport(createReadStream(given.file, { highWaterMark: 1 << 20 }), { vkeys, ...against })
-    process.stdout.write(render(report, isProof, (performance.now() - started) / 1000))
+    const against = given.against ? { against: readSmallFile(openRegular(given.against)) } : {}
+    const report = proof
+      ? verifyProof(readSmallFile(fd), { vkeys })
+      : await verifyExport(createReadStream('', { fd, start: 0, highWaterMark: 1 << 20 }), {
+          vkeys,
+          ...against,
+        })
+    process.stdout.write(render(report, proof, (performance.now() - started) / 1000))
     return { ok: 0, tampered: 1, incomplete: 2 }[report.outcome]
   } catch (error) {
     return complain(`craik-verify: ${error instanceof Error ? error.message : error}`)
@@ -646,28 +693,41 @@ function complain(text) {
   return 2
 }
 
-/** The first bytes of a file, and never more than a small file may have. */
-function readSmallFile(path, bytes = MAX_SMALL_FILE_BYTES) {
+/** A pipe or a device may never end, or say something else when it is read again. */
+function openRegular(path) {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  if (fstatSync(file).isFile()) return file
+  closeSync(file)
+  throw new Error(`${path} is not a regular file`)
+}
+
+function readSmallFile(file) {
+  const text = firstBytes(file, MAX_SMALL_FILE_BYTES + 1)
+  closeSync(file)
+  if (Buffer.byteLength(text) > MAX_SMALL_FILE_BYTES)
+    throw new Error('a public key, a checkpoint or a proof has at most 4 MiB')
+  return text
+}
+
+function firstBytes(file, bytes) {
   const buffer = Buffer.alloc(bytes)
-  const file = openSync(path, 'r')
-  try {
-    return buffer.toString('utf8', 0, readSync(file, buffer))
-  } finally {
-    closeSync(file)
-  }
+  let length = 0
+  for (let read = -1; read !== 0 && length < bytes; length += read)
+    read = readSync(file, buffer, length, bytes - length, length)
+  return buffer.toString('utf8', 0, length)
 }
 
 /** The answer first: what was read, what holds, what does not. */
-function render(report, isProof, seconds) {
+function render(report, ofProof, seconds) {
   const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
   const few = ['no receipt is proven intact', 'receipt 0 is intact']
   const proven = few[intact] ?? `receipts 0–${intact - 1} are intact`
-  const follows = isProof ? '' : `    ${proven}; nothing after can be trusted\n`
+  const follows = ofProof ? '' : `    ${proven}; nothing after can be trusted\n`
   if (finding) return `  ✗ ${finding.detail}\n${follows}`
   const days = firstAt && lastAt ? ` · ${firstAt.slice(0, 10)} → ${lastAt.slice(0, 10)}` : ''
   const summary = `  ${counted(receipts, 'receipt')}${days} · ${counted(checkpoints, 'checkpoint')}\n`
   if (missing.length > 0) return `${summary}${missing.map((line) => `  – ${line}\n`).join('')}    ${proven}\n`
-  const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
+  const passed = ofProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   const answer = `${summary}  ${passed}     ${seconds.toFixed(1)} s\n`
   if (!lastCheckpoint) return answer
   return `${answer}  root ${lastCheckpoint.root} at ${counted(lastCheckpoint.size, 'receipt')}\n`

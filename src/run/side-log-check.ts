@@ -1,9 +1,13 @@
 /** Compares the side logs of shell receipts with the hashes that the receipts hold. */
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { pipeline } from 'node:stream/promises'
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
 import type { Receipt } from '../receipts/schema.ts'
 import { sideLogPath } from './side-log.ts'
+
+/** A side log is a file of its own: no link to another, and no pipe that is waited for. */
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+const CHUNK_BYTES = 256 * 1024
 
 export interface SideLogCheck {
   readonly checked: number
@@ -22,7 +26,10 @@ function shellOf(line: Buffer): Partial<NonNullable<Receipt['body']['shell']>> |
 
 export class SideLogChecker {
   readonly #folder: string
-  readonly #digests = new Set<string>()
+  /** How long each log is, by its digest. */
+  readonly #bytes = new Map<string, number>()
+
+  readonly #unnamed = new Set<string>()
 
   constructor(folder: string) {
     this.#folder = folder
@@ -33,31 +40,47 @@ export class SideLogChecker {
     if (!line.includes('"shell":{')) return
     const shell = shellOf(line)
     for (const stream of [shell?.stdout, shell?.stderr]) {
-      if (stream !== undefined) this.#digests.add(String(stream.sha256))
+      if (stream === undefined || stream === null) continue
+      const { sha256, bytes } = stream
+      // A receipt that names its log by anything but a hash and a length was not written by us.
+      const isLog = /^[0-9a-f]{64}$/.test(String(sha256)) && Number.isSafeInteger(bytes) && bytes >= 0
+      if (!isLog) this.#unnamed.add(String(sha256))
+      else this.#bytes.set(sha256, Math.min(bytes, this.#bytes.get(sha256) ?? bytes))
     }
   }
 
-  async finish(): Promise<SideLogCheck> {
+  /** `onProgress` may throw, to stop between two pieces of a long log. */
+  async finish(onProgress: (checked: number) => Promise<void> = async () => {}): Promise<SideLogCheck> {
     const missing: string[] = []
-    const tampered: string[] = []
-    for (const digest of this.#digests) {
-      const found = await this.#hashOf(digest)
-      if (found === undefined) missing.push(digest)
-      else if (found !== digest) tampered.push(digest)
+    const tampered = [...this.#unnamed]
+    let checked = 0
+    for (const [digest, bytes] of this.#bytes) {
+      const found = await this.#compare(digest, bytes, () => onProgress(checked))
+      if (found === 'missing') missing.push(digest)
+      if (found === 'tampered') tampered.push(digest)
+      checked++
     }
-    return { checked: this.#digests.size, missing, tampered }
+    return { checked: checked + this.#unnamed.size, missing, tampered }
   }
 
-  async #hashOf(digest: string): Promise<string | undefined> {
-    // A receipt that names its log by anything but a hash was not written by us.
-    if (!/^[0-9a-f]{64}$/.test(digest)) return 'not a digest'
+  async #compare(digest: string, bytes: number, onPiece: () => Promise<void>) {
+    await onPiece()
+    const opened = await open(sideLogPath(this.#folder, digest), READ).catch(
+      ({ code }: NodeJS.ErrnoException) => (code === 'ENOENT' ? 'missing' : 'tampered'),
+    )
+    if (typeof opened === 'string') return opened
+    await using file = opened
+    const stats = await file.stat()
+    if (!stats.isFile() || stats.size !== bytes) return 'tampered'
     const hash = createHash('sha256')
-    try {
-      await pipeline(createReadStream(sideLogPath(this.#folder, digest)), hash)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-      return (error as Error).message
+    const buffer = Buffer.allocUnsafe(CHUNK_BYTES)
+    // One byte further than it was long: a file may grow while it is read.
+    for (let length = 0; length <= bytes; await onPiece()) {
+      const read = await file.read(buffer, 0, Math.min(CHUNK_BYTES, bytes + 1 - length), length)
+      if (read.bytesRead === 0) break
+      hash.update(buffer.subarray(0, read.bytesRead))
+      length += read.bytesRead
     }
-    return hash.digest('hex')
+    return hash.digest('hex') === digest ? 'intact' : 'tampered'
   }
 }

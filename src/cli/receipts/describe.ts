@@ -29,8 +29,9 @@ export function describeReceipt(row: ReceiptRow, other: ReceiptRow | undefined):
     ['sealed', `key ${seal.kid} · after ${seal.prev.slice(0, 16)}…`],
   ]
   const present = lines.filter((line): line is [string, string] => line[1] !== undefined && line[1] !== '')
-  const width = Math.max(...present.map(([name]) => name.length))
-  return present.map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}\n`).join('')
+  const rows = present.map(([name, value]) => [printable(name), printable(value)] as const)
+  const width = Math.max(...rows.map(([name]) => name.length))
+  return rows.map(([name, value]) => `  ${name.padEnd(width)}  ${value}\n`).join('')
 }
 
 function shellLines(shell: Receipt['body']['shell']): Line[] {

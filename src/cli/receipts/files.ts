@@ -1,34 +1,67 @@
 /** Files that a person names on the command line: keys, checkpoints; and the keys that are trusted here. */
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs'
+import type { KeyObject } from 'node:crypto'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { CraikError } from '../../errors.ts'
 import { parseVkey } from '../../receipts/verifier/notes.ts'
 import type { CliContext } from '../context.ts'
 
 const MAX_BYTES = 64 * 1024
+const CHUNK_BYTES = 1 << 20
+/** Opening a pipe that nobody writes to would otherwise wait for ever, deaf to Ctrl-C. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK
 
+/** Reads a regular file of at most 64 KiB. */
 export function readSmallFile(path: string, what: string): string {
   let file: number
   try {
-    file = openSync(path, 'r')
+    file = openSync(path, READ)
   } catch (error) {
-    throw new CraikError(
-      'usage',
-      `${what} cannot be read: ${path} (${(error as NodeJS.ErrnoException).code})`,
-      {
-        hint: 'check the name of the file',
-        cause: error,
-      },
-    )
+    throw unreadable(path, what, error)
   }
   try {
-    const { size } = fstatSync(file)
-    if (fstatSync(file).isDirectory()) throw new CraikError('usage', `${what} is a folder: ${path}`)
-    if (size > MAX_BYTES)
-      throw new CraikError('too_large', `${what} has ${size} bytes; at most ${MAX_BYTES} are read`)
-    return readFileSync(file, 'utf8')
+    if (!fstatSync(file).isFile()) throw irregular(path, what, 'save it to a file first')
+    // The size that a file states may be wrong, or grow: what counts is what is read.
+    const buffer = Buffer.alloc(MAX_BYTES + 1)
+    let length = 0
+    for (let read = -1; read !== 0 && length < buffer.length; length += read)
+      read = readSync(file, buffer, length, buffer.length - length, null)
+    if (length > MAX_BYTES)
+      throw new CraikError('too_large', `${what} has more than ${MAX_BYTES} bytes: ${path}`)
+    return buffer.toString('utf8', 0, length)
   } finally {
     closeSync(file)
   }
+}
+
+/** Opens a regular file of any size, to be read with `chunksOf`. */
+export async function openRegularFile(path: string, what: string): Promise<FileHandle> {
+  const file = await open(path, READ).catch((error) => Promise.reject(unreadable(path, what, error)))
+  if ((await file.stat()).isFile()) return file
+  await file.close()
+  throw irregular(path, what, 'pipe it in with -, or save it to a file first')
+}
+
+/** The file from its first byte on, each time: by position, so the descriptor can be read again. */
+export async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
+  for (let position = 0; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position)
+    if (bytesRead === 0) return
+    position += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+function unreadable(path: string, what: string, error: unknown): CraikError {
+  const { code } = error as NodeJS.ErrnoException
+  return new CraikError('usage', `${what} cannot be read: ${path} (${code})`, {
+    hint: 'check the name of the file',
+    cause: error,
+  })
+}
+
+function irregular(path: string, what: string, hint: string): CraikError {
+  return new CraikError('usage', `${what} is not a regular file: ${path}`, { hint })
 }
 
 /** One key a line. */
@@ -45,20 +78,24 @@ export function readKeyFile(path: string): string[] {
   return lines
 }
 
-/** Who is trusted for the live log: the key that was given, or this home's own keys, retired ones included. */
-export async function trustedKeys(context: CliContext, publicKey: string | undefined) {
+/**
+ * Who is trusted for the live log: the key that was given, or this home's own keys, oldest first. They come from the
+ * key files; the database only says in which order.
+ */
+export async function trustedKeys(context: CliContext, publicKey: string | undefined): Promise<Trusted> {
   if (publicKey !== undefined) return { vkeys: readKeyFile(publicKey) }
-  const { loadLogKeys, loadRetiredKeys } = await import('../../receipts/keys.ts')
+  const { loadLogKeys, refuseOrphanedKey } = await import('../../receipts/keys.ts')
   const store = await context.store()
   const recorded = await store.read((tables) => tables.logKeys.list())
-  // A log that has begun is never given a new key: a missing one is an error.
-  const current = loadLogKeys(context.home, recorded.length === 0)
-  const all = [
-    current,
-    ...recorded.map(({ kid }) => loadRetiredKeys(context.home, kid)).filter((keys) => keys !== undefined),
-  ]
+  if (recorded.length === 0) refuseOrphanedKey(context.home)
+  const all = recorded.map(({ kid }) => loadLogKeys(context.home, kid))
   return {
-    vkeys: [...new Set(all.map(({ vkey }) => vkey))],
-    macKey: (kid: string) => all.find((keys) => keys.kid === kid)?.macKey,
+    vkeys: all.map(({ vkey }) => vkey),
+    macKey: (kid) => all.find((keys) => keys.kid === kid)?.macKey,
   }
+}
+
+interface Trusted {
+  readonly vkeys: readonly string[]
+  readonly macKey?: (kid: string) => KeyObject | undefined
 }

@@ -136,8 +136,11 @@ export function keyCommand(context: CliContext): Command {
         )
       }
       const { vkeys } = await trustedKeys(context, undefined)
-      const recorded = (await store.read((tables) => tables.logKeys.list())).map(({ vkey }) => vkey)
-      context.stdout.write(`${(recorded.length > 0 ? recorded : vkeys).join('\n')}\n`)
+      if (vkeys.length === 0)
+        throw new CraikError('not_found', 'the log has no key yet', {
+          hint: 'it gets one with its first receipt',
+        })
+      context.stdout.write(`${vkeys.join('\n')}\n`)
     })
 }
 

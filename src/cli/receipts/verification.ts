@@ -10,6 +10,8 @@ export interface Verification {
   readonly report: Report
   readonly sideLogs?: SideLogCheck
   readonly replay?: Replay
+  /** Of one receipt or two checkpoints: there is no chain then. */
+  readonly isProof?: boolean
   readonly elapsedMs: number
 }
 
@@ -43,8 +45,9 @@ export function verificationJson(verification: Verification): Json {
   }
 }
 
-export function describeVerification({ report, sideLogs, replay, elapsedMs }: Verification): string {
-  const lines = report.finding ? tampered(report) : sound(report, sideLogs, elapsedMs)
+export function describeVerification(verification: Verification): string {
+  const { report, sideLogs, replay } = verification
+  const lines = report.finding ? tampered(report) : sound(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
     lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: it no longer has its hash`)
@@ -66,18 +69,16 @@ function tampered({ finding, intact }: Report): string[] {
   return lines
 }
 
-function sound(
-  { receipts, checkpoints, firstAt, lastAt }: Report,
-  sideLogs: SideLogCheck | undefined,
-  elapsedMs: number,
-): string[] {
+function sound({ report, sideLogs, isProof, elapsedMs }: Verification): string[] {
+  const { receipts, checkpoints, firstAt, lastAt } = report
   const [first, last] = [firstAt?.slice(0, 10), lastAt?.slice(0, 10)]
   const span = first === undefined ? '' : ` · ${first === last ? first : `${first} → ${last}`}`
   const glyph = sideLogs?.tampered.length ? '✗' : sideLogs?.missing.length ? '–' : '✓'
   const logs = sideLogs === undefined ? '' : `  side logs ${glyph} ${count(sideLogs.checked)}`
+  const passed = isProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   return [
     `  ${counted(receipts, 'receipt')}${span} · ${counted(checkpoints, 'checkpoint')}`,
-    `  chain ✓  signatures ✓  tree ✓${logs}     ${formatDuration(elapsedMs)}`,
+    `  ${passed}${logs}     ${formatDuration(elapsedMs)}`,
   ]
 }
 

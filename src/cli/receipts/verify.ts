@@ -1,13 +1,14 @@
 /** `receipts verify`: the live log, an exported file or a proof; offline, with the public key. */
-import { createReadStream } from 'node:fs'
+import { createHash, type Hash } from 'node:crypto'
+import { addAbortSignal } from 'node:stream'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { Report, VerifyOptions } from '../../receipts/verifier/report.ts'
+import type { Finding, Report, VerifyOptions } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { readKeyFile, readSmallFile, trustedKeys } from './files.ts'
+import { chunksOf, openRegularFile, readKeyFile, readSmallFile, trustedKeys } from './files.ts'
 import {
   describeVerification,
   type Verification,
@@ -54,6 +55,8 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
   return store.read(async (tables) => {
     const isEmpty = ((await tables.receipts.last()) ?? (await tables.tree.lastCheckpoint())) === undefined
     if (isEmpty && flags.against === undefined) return { report: EMPTY }
+    if (isEmpty && vkeys.length === 0)
+      throw new CraikError('usage', 'there is no log here to hold the checkpoint against')
     using progress = new Progress(context, 'verifying')
     const verifier = new LogVerifier(options(flags, vkeys, (line) => sideLogs.receipt(line), macKey))
     let lines = 0
@@ -64,13 +67,13 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
     let report = verifier.finish(Buffer.alloc(0))
     if (report.outcome === 'ok') {
       const finding = await findEditedColumn(tables, (n) => progress.tick(n))
-      if (finding) report = { ...report, outcome: 'tampered', finding }
+      if (finding) report = tamperedWith(report, finding)
     }
-    const replay =
+    const replayed =
       flags.replay && report.outcome !== 'tampered'
-        ? await replayLines(exportLines(tables), progress)
-        : undefined
-    return { report, sideLogs: await sideLogs.finish(), ...(replay && { replay }) }
+        ? await replayLines(exportLines(tables), report, progress)
+        : { report }
+    return { ...replayed, sideLogs: await sideLogs.finish((n) => progress.tick(n)) }
   })
 }
 
@@ -86,13 +89,15 @@ async function verifyFile(
   }
   if (flags.replay && file === '-')
     throw new CraikError('usage', '--replay reads the log twice: give it a file, not stdin')
-  const { verifyExport, verifyProof } = await import('../../receipts/verifier/files.ts')
+  const { isProof, verifyExport, verifyProof } = await import('../../receipts/verifier/files.ts')
   const vkeys = readKeyFile(flags.publicKey)
-  const { source, start } = await peek(context, file)
-  if (start.startsWith('{"_proof"') || start.startsWith('{"_consistency"')) {
+  // Opened once: what is replayed is the file that was verified, whatever its name leads to by then.
+  await using opened = file === '-' ? undefined : await openRegularFile(file, 'the log')
+  const { source, start } = await peek(opened ? chunksOf(opened) : stdinOf(context), context.signal)
+  if (isProof(start)) {
     if (flags.against !== undefined || flags.replay || flags.sideLogs !== undefined)
       throw new CraikError('usage', '--against, --replay and --side-logs go with a log, not with a proof')
-    return { report: verifyProof(await readAll(source), { vkeys }) }
+    return { report: verifyProof(await readAll(source), { vkeys }), isProof: true }
   }
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
   const sideLogs = flags.sideLogs === undefined ? undefined : new SideLogChecker(flags.sideLogs)
@@ -101,13 +106,20 @@ async function verifyFile(
     sideLogs?.receipt(line)
     progress.set(seq)
   }
-  const report = await verifyExport(progress.through(source), options(flags, vkeys, onReceipt))
-  const { linesOf } = await import('../../receipts/lines.ts')
-  const replay =
-    flags.replay && report.outcome !== 'tampered'
-      ? await replayLines(linesOf(createReadStream(file)), progress)
-      : undefined
-  return { report, ...(sideLogs && { sideLogs: await sideLogs.finish() }), ...(replay && { replay }) }
+  const [verified, again] = [createHash('sha256'), createHash('sha256')]
+  const bytes = flags.replay ? hashing(source, verified) : source
+  const report = await verifyExport(progress.through(bytes), options(flags, vkeys, onReceipt))
+  let replayed: Pick<Verification, 'report' | 'replay'> = { report }
+  if (flags.replay && opened && report.outcome !== 'tampered') {
+    const { linesOf } = await import('../../receipts/lines.ts')
+    replayed = await replayLines(linesOf(hashing(chunksOf(opened), again)), report, progress)
+    if (replayed.replay && !verified.digest().equals(again.digest()))
+      replayed = { ...replayed, report: changed(report) }
+  }
+  return {
+    ...replayed,
+    ...(sideLogs && { sideLogs: await sideLogs.finish((n) => progress.tick(n)) }),
+  }
 }
 
 function options(
@@ -120,26 +132,71 @@ function options(
   return { vkeys, onReceipt, ...(macKey && { macKey }), ...(against !== undefined && { against }) }
 }
 
-async function replayLines(lines: AsyncIterable<string>, progress: Progress): Promise<Replay> {
+/** Recomputes the decisions of a log that was verified: of the same receipts, or the verification is worth nothing. */
+async function replayLines(
+  lines: AsyncIterable<string>,
+  report: Report,
+  progress: Progress,
+): Promise<{ report: Report; replay?: Replay }> {
   const { replayLog } = await import('../../run/replay-log.ts')
-  return replayLog(lines, (n) => progress.tick(n))
+  let receipts = 0
+  async function* counted(): AsyncGenerator<string> {
+    for await (const line of lines) {
+      if (!line.startsWith('{"_')) receipts++
+      yield line
+    }
+  }
+  try {
+    const replay = await replayLog(counted(), (n) => progress.tick(n))
+    return { report: receipts === report.receipts ? report : changed(report), replay }
+  } catch (error) {
+    // The verifier hashes receipts and does not parse them: one that no checkpoint covers may hold anything.
+    if (!(error instanceof SyntaxError)) throw error
+    const detail = `receipt ${receipts - 1} is not JSON, or was changed while it was read`
+    return { report: tamperedWith(report, { problem: 'malformed', detail }) }
+  }
+}
+
+function tamperedWith(report: Report, finding: Finding): Report {
+  return { ...report, outcome: 'tampered', finding }
+}
+
+function changed(report: Report): Report {
+  const detail = 'the log was changed while it was read: what was replayed is not what was verified'
+  return tamperedWith({ ...report, intact: 0 }, { problem: 'edited', detail })
+}
+
+async function* hashing(source: AsyncIterable<Buffer>, hash: Hash): AsyncGenerator<Buffer> {
+  for await (const chunk of source) {
+    hash.update(chunk)
+    yield chunk
+  }
+}
+
+/** Ends with Ctrl-C, even while nothing comes. */
+function stdinOf({ stdin, signal }: CliContext): AsyncIterable<Buffer> {
+  return addAbortSignal(signal, stdin)
 }
 
 /** The first bytes decide what the file is; nothing of it is lost. */
-async function peek(context: CliContext, file: string) {
-  const input: AsyncIterable<Buffer> =
-    file === '-' ? context.stdin : createReadStream(file, { highWaterMark: 1 << 20 })
+async function peek(input: AsyncIterable<Buffer>, signal: AbortSignal) {
   const iterator = input[Symbol.asyncIterator]()
-  const first = await iterator.next().catch((error: NodeJS.ErrnoException) => {
+  const next = () =>
+    iterator.next().catch((error) => {
+      signal.throwIfAborted()
+      throw error
+    })
+  const first = await next().catch((error: NodeJS.ErrnoException) => {
+    if (error instanceof CraikError) throw error
     throw new CraikError('usage', `the file cannot be read (${error.code})`, {
       hint: 'check its name',
       cause: error,
     })
   })
   async function* source(): AsyncGenerator<Buffer> {
-    for (let step = first; !step.done; step = await iterator.next()) yield step.value
+    for (let step = first; !step.done; step = await next()) yield step.value
   }
-  return { source: source(), start: first.done ? '' : first.value.toString('latin1', 0, 20) }
+  return { source: source(), start: first.done ? '' : first.value.toString('latin1', 0, 64) }
 }
 
 async function readAll(source: AsyncIterable<Buffer>): Promise<string> {

@@ -1,0 +1,287 @@
+/** Files that a person names and an intruder made: pipes nobody writes to, devices without end, links, doubled keys. */
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
+import { start } from './live-log.ts'
+
+const VERIFIER = join(ROOT, 'docs/verify/craik-verify.mjs')
+const DEADLINE_MS = 30_000
+
+let home: TestHome
+let lines: string[]
+
+beforeAll(async () => {
+  home = new TestHome()
+  await home.json(['shell', 'echo one'])
+  await home.json(['shell', 'echo two'])
+  await home.run(['receipts', 'export', '-o', 'audit.jsonl'])
+  writeFileSync(home.path('craik.pub'), (await home.run(['receipts', 'key'])).stdout)
+  writeFileSync(home.path('checkpoint.txt'), (await home.run(['receipts', 'checkpoint', 'export'])).stdout)
+  writeFileSync(home.path('proof.json'), (await home.run(['receipts', 'prove', '0'])).stdout)
+  lines = readFileSync(home.path('audit.jsonl'), 'utf8').trimEnd().split('\n')
+  execFileSync('mkfifo', [home.path('fifo')])
+  writeFileSync(home.path('large.txt'), Buffer.alloc(64 * 1024 + 1, 'x'))
+})
+afterAll(() => home[Symbol.dispose]())
+
+describe('a file that is none', () => {
+  const places: [string, (file: string) => string[]][] = [
+    ['the log', (file) => ['verify', file, '--public-key', 'craik.pub']],
+    ['the log to replay', (file) => ['verify', file, '--public-key', 'craik.pub', '--replay']],
+    ['the key', (file) => ['verify', 'audit.jsonl', '--public-key', file]],
+    ['the key for the live log', (file) => ['verify', '--public-key', file]],
+    ['the checkpoint', (file) => ['verify', 'audit.jsonl', '--public-key', 'craik.pub', '--against', file]],
+    ['the checkpoint for the live log', (file) => ['verify', '--against', file]],
+    ['the older checkpoint', (file) => ['consistency', file]],
+    ['the newer checkpoint', (file) => ['consistency', 'checkpoint.txt', file]],
+  ]
+  it.each(places)('is refused as %s, not waited for', async (_, args) => {
+    for (const file of ['fifo', '/dev/zero', '.']) {
+      const { code, stdout, stderr } = await bounded(['receipts', ...args(file)])
+      expect([code, stdout], `${file}: ${stderr}`).toEqual([2, ''])
+      expect(stderr).toMatch(/^craik: [^\n]+ is not a regular file: [^\n]+\n {2}[^\n]+\n$/)
+    }
+  })
+
+  it('is refused by the auditor’s script too', async () => {
+    for (const file of ['fifo', '/dev/zero', '.']) {
+      for (const args of [
+        [file, '--public-key', 'craik.pub'],
+        ['audit.jsonl', '--public-key', file],
+        ['audit.jsonl', '--public-key', 'craik.pub', '--against', file],
+      ]) {
+        const ran = await standalone(...args)
+        expect([ran.code, ran.stdout, ran.stderr]).toEqual([
+          2,
+          '',
+          `craik-verify: ${file} is not a regular file\n`,
+        ])
+      }
+    }
+  })
+
+  it('is too large as a key or a checkpoint', async () => {
+    for (const args of [
+      ['verify', '--against', 'large.txt'],
+      ['consistency', 'large.txt'],
+    ])
+      expect((await bounded(['receipts', ...args])).stderr).toContain('has more than 65536 bytes')
+  })
+
+  it('is stdin without a writer: Ctrl-C ends it', async () => {
+    const child = spawn(
+      NODE,
+      [join(ROOT, 'src/main.ts'), 'receipts', 'verify', '-', '--public-key', 'craik.pub'],
+      {
+        cwd: home.folder,
+        env: { PATH: process.env.PATH, HOME: home.folder, CRAIK_HOME: home.home },
+        stdio: ['pipe', 'ignore', 'ignore'],
+      },
+    )
+    const ended = new Promise((done) => child.on('close', (code) => done(code)))
+    const late = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
+    await sleep(1500)
+    expect(child.exitCode).toBe(null)
+    const asked = performance.now()
+    child.kill('SIGINT')
+    expect(await ended).toBe(130)
+    clearTimeout(late)
+    expect(performance.now() - asked).toBeLessThan(1500)
+  })
+})
+
+it('a log is not replayed from a pipe: what came once does not come again', async () => {
+  const script = `"$1" "$2" receipts verify <(cat audit.jsonl) --public-key craik.pub --replay`
+  const ran = await run('timeout', ['30', 'bash', '-c', script, 'bash', NODE, join(ROOT, 'src/main.ts')], {
+    cwd: home.folder,
+    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
+  })
+  expect([ran.code, ran.stdout]).toEqual([2, ''])
+  expect(ran.stderr).toContain('pipe it in with -')
+  const honest = await verify('audit.jsonl', '--replay')
+  expect(JSON.parse(honest.stdout)).toMatchObject({ outcome: 'ok', replay: { decisions: 2, agree: 2 } })
+})
+
+it.each([
+  ['emptied', `truncateSync('moving.jsonl', 0)`],
+  ['cut inside a receipt', `truncateSync('moving.jsonl', text.indexOf('"decision":{') + 50)`],
+  [
+    'edited in place',
+    `writeFileSync('moving.jsonl', text.replaceAll('"effect":"allow"', '"effect":"avoid"'))`,
+  ],
+])('a log that is %s between verifying and replaying was tampered with', async (_, attack) => {
+  cpSync(home.path('audit.jsonl'), home.path('moving.jsonl'))
+  writeFileSync(
+    home.path('attack.mjs'),
+    `import { readFileSync, truncateSync, writeFileSync } from 'node:fs'
+    import { open } from 'node:fs/promises'
+    const text = readFileSync('moving.jsonl', 'utf8')
+    const file = await open('moving.jsonl')
+    const { read } = file.constructor.prototype
+    let beginnings = 0
+    file.constructor.prototype.read = function (buffer, offset, length, position) {
+      if (position === 0 && ++beginnings === 2) { ${attack} }
+      return read.call(this, buffer, offset, length, position)
+    }
+    await file.close()`,
+  )
+  const args = ['receipts', 'verify', 'moving.jsonl', '--public-key', 'craik.pub']
+  const nodeArguments = ['--import', home.path('attack.mjs')]
+  expect((await home.run(args, { nodeArguments })).code).toBe(0)
+  const { code, stdout, stderr } = await home.run([...args, '--replay'], { nodeArguments })
+  expect(code, stderr).toBe(1)
+  expect(JSON.parse(stdout)).toMatchObject({
+    outcome: 'tampered',
+    finding: { detail: expect.stringContaining('changed while it was read') },
+  })
+})
+
+describe('a side log', () => {
+  const attacks: [string, (path: string) => void][] = [
+    ['a pipe', (path) => execFileSync('mkfifo', [path])],
+    ['a link to a device without end', (path) => symlinkSync('/dev/zero', path)],
+    ['a folder', (path) => mkdirSync(path)],
+    ['longer than it was', (path) => writeFileSync(path, Buffer.alloc(1 << 20, 'one\n'))],
+    ['without end, and no bytes on the disk', (path) => execFileSync('truncate', ['-s', '1T', path])],
+  ]
+  it.each(attacks)('that is %s was tampered with', async (_, make) => {
+    using victim = copyOf(home)
+    const [name] = logNames(victim)
+    rmSync(name!)
+    make(name!)
+    await expectTampered(victim, name!)
+  })
+
+  it('that is a link was tampered with, even if it leads to the right bytes', async () => {
+    using victim = copyOf(home)
+    const [name] = logNames(victim)
+    renameSync(name!, victim.path('elsewhere.log'))
+    symlinkSync(victim.path('elsewhere.log'), name!)
+    await expectTampered(victim, name!)
+  })
+
+  it('that others may read is still what it was', async () => {
+    using victim = copyOf(home)
+    for (const name of logNames(victim)) chmodSync(name, 0o644)
+    expect((await bounded(['receipts', 'verify'], victim)).code).toBe(0)
+  })
+
+  async function expectTampered(victim: TestHome, path: string): Promise<void> {
+    const digest = path.slice(-68, -4)
+    const expected = { outcome: 'tampered', side_logs: { missing: [], tampered: [digest] } }
+    const live = await bounded(['receipts', 'verify'], victim)
+    expect(live.code, live.stderr).toBe(1)
+    expect(JSON.parse(live.stdout)).toMatchObject(expected)
+    const file = await verify('audit.jsonl', '--side-logs', join(path, '..'))
+    expect(file.code, file.stderr).toBe(1)
+    expect(JSON.parse(file.stdout)).toMatchObject(expected)
+  }
+})
+
+describe('what JSON readers disagree about', () => {
+  const doubled: [string, () => string[]][] = [
+    ['a document’s text', () => edited('{"_document":{', '{"_document":{"text":"permit(everything);",')],
+    ['the header’s size', () => edited('{"_craik":{', '{"_craik":{"size":1,')],
+    ['a checkpoint’s note', () => edited('{"_checkpoint":{', '{"_checkpoint":{"note":"none",')],
+    ['a line that is two things', () => edited('{"_document":{', '{"_other":{},"_document":{')],
+    ['a space', () => edited('{"_document":{', '{"_document": {')],
+  ]
+  it.each(doubled)('%s is malformed', async (_, forge) => {
+    const forged = forge()
+    expect(forged).not.toEqual(lines)
+    writeFileSync(home.path('doubled.jsonl'), `${forged.join('\n')}\n`)
+    const ran = await verify('doubled.jsonl')
+    expect(ran.code).toBe(1)
+    expect(JSON.parse(ran.stdout)).toMatchObject({ finding: { problem: 'malformed' } })
+    expect((await standalone('doubled.jsonl', '--public-key', 'craik.pub')).code).toBe(1)
+  })
+
+  it('a proof with two receipts is none', async () => {
+    const proof = readFileSync(home.path('proof.json'), 'utf8')
+    writeFileSync(home.path('two.json'), proof.replace('{"_proof":{', '{"_proof":{"receipt":"{}",'))
+    expect((await verify('two.json')).code).toBe(1)
+    expect((await standalone('two.json', '--public-key', 'craik.pub')).code).toBe(1)
+  })
+
+  /** The first line that has it. */
+  function edited(from: string, to: string): string[] {
+    const index = lines.findIndex((line) => line.startsWith(from))
+    return lines.with(index, lines[index]!.replace(from, to))
+  }
+})
+
+it('an export without the policy it was decided by is incomplete, and says which', async () => {
+  const without = lines.filter((line) => !line.startsWith('{"_document"'))
+  writeFileSync(home.path('bare.jsonl'), `${without.join('\n')}\n`)
+  const digest = /"policy_digest":"(sha256:\w{64})"/.exec(lines.join('\n'))![1]!
+  const detail = `the policy text ${digest} that receipt 0 was decided by is not in the file`
+  const ran = await verify('bare.jsonl')
+  expect(ran.code).toBe(2)
+  expect(JSON.parse(ran.stdout)).toMatchObject({ outcome: 'incomplete', missing: [detail], intact: 4 })
+  const bare = await standalone('bare.jsonl', '--public-key', 'craik.pub')
+  expect(bare.code).toBe(2)
+  expect(bare.stdout).toContain(detail)
+})
+
+it('a proof is called a proof, indented or not', async () => {
+  const proof = JSON.parse(readFileSync(home.path('proof.json'), 'utf8')) as unknown
+  writeFileSync(home.path('indented.json'), `${JSON.stringify(proof, null, 2)}\n`)
+  for (const file of ['proof.json', 'indented.json']) {
+    const { code, stdout } = await verify(file, '--format', 'table')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/1 receipt · .+\n {2}signatures ✓ {2}proof ✓ /)
+    expect(stdout).not.toContain('chain')
+  }
+})
+
+/** `craik …`, killed if it does not end by itself: its code is null then. */
+async function bounded(args: readonly string[], where = home): Promise<Ran> {
+  const { child, ended } = start(where, args)
+  const late = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
+  try {
+    return await ended
+  } finally {
+    clearTimeout(late)
+  }
+}
+
+function verify(file: string, ...flags: string[]): Promise<Ran> {
+  return bounded(['receipts', 'verify', file, '--public-key', 'craik.pub', ...flags])
+}
+
+function standalone(...args: string[]): Promise<Ran> {
+  return run('timeout', ['-s', 'KILL', '30', NODE, VERIFIER, ...args], {
+    cwd: home.folder,
+    env: process.env as Record<string, string>,
+  })
+}
+
+function copyOf(original: TestHome): TestHome {
+  const copy = new TestHome()
+  cpSync(original.home, copy.home, { recursive: true })
+  for (const folder of ['', 'secrets', 'state', 'state/shell-output'])
+    chmodSync(join(copy.home, folder), 0o700)
+  return copy
+}
+
+/** With something in it first. */
+function logNames(victim: TestHome): string[] {
+  const folder = join(victim.home, 'state/shell-output')
+  return readdirSync(folder)
+    .filter((name) => name.endsWith('.log'))
+    .map((name) => join(folder, name))
+    .sort((a, b) => readFileSync(b).length - readFileSync(a).length)
+}
