@@ -19,6 +19,7 @@ const home = homeAt()
 if (isPrivate(home.root)) enableCompileCache(join(home.root, 'cache'))
 
 const interrupted = new AbortController()
+const killed = new AbortController()
 let opened: Promise<Store> | undefined
 let log: Promise<ReceiptLog> | undefined
 let exitCode = 0
@@ -34,6 +35,7 @@ const context: CliContext = {
   stdout: process.stdout,
   stderr: process.stderr,
   signal: interrupted.signal,
+  kill: killed.signal,
   operator: `local-user:${userName()}`,
   store() {
     opened ??= import('./store/sqlite/store.ts').then(({ openSqliteStore }) =>
@@ -54,7 +56,9 @@ const context: CliContext = {
 
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(name, () => {
-    if (interrupted.signal.aborted) process.exit(130)
+    // The first asks, the second ends the child by force and still writes its receipt, the third waits for nothing.
+    if (killed.signal.aborted) process.exit(130)
+    if (interrupted.signal.aborted) killed.abort()
     interrupted.abort(new CraikError('interrupted', 'interrupted'))
     setTimeout(() => process.exit(130), INTERRUPT_PATIENCE_MS).unref()
   })

@@ -14,6 +14,8 @@ export interface CliContext {
   readonly stderr: NodeJS.WriteStream
   /** Aborts on Ctrl-C and SIGTERM. */
   readonly signal: AbortSignal
+  /** Aborts on the second of them: what still runs is ended by force. */
+  readonly kill: AbortSignal
   /** Who acts: `local-user:<name>`. */
   readonly operator: string
   /** Opened on first use, closed when the command ends. */

@@ -183,13 +183,9 @@ function describe({ grant, usesLeft, state }: GrantStatus, nowMs: number, receip
     ['receipt', receiptId],
   ]
   const shown = lines.map(([label, value]) =>
-    value === undefined ? '' : `  ${label.padEnd(11)} ${oneLine(value)}\n`,
+    value === undefined ? '' : `  ${label.padEnd(11)} ${printable(value)}\n`,
   )
   return `  ${grant.id} · ${state.replace('_', ' ')}\n${shown.join('')}`
-}
-
-function oneLine(text: string): string {
-  return printable(text).replaceAll(/[\n\t]/g, ' ')
 }
 
 function expiry(grant: Grant, nowMs: number): string {

@@ -82,7 +82,13 @@ export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]
   return line(columns.map((column) => column.title)) + cells.map(line).join('')
 }
 
-/** Text of unknown origin, made safe for a terminal. */
+/**
+ * Text of unknown origin as one line that a terminal shows as it is: no row that was not printed, nothing invisible,
+ * no change of direction.
+ */
 export function printable(text: string): string {
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '�')
+  return text
+    .replaceAll('\n', '␤')
+    .replaceAll('\t', ' ')
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u2065]/gu, '�')
 }

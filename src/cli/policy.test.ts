@@ -37,6 +37,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
     stdout: { isTTY, write } as unknown as NodeJS.WriteStream,
     stderr: process.stderr,
     signal: new AbortController().signal,
+    kill: new AbortController().signal,
     operator: 'local-user:ada',
     store: async () => {
       opened++

@@ -256,7 +256,7 @@ function printFindings(
   for (const { line, column, message, severity } of findings) {
     const label = severity === 'warning' ? 'warning: ' : ''
     context.stdout.write(
-      `${printable(`${file}:${line}:${column}: ${label}${message}`).replaceAll('\n', ' ')}\n`,
+      `${printable(`${file}:${line}:${column}: ${label}${message.replaceAll('\n', ' ')}`)}\n`,
     )
   }
   if (errors === 0) context.stdout.write(`  ${printable(file)} is a valid policy\n`)

@@ -189,6 +189,7 @@ async function tryResolving(context: CliContext, name: string): Promise<CraikErr
       context.environment,
       name,
       context.signal,
+      context.kill,
     )
     value.fill(0)
     return undefined

@@ -19,6 +19,7 @@ export function shellCommand(context: CliContext): Command {
           .choices(['strict', 'automation', 'custom'])
           .default('strict'),
       )
+      .option('--grant <id>', 'the grant to use where the policy asks for one')
       .addOption(formatOption())
       .addHelpText('after', HELP)
       .allowExcessArguments()
@@ -44,12 +45,14 @@ export function shellCommand(context: CliContext): Command {
             environment: context.environment,
             operator: context.operator,
             signal: context.signal,
+            killSignal: context.kill,
           },
           {
             command,
             workingDirectory,
             timeoutMs,
             profile: flags.profile,
+            grantId: flags.grant,
             onOutput(stream, text) {
               if (!live || shown[stream] >= PREVIEW_CHARACTERS) return
               context[stream].write(text.slice(0, PREVIEW_CHARACTERS - shown[stream]))
@@ -113,4 +116,5 @@ state/shell-output/; its beginning is shown. Exits with the command's own code.
 Examples:
   craik shell 'npm test'
   craik shell --timeout 2m 'git log --oneline -5'
+  craik shell --profile custom --grant grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD 'make deploy'
 `

@@ -170,6 +170,36 @@ describe('runChild', () => {
     expect(watch.output()).toContain('interrupted')
   })
 
+  it('ends the whole group at once, and not after the grace, when told to kill', async () => {
+    const [signal, kill] = [new AbortController(), new AbortController()]
+    let seen = ''
+    const startedMs = performance.now()
+    const result = await sh('trap "echo asked" INT; sleep 1000 & echo $! $$ ready; while :; do wait; done', {
+      signal: signal.signal,
+      killSignal: kill.signal,
+      cancelSignal: 'SIGINT',
+      graceMs: 15_000,
+      onStdout: (chunk) => {
+        seen += chunk
+        if (seen.includes('ready')) signal.abort()
+        if (seen.includes('asked')) kill.abort()
+      },
+    })
+    expect(result.end).toBe('cancelled')
+    expect(performance.now() - startedMs).toBeLessThan(10_000)
+    for (const pid of seen.split(' ').slice(0, 2)) expect(isRunning(Number(pid))).toBe(false)
+  })
+
+  it('is ended by a kill that nobody announced, and starts nothing after one', async () => {
+    const kill = new AbortController()
+    const options = { killSignal: kill.signal, graceMs: 15_000, onStdout: () => kill.abort() }
+    const result = await sh('trap "" INT TERM; echo ready; while :; do sleep 0.05; done', options)
+    expect(result.end).toBe('cancelled')
+    expect(result.durationMs).toBeLessThan(10_000)
+    expect((await sh(`touch ${folder}/ran`, options)).end).toBe('cancelled')
+    expect(() => readFileSync(join(folder, 'ran'))).toThrow('ENOENT')
+  })
+
   it('starts nothing when asked to stop beforehand', async () => {
     const result = await sh(`touch ${folder}/ran`, { signal: AbortSignal.abort() })
     expect(result.end).toBe('cancelled')

@@ -17,6 +17,8 @@ export interface RunOptions {
   readonly signal?: AbortSignal
   /** What the group gets first when `signal` aborts; SIGTERM unless given. A Ctrl-C is passed on as SIGINT. */
   readonly cancelSignal?: 'SIGINT' | 'SIGTERM'
+  /** Ends the group by SIGKILL at once, whatever is left of the grace. */
+  readonly killSignal?: AbortSignal
   /** Nothing to read unless given. */
   readonly stdin?: 'inherit' | 'ignore' | Buffer
   /** Called with one chunk at a time; the program is held up until what it returns settles. */
@@ -75,7 +77,7 @@ export async function runChild(options: RunOptions): Promise<RunResult> {
 }
 
 async function run(options: RunOptions): Promise<RunEnd> {
-  if (options.signal?.aborted) return { end: 'cancelled' }
+  if (options.signal?.aborted || options.killSignal?.aborted) return { end: 'cancelled' }
   const child = await start(options)
   if ('end' in child) return child
 
@@ -126,20 +128,21 @@ async function run(options: RunOptions): Promise<RunEnd> {
 
   using _deadline = after(options.timeoutMs, () => stop({ end: 'timeout' }))
   const onAbort = () => stop({ end: 'cancelled' })
-  options.signal?.addEventListener('abort', onAbort, { once: true })
-  // The signal may have fired while the program was starting.
-  if (options.signal?.aborted) onAbort()
+  const asked = [options.signal, options.killSignal].filter((signal) => signal !== undefined)
+  for (const signal of asked) signal.addEventListener('abort', onAbort, { once: true })
+  // A signal may have fired while the program was starting.
+  if (asked.some((signal) => signal.aborted)) onAbort()
   try {
     const drained = Promise.all(taps.map((tap) => tap.drain().catch(fail)))
     await Promise.race([exited, stopAsked.promise])
     if (exit === undefined) {
       const first = stopped?.end === 'cancelled' ? (options.cancelSignal ?? 'SIGTERM') : 'SIGTERM'
-      await endGroup(child.pid!, exited, graceMs, first)
+      await endGroup(child.pid!, exited, graceMs, first, options.killSignal)
     }
     for (const tap of taps) tap.expectEnd()
     await drained
   } finally {
-    options.signal?.removeEventListener('abort', onAbort)
+    for (const signal of asked) signal.removeEventListener('abort', onAbort)
     child.stdin?.destroy()
     child.unref()
   }
@@ -220,20 +223,32 @@ async function endGroup(
   leaderExited: Promise<void>,
   graceMs: number,
   first: NodeJS.Signals,
+  killSignal?: AbortSignal,
 ): Promise<void> {
-  signalGroup(pid, first)
+  using hurried = abortOf(killSignal)
+  if (!killSignal?.aborted) signalGroup(pid, first)
   let leaderGone = false
   const noteExit = leaderExited.then(() => {
     leaderGone = true
   })
   const graceEndsMs = performance.now() + graceMs
-  while (performance.now() < graceEndsMs) {
-    const waitMs = Math.min(GROUP_POLL_MS, graceEndsMs - performance.now())
-    await (leaderGone ? sleep(waitMs) : waitFor(noteExit, graceEndsMs - performance.now()))
+  while (!killSignal?.aborted && performance.now() < graceEndsMs) {
+    const leftMs = graceEndsMs - performance.now()
+    await (leaderGone
+      ? waitFor(hurried.promise, Math.min(GROUP_POLL_MS, leftMs))
+      : waitFor(Promise.race([noteExit, hurried.promise]), leftMs))
     if (leaderGone && !signalGroup(pid, 0)) return
   }
   signalGroup(pid, 'SIGKILL')
   await waitFor(noteExit, KILL_WAIT_MS)
+}
+
+/** A promise of the abort, and the end of listening for it. */
+function abortOf(signal: AbortSignal | undefined): Disposable & { readonly promise: Promise<void> } {
+  const { promise, resolve: onAbort } = Promise.withResolvers<void>()
+  const listener = () => onAbort()
+  signal?.addEventListener('abort', listener, { once: true })
+  return { promise, [Symbol.dispose]: () => signal?.removeEventListener('abort', listener) }
 }
 
 /** False when the group has no member that may be signalled. */

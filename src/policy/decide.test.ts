@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { InProcessStore } from '../../test/in-process-store.ts'
 import { type Denied, decide, deniedError } from './decide.ts'
+import type { GrantTerms } from './grant.ts'
 import { createGrant, getGrant, listGrants, revokeGrant } from './grants.ts'
 import { grantIn, OPERATOR, REQUEST, START_MS, storeWith } from './policy.fixture.ts'
 import type { DecisionRequestInput } from './request.ts'
@@ -164,8 +165,9 @@ test('a receipt in place of a grant is denied, even for what needs none', async 
 test('a receipt under an id that does not look like one is found out', async () => {
   const { store } = await storeWith('strict')
   const { receipt } = await createGrant(store, { ...REQUEST_TERMS })
-  const row = (await store.tables.receipts.get(receipt.id))!
-  await store.tables.receipts.insert({ ...row, id: 'shell_invocation_1' as never, seq: row.seq + 1 })
+  const { receipts } = store.tables
+  const get = receipts.get.bind(receipts)
+  receipts.get = (id) => get(id === 'shell_invocation_1' ? receipt.id : id)
   expect(await ask(store, { grant_id: 'shell_invocation_1' })).toMatchObject({ grantOutcome: 'not_a_grant' })
 })
 
@@ -186,11 +188,12 @@ test('ids that name nothing are denied: they are looked up, never assumed', asyn
   expect((await store.bodies()).map(({ kind }) => kind)).toEqual(['denial', 'denial', 'denial'])
 })
 
-test('an envelope of another task or operator is denied', async () => {
+test('an envelope of a task serves no other task, no request without one, and no other operator', async () => {
   const { store } = await storeWith('strict')
   expect(await ask(store, { scope: { task_id: 'task-2' }, capability: 'repo.read' })).toMatchObject({
     rule: 'envelope.task',
   })
+  expect(await ask(store, { scope: {}, capability: 'repo.read' })).toMatchObject({ rule: 'envelope.task' })
   expect(await ask(store, { operator: 'local-user:eve', capability: 'repo.read' })).toMatchObject({
     rule: 'envelope.operator',
   })
@@ -291,12 +294,17 @@ test('a denial says what was refused, by which rule, and what to type next', asy
   expect(grantable.hint).toContain(
     'craik grant create --capability shell.test --subject local-user:ada --operation run --target unit-tests --task-id task-1',
   )
+  const denied = (await ask(store, {})) as Denied
+  expect(deniedError(denied, REQUEST, 'craik do it').hint).toMatch(
+    /^grant it once: {2}craik grant create .*\(receipt rcpt_\w+\), then: {2}craik do it$/,
+  )
   const receipt = await error({ grant_id: 'rcpt_1' })
   expect(receipt.message).toContain('rcpt_1 is a receipt, and a receipt grants nothing')
   const unknown = await error({ policy_envelope_id: 'policy_x' })
   expect(unknown.hint).toContain('craik policy show --task-id task-1 --include-receipt')
 })
 
+const SECRET = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
 const REQUEST_TERMS = {
   capability: 'shell.test',
   subject: OPERATOR,
@@ -327,6 +335,25 @@ test('a grant is made and revoked with a receipt each; its reason stays in the g
     { kind: 'grant', status: 'passed', operation: 'revoke', target: grant.id, operator: 'local-user:bob' },
   ])
   expect(bodies[0]?.digests).toEqual(bodies[1]?.digests)
+})
+
+test.each<[string, Partial<GrantTerms>]>([
+  ['subject', { subject: SECRET }],
+  ['operations.1', { operations: ['run', SECRET] }],
+  ['target.ref', { target: { ref: SECRET } }],
+  ['target.repo', { target: { repo: SECRET } }],
+  ['target.paths.0', { target: { paths: [`docs/${SECRET}/**`] } }],
+  ['target.exclude.0', { target: { paths: ['docs'], exclude: [SECRET] } }],
+  ['scope.task_id', { scope: { task_id: SECRET } }],
+])('refuses a grant whose %s looks like a secret, without repeating it', async (where, changes) => {
+  const { store, clock } = await storeWith('strict')
+  const refused = createGrant(store, { ...REQUEST_TERMS, ...changes })
+  await expect(refused).rejects.toMatchObject({
+    code: 'usage',
+    message: `the grant: ${where} looks like a secret`,
+  })
+  expect(await listGrants(store, clock.nowMs())).toEqual([])
+  expect(await store.bodies()).toEqual([])
 })
 
 test('a grant lasts eight hours unless told otherwise, and never starts expired', async () => {

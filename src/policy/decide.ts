@@ -57,15 +57,19 @@ export async function decide(
   }
 }
 
-/** A denial as an error: what was refused by which rule, and what to type next. */
-export function deniedError(decision: Denied, request: DecisionRequestInput): CraikError {
+/**
+ * A denial as an error: what was refused by which rule, and what to type next. `withGrant` is the command that uses
+ * a grant once there is one.
+ */
+export function deniedError(decision: Denied, request: DecisionRequestInput, withGrant?: string): CraikError {
   const { rule, missing, receipt } = decision
+  const then = withGrant !== undefined && canBeGranted(decision) ? `, then:  ${withGrant}` : ''
   const why = describeDenial(decision, request)
   return new CraikError(
     'denied',
     `${request.capability} on ${request.target} is denied by rule ${rule}${why}`,
     {
-      hint: `${nextStep(decision, request)}  (receipt ${receipt.id})`,
+      hint: `${nextStep(decision, request)}  (receipt ${receipt.id})${then}`,
       details: { rule, missing, grant_outcome: decision.grantOutcome, receipt_id: receipt.id },
     },
   )
@@ -97,18 +101,20 @@ const REFUSALS: Readonly<Record<GrantOutcome, string>> = {
   used_up: 'has no uses left',
 }
 
-function nextStep(
-  { missing, grantWouldHelp, rule, profile = 'strict' }: Denied,
-  request: DecisionRequestInput,
-): string {
+function nextStep(denied: Denied, request: DecisionRequestInput): string {
+  const { missing, rule, profile = 'strict' } = denied
   if (missing.includes('policy_envelope')) {
     const task =
       request.scope?.task_id === undefined ? '' : ` --task-id ${quoteArgument(request.scope.task_id)}`
     return `make an envelope first:  craik policy show${task} --include-receipt`
   }
-  if (grantWouldHelp) return `grant it once:  ${grantCommand(request)}`
+  if (canBeGranted(denied)) return `grant it once:  ${grantCommand(request)}`
   const flag = profile === 'trusted-local' ? ' --trusted-local-fail-open' : ''
   return `no grant opens this; see ${rule}:  craik policy show --profile ${profile}${flag}`
+}
+
+function canBeGranted({ missing, grantWouldHelp }: Denied): boolean {
+  return grantWouldHelp && !missing.includes('policy_envelope')
 }
 
 /** The command that grants exactly what was asked for. */

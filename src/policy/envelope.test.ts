@@ -12,6 +12,7 @@ const NOW = Date.parse('2026-03-01T12:00:00Z')
 const clock = { nowMs: () => NOW }
 const operator = 'local-user:ada'
 const strict = await builtInText('strict')
+const SECRET = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
 const base = { taskId: 'task-1', actor: operator, profile: 'strict', policyText: strict, nowMs: NOW } as const
 
 let folder: string
@@ -59,6 +60,26 @@ test.each(['strict', 'automation', 'custom'] as const)('%s never fails open', (p
 test('an envelope without a task needs a name of its own', () => {
   expect(() => buildEnvelope({ ...base, taskId: null })).toThrow(/id/)
   expect(buildEnvelope({ ...base, taskId: null, id: 'policy_shell' }).task_id).toBeNull()
+})
+
+test.each([
+  ['task_id', { taskId: SECRET }],
+  ['actor', { actor: SECRET }],
+  ['id', { taskId: null, id: SECRET }],
+  ['allowed_operators.0', { allowedOperators: [SECRET] }],
+  ['allowed_credential_refs.1', { allowedCredentialRefs: ['OPENAI_API_KEY', SECRET] }],
+])('refuses an envelope whose %s looks like a secret, without repeating it', async (where, changes) => {
+  const message = `the policy envelope: ${where} looks like a secret`
+  expect(() => buildEnvelope({ ...base, ...changes })).toThrow(
+    expect.objectContaining({ code: 'usage', message }),
+  )
+})
+
+test('keeps no envelope that was made past the builder with a secret in it', async () => {
+  const store = inProcessStore(clock)
+  const envelope = { ...buildEnvelope(base), actor: SECRET }
+  await expect(createEnvelope(store, envelope, strict, { operator })).rejects.toMatchObject({ code: 'usage' })
+  expect(await getEnvelope(store, envelope.id)).toBeUndefined()
 })
 
 test('the lists hold known capabilities only', () => {

@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts'
 import { CAPABILITY_NAMES } from './capabilities.ts'
 import { policyDigest } from './cedar.ts'
 import { PROFILES, type Profile } from './profiles.ts'
-import { parseInput, reference } from './request.ts'
+import { parseInput, reference, refuseSecrets } from './request.ts'
 import { createEnvelopeProcedure } from './tokens.ts'
 
 const capabilities = z.array(z.enum(CAPABILITY_NAMES)).max(100)
@@ -84,7 +84,7 @@ export function buildEnvelope(options: EnvelopeOptions): Envelope {
       },
     )
   }
-  return parseInput(
+  const envelope = parseInput(
     envelopeSchema,
     {
       id: options.id ?? (taskId === null ? undefined : `policy_${taskId}`),
@@ -106,6 +106,13 @@ export function buildEnvelope(options: EnvelopeOptions): Envelope {
     },
     'the policy envelope',
   )
+  requireNoSecrets(envelope)
+  return envelope
+}
+
+/** The id is looked at last: it is made from the task's, which is what the reader gave. */
+export function requireNoSecrets({ id, ...terms }: Envelope): void {
+  refuseSecrets({ ...terms, id }, 'the policy envelope')
 }
 
 export interface StoredEnvelope {

@@ -56,6 +56,14 @@ test.each<[string, string, TrialGrant, Partial<EnvelopeFacts>]>([
   expect(result).toMatchObject({ effect: 'deny', rule, usesGrant: false })
 })
 
+test('an envelope of a task does not serve a request that names none', async () => {
+  const bound = await input('repo.read', 'none', { task_id: 'task-1' })
+  const unbound = { ...bound, request: { ...bound.request, scope: {} } }
+  expect(await evaluate(unbound, TEXTS.strict)).toMatchObject({ effect: 'deny', rule: 'envelope.task' })
+  const free = { ...unbound, envelope: unbound.envelope && { ...unbound.envelope, task_id: null } }
+  expect(await evaluate(free, TEXTS.strict)).toMatchObject({ effect: 'allow' })
+})
+
 test('the lists of an envelope never permit what the profile denies', async () => {
   const widened = await input('shell.execute', 'fitting', { allowed_capabilities: ['shell.execute'] })
   expect(await evaluate(widened, TEXTS.strict)).toMatchObject({ effect: 'deny', rule: 'strict.never' })

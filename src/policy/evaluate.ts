@@ -92,7 +92,7 @@ function judge(input: DecisionInput, ask: Ask, usable: boolean): Verdict {
   if (envelope === null) return deny('control.policy_envelope')
   if (!isCapability(capability)) return deny('capability.unknown')
   if (!envelope.operators.includes(operator)) return deny('envelope.operator')
-  if (contradicts(envelope.task_id, scope.task_id)) return deny('envelope.task')
+  if (envelope.task_id !== null && envelope.task_id !== scope.task_id) return deny('envelope.task')
   if (credential_ref !== undefined && envelope.allowed_refs?.includes(credential_ref) === false) {
     return deny('envelope.credential')
   }
@@ -120,11 +120,6 @@ function judge(input: DecisionInput, ask: Ask, usable: boolean): Verdict {
 
 function deny(rule: string): Verdict {
   return { effect: 'deny', rule, usesGrant: false }
-}
-
-/** An envelope made for one task does not serve another. */
-function contradicts(bound: string | null, asked: string | undefined): boolean {
-  return bound !== null && asked !== undefined && bound !== asked
 }
 
 /** The id that was offered names a receipt or nothing at all: denied, even where no grant is needed. */

@@ -14,6 +14,7 @@ import {
   type Envelope,
   envelopeSchema,
   parseEnvelope,
+  requireNoSecrets,
   type StoredEnvelope,
   sameEnvelope,
 } from './envelope.ts'
@@ -21,7 +22,7 @@ import { type DecisionInput, type Evaluation, evaluate, FAIL_OPEN_RULE } from '.
 import { DEFAULT_LIFETIME_MS, type Grant, grantSchema, grantTerms } from './grant.ts'
 import { findEnvelope, findGrant, gather, parseGrant } from './lookup.ts'
 import { builtInText } from './profiles.ts'
-import { decisionRequest, parseInput } from './request.ts'
+import { decisionRequest, parseInput, refuseSecrets } from './request.ts'
 import {
   type CreateEnvelopeInput,
   type CreateGrantInput,
@@ -156,6 +157,7 @@ async function createEnvelope(
   receipts: ReceiptWriter,
 ): Promise<StoredEnvelope> {
   const envelope = parseInput(envelopeSchema, given, 'the policy envelope')
+  requireNoSecrets(envelope)
   await requireRightText(envelope, policyText)
   const row = await tables.envelopes.get(envelope.id)
   const existing = row && parseEnvelope(row.id, row.document)
@@ -216,11 +218,12 @@ async function createGrant(
   clock: Clock,
 ): Promise<GrantReceipt> {
   const terms = parseInput(grantTerms, given, 'the grant')
+  const { reason, ...fixed } = terms
+  refuseSecrets(fixed, 'the grant')
   const nowMs = clock.nowMs()
   const endsMs = expiresAtMs ?? nowMs + DEFAULT_LIFETIME_MS
   if (!(endsMs > nowMs)) throw new CraikError('usage', 'a grant must expire in the future')
   if (endsMs > nowMs + MAX_LIFETIME_MS) throw new CraikError('usage', 'a grant lasts at most 366 days')
-  const { reason, ...fixed } = terms
   const grant: Grant = parseInput(
     grantSchema,
     {

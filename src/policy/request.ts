@@ -52,11 +52,28 @@ export type DecisionRequestInput = z.input<typeof decisionRequest>
 export function parseRequest(input: unknown): DecisionRequest {
   const request = parseInput(decisionRequest, input, 'the request')
   const { path: _, ...references } = request
-  const { paths } = redactValue(references)
-  if (paths.length === 0) return request
-  throw new CraikError('usage', `the request's ${paths[0]!.replace(/^\$\.?/, '')} looks like a secret`, {
+  refuseSecrets(references, 'the request')
+  return request
+}
+
+/** Refuses a record in which some text looks like a secret, and says where it is without repeating it. */
+export function refuseSecrets(record: object, what: string): void {
+  const where = secretIn(record, [])
+  if (where === undefined) return
+  throw new CraikError('usage', `${what}: ${where.join('.')} looks like a secret`, {
     hint: 'give the name of a secret, never its value',
   })
+}
+
+/** Judges each text by itself: what a field of ours is called says nothing about the value that was given. */
+function secretIn(value: unknown, at: readonly string[]): readonly string[] | undefined {
+  if (typeof value === 'string') return redactValue(value).redacted ? at : undefined
+  if (typeof value !== 'object' || value === null) return undefined
+  for (const [key, member] of Object.entries(value)) {
+    const found = secretIn(member, [...at, key])
+    if (found !== undefined) return found
+  }
+  return undefined
 }
 
 /** Parses with one schema and says in one line what is wrong. */

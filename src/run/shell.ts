@@ -4,13 +4,20 @@
  */
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
+import { CraikError } from '../errors.ts'
 import { cleanEnvironment, type RunResult, runChild } from '../lib/child.ts'
 import type { Clock } from '../lib/clock.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import { ensurePrivateFolder } from '../lib/private-files.ts'
-import { joinCommand, splitCommand } from '../lib/shlex.ts'
+import { joinCommand, quoteArgument, splitCommand } from '../lib/shlex.ts'
 import { decide, deniedError } from '../policy/decide.ts'
-import { buildEnvelope, createEnvelope, type Envelope, getEnvelope } from '../policy/envelope.ts'
+import {
+  buildEnvelope,
+  createEnvelope,
+  type Envelope,
+  getEnvelope,
+  sameEnvelope,
+} from '../policy/envelope.ts'
 import { type Profile, profileText } from '../policy/profiles.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
@@ -32,7 +39,10 @@ export interface ShellPlace {
   readonly clock: Clock
   readonly environment: NodeJS.ProcessEnv
   readonly operator: string
+  /** Asks the command to stop. */
   readonly signal: AbortSignal
+  /** Ends it at once; its receipt is written all the same. */
+  readonly killSignal: AbortSignal
 }
 
 export interface ShellInput {
@@ -40,6 +50,7 @@ export interface ShellInput {
   readonly workingDirectory: string
   readonly timeoutMs: number
   readonly profile: Profile
+  readonly grantId?: string | undefined
   /** Redacted text, as it comes. */
   readonly onOutput: (stream: 'stdout' | 'stderr', text: string) => void
 }
@@ -65,13 +76,15 @@ export async function runShell(place: ShellPlace, input: ShellInput): Promise<Sh
     operation: 'run',
     target: programReference(argv[0]!),
     policy_envelope_id: envelope.id,
+    ...(input.grantId !== undefined && { grant_id: input.grantId }),
   }
   const decision = await decide(place.store, place.log, request, {
     kind: 'shell_invocation',
     isolation: 'none',
     links: { policy_envelope_id: envelope.id },
   })
-  if (decision.effect === 'deny') throw deniedError(decision, request)
+  if (decision.effect === 'deny')
+    throw deniedError(decision, request, shellWithGrant(input.profile, command.text))
 
   using stdout = new SideLog(place.home.shellOutput)
   using stderr = new SideLog(place.home.shellOutput)
@@ -81,6 +94,7 @@ export async function runShell(place: ShellPlace, input: ShellInput): Promise<Sh
     env: cleanEnvironment(place.environment),
     timeoutMs: input.timeoutMs,
     signal: place.signal,
+    killSignal: place.killSignal,
     cancelSignal: 'SIGINT',
     stdin: 'inherit',
     onStdout: (chunk) => input.onOutput('stdout', stdout.write(chunk)),
@@ -128,15 +142,22 @@ function redactCommand(typed: string, argv: readonly string[]): RedactedText {
   return labels.size === 0 ? { text: typed, labels: [] } : { text: line.text, labels: [...labels].sort() }
 }
 
-/** The envelope that the operator's own commands run under: one per operator and policy text. */
+/** What to type once the grant is there. A long command is left for the reader to fill in. */
+function shellWithGrant(profile: Profile, command: string): string {
+  const again = quoteArgument(command.length <= 200 ? command : '…')
+  return `craik shell --profile ${profile} --grant GRANT_ID ${again}`
+}
+
+/**
+ * The envelope that the operator's own commands run under: one per operator and policy text. Envelopes of tasks are
+ * called `policy_…`, so none of them has its id; what is found under it has to be what would be made all the same.
+ */
 async function operatorEnvelope(place: ShellPlace, profile: Profile): Promise<Envelope> {
   const policyText = await profileText(profile, place.home)
   const name = createHash('sha256')
     .update(JSON.stringify([place.operator, profile, policyText]))
     .digest('hex')
-  const id = `policy_shell_${name.slice(0, 16)}`
-  const known = await getEnvelope(place.store, id)
-  if (known !== undefined) return known
+  const id = `envelope_operator_${name.slice(0, 32)}`
   const envelope = buildEnvelope({
     id,
     taskId: null,
@@ -145,6 +166,13 @@ async function operatorEnvelope(place: ShellPlace, profile: Profile): Promise<En
     policyText,
     nowMs: place.clock.nowMs(),
   })
+  const known = await getEnvelope(place.store, id)
+  if (known !== undefined && !sameEnvelope(known, envelope)) {
+    throw new CraikError('conflict', `policy envelope ${id} is not the one that your commands run under`, {
+      hint: 'something else wrote to this home; see what:  craik receipts verify',
+    })
+  }
+  if (known !== undefined) return known
   return (await createEnvelope(place.store, envelope, policyText, { operator: place.operator })).envelope
 }
 

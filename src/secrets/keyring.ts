@@ -1,6 +1,6 @@
 /** The login keyring: libsecret on Linux, the keychain on macOS, each through its own command-line tool. */
 import { keyringItem, stripNewline } from './secret.ts'
-import { failureOf, type Reading, runTool } from './tool.ts'
+import { failureOf, type Reading, runTool, type ToolStop } from './tool.ts'
 
 interface KeyringTool {
   readonly program: string
@@ -31,7 +31,7 @@ const TOOLS: Partial<Record<NodeJS.Platform, KeyringTool>> = {
 export async function readKeyring(
   reference: string,
   environment: NodeJS.ProcessEnv,
-  signal: AbortSignal,
+  stop: ToolStop,
   platform: NodeJS.Platform = process.platform,
 ): Promise<Reading> {
   const tool = TOOLS[platform]
@@ -42,7 +42,7 @@ export async function readKeyring(
   const { result, stdout, complained } = await runTool(
     tool.argv(item.service, item.account),
     environment,
-    signal,
+    stop,
   )
   if (result.end === 'not_started' && result.reason === 'missing')
     return { reason: `${tool.program} is not on this machine`, hint: tool.install }

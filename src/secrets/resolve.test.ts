@@ -120,7 +120,7 @@ printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
     program('secret-tool', `${secretTool}\nprintf '%s' "$OPENAI_API_KEY"`)
     environment.DBUS_SESSION_BUS_ADDRESS = 'unix:path=/bus'
     environment.OPENAI_API_KEY = 'not for the tool'
-    expect(await readKeyring('my service/me', environment, NEVER, 'linux')).toEqual({
+    expect(await readKeyring('my service/me', environment, { signal: NEVER }, 'linux')).toEqual({
       value: Buffer.from(`unix:path=/bus ${CANARY}`),
     })
   })
@@ -130,10 +130,10 @@ printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
       'security',
       `[ "$*" = "find-generic-password -s my service -a me -w" ] && echo ${CANARY} || exit 44`,
     )
-    expect(await readKeyring('my service/me', environment, NEVER, 'darwin')).toEqual({
+    expect(await readKeyring('my service/me', environment, { signal: NEVER }, 'darwin')).toEqual({
       value: Buffer.from(CANARY),
     })
-    expect(await readKeyring('my service/other', environment, NEVER, 'darwin')).toEqual({
+    expect(await readKeyring('my service/other', environment, { signal: NEVER }, 'darwin')).toEqual({
       reason: 'the keyring has no such item',
     })
   })
@@ -156,11 +156,11 @@ printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
 
   it('is unavailable without the tool, and says how to install it', async () => {
     environment.PATH = join(fixture.folder, 'nothing-here')
-    expect(await readKeyring('a/b', environment, NEVER, 'linux')).toEqual({
+    expect(await readKeyring('a/b', environment, { signal: NEVER }, 'linux')).toEqual({
       reason: 'secret-tool is not on this machine',
       hint: expect.stringContaining('apt install libsecret-tools'),
     })
-    expect(await readKeyring('a/b', environment, NEVER, 'win32')).toHaveProperty('reason')
+    expect(await readKeyring('a/b', environment, { signal: NEVER }, 'win32')).toHaveProperty('reason')
   })
 })
 
@@ -196,7 +196,12 @@ describe('a registered command', () => {
   })
 
   it('is stopped when it takes longer than it may', async () => {
-    const { result } = await runTool([program('manager', 'exec sleep 60')], environment, NEVER, 100)
+    const { result } = await runTool(
+      [program('manager', 'exec sleep 60')],
+      environment,
+      { signal: NEVER },
+      100,
+    )
     expect(result.end).toBe('timeout')
     expect(failureOf(result)).toBe('it took longer than 10 s')
   })

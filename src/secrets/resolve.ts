@@ -14,7 +14,7 @@ import {
   stripNewline,
   unknownSecret,
 } from './secret.ts'
-import { failureOf, type Reading, runTool } from './tool.ts'
+import { failureOf, type Reading, runTool, type ToolStop } from './tool.ts'
 
 /**
  * The value, between 1 byte and 64 KiB; the caller wipes it after use. Errors name the secret and its source,
@@ -26,6 +26,7 @@ export async function resolveSecret(
   environment: NodeJS.ProcessEnv,
   name: string,
   signal: AbortSignal,
+  killSignal?: AbortSignal,
 ): Promise<Buffer> {
   parseSecretName(name)
   const { row, command } = await store.read(async (tables) => {
@@ -35,7 +36,13 @@ export async function resolveSecret(
   })
   if (row === undefined) throw unknownSecret(name)
 
-  const reading = await READERS[row.source as SecretSource]({ row, command, home, environment, signal })
+  const reading = await READERS[row.source as SecretSource]({
+    row,
+    command,
+    home,
+    environment,
+    stop: { signal, killSignal },
+  })
   if ('reason' in reading) throw unavailable(row, reading.reason, reading.hint)
   if (reading.value.length === 0) throw unavailable(row, 'it is empty')
   if (reading.value.length > MAX_VALUE_BYTES)
@@ -48,7 +55,7 @@ interface Where {
   readonly command: CommandRow | undefined
   readonly home: Home
   readonly environment: NodeJS.ProcessEnv
-  readonly signal: AbortSignal
+  readonly stop: ToolStop
 }
 
 const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
@@ -70,18 +77,18 @@ const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
     }
   },
 
-  async keyring({ row, environment, signal }) {
-    return readKeyring(row.reference!, environment, signal)
+  async keyring({ row, environment, stop }) {
+    return readKeyring(row.reference!, environment, stop)
   },
 
-  async command({ row, command, environment, signal }) {
+  async command({ row, command, environment, stop }) {
     const ref = row.reference!
     if (command === undefined)
       return {
         reason: 'no such command is registered',
         hint: `craik command register ${ref} -- PROGRAM ARGUMENTS`,
       }
-    const { result, stdout } = await runTool(command.argv, environment, signal)
+    const { result, stdout } = await runTool(command.argv, environment, stop)
     const failure = failureOf(result)
     if (failure !== undefined)
       return { reason: failure, hint: `see its arguments with  craik command list  and run it by hand` }

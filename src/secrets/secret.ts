@@ -85,6 +85,7 @@ const BINDING_RULES: Record<BindingSource, (reference: string) => string | undef
   },
   file(path) {
     if (!isAbsolute(path) || path.includes('\0') || path.length > 4096) return '--file takes an absolute path'
+    if (looksSecret(path)) return '--file takes a path; a part of that looks like a secret itself'
     return undefined
   },
   keyring(item) {
@@ -94,6 +95,7 @@ const BINDING_RULES: Record<BindingSource, (reference: string) => string | undef
   },
   command(ref) {
     if (!REFERENCE.test(ref)) return '--command takes the reference of a registered command'
+    if (looksSecret(ref)) return '--command takes a reference; that looks like a secret itself'
     return undefined
   },
 }

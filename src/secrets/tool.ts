@@ -19,11 +19,17 @@ interface ToolOutput {
   readonly complained: boolean
 }
 
+/** The first asks a tool to end, the second ends it at once. */
+export interface ToolStop {
+  readonly signal: AbortSignal
+  readonly killSignal?: AbortSignal | undefined
+}
+
 /** In the root folder, so that the answer does not depend on where the caller stands. */
 export async function runTool(
   argv: readonly string[],
   environment: NodeJS.ProcessEnv,
-  signal: AbortSignal,
+  { signal, killSignal }: ToolStop,
   timeoutMs = TIMEOUT_MS,
 ): Promise<ToolOutput> {
   const env = cleanEnvironment(environment)
@@ -36,6 +42,7 @@ export async function runTool(
     env,
     timeoutMs,
     signal,
+    ...(killSignal && { killSignal }),
     maxOutputBytes: MAX_OUTPUT_BYTES,
     onStdout: (chunk) => void chunks.push(chunk),
     onStderr: () => {
