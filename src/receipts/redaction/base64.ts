@@ -34,10 +34,12 @@ const JSON_MIN = 15
 
 /** JSON says by its first characters what it is, so runs too short for the rule above are read as well. */
 export function findShortEncodedJson(text: string, holdsSecret: HoldsSecret, report: Report): void {
-  JSON_START.lastIndex = 0
-  for (let match = JSON_START.exec(text); match !== null; match = JSON_START.exec(text)) {
+  let from = 0
+  // The pattern is copied by `matchAll`: what is decoded is searched by this same rule.
+  for (const match of text.matchAll(JSON_START)) {
+    if (match.index < from) continue
     const end = runEnd(text, match.index, BASE64)
-    JSON_START.lastIndex = end
+    from = end
     if (end - match.index < JSON_MIN || end - match.index >= RUN_MIN) continue
     const decoded = Buffer.from(text.slice(match.index, end), 'base64').toString('latin1')
     if (/^[\t\n\r\x20-\x7e\x80-\xff]*$/.test(decoded) && holdsSecret(decoded))

@@ -1,7 +1,8 @@
 /** Text as a reader sees it: without the colour codes, and the NULs of UTF-16, that stand inside its words. */
 
-const INVISIBLE = String.raw`(?:(?:\x1b|\\(?:u001b|x1b|033|e))\[[\d;]{0,12}m|\x00)`
-const INSIDE_WORD = new RegExp(`[\\w-]${INVISIBLE}{1,4}[\\w-]`, 'i')
+const INVISIBLE = String.raw`(?:(?:\x1b|\\{1,4}(?:u001b|x1b|033|e))\[[\d;]{0,12}m|\x00|\\{1,4}u0000)`
+/** Test runners dim the unit of a duration: `12`, a code, `ms` is no broken word. */
+const INSIDE_WORD = new RegExp(`(?:[A-Za-z_-]${INVISIBLE}{1,4}|\\d${INVISIBLE}{1,4}(?!m?s\\b))[\\w-]`, 'i')
 const CODES = new RegExp(INVISIBLE, 'gi')
 
 export interface VisibleText {
@@ -31,7 +32,9 @@ export function visibleText(text: string): VisibleText | undefined {
   }
 }
 
-function hasBrokenWord(text: string): boolean {
-  const mayHold = text.includes('\x1b[') || text.includes('\0') || /\\(?:u001b|x1b|033|e)\[/i.test(text)
+/** Whether something invisible stands inside a word. */
+export function hasBrokenWord(text: string): boolean {
+  const mayHold =
+    text.includes('\x1b[') || text.includes('\0') || /\\(?:(?:u001b|x1b|033|e)\[|u0000)/i.test(text)
   return mayHold && INSIDE_WORD.test(text)
 }

@@ -22,7 +22,7 @@ const FLAGS: readonly PasswordFlag[] = [
 
 const COMMAND = /login|mysql|mariadb|redis-cli|openssl/
 const FLAG =
-  /(?<=[\s"'])(-[pakK])(?:([ \t]{1,4}|=|["'][ \t]{0,4},[ \t]{0,4})|(?=[^\s"'=-]|["'][^\s"',)\]}]))/g
+  /(?<=[\s"'])(-[pakK])(?:([ \t]{1,4}|=|\\{0,7}["'][ \t]{0,4},[ \t]{0,4})|(?=[^\s"'=\\-]|["'][^\s"',)\]}]))/g
 /** How far before its flag a command is looked for. */
 const REACH = 256
 

@@ -329,7 +329,7 @@ export const MUST_KEEP: readonly string[] = [
   'USE_PASSWORD=false npm test',
   '{"has_token":false,"use_password":"yes","max_tokens":"unlimited","read_token":null}',
   join('READ_TOKEN=$', '{READ_TOKEN}'),
-  'write_token: <your token>',
+  'write_token: <your-token>',
   'login --no-password bob',
   'run --max-tokens 4096 --use-cookies now',
   'error missing_token: Provide one and try again',

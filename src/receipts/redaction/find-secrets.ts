@@ -1,6 +1,6 @@
 /** All the rules over one text. */
 import { findAwsSecrets, findEncodedSecrets, findShortEncodedJson, nextRun } from './base64.ts'
-import { visibleText } from './colours.ts'
+import { hasBrokenWord, visibleText } from './colours.ts'
 import { findCommandPasswords } from './command-passwords.ts'
 import { type Finding, mergeFindings } from './findings.ts'
 import { findKeyValues } from './key-values.ts'
@@ -41,13 +41,25 @@ export function mayHoldSecret(text: string): boolean {
 /** Every finding of every rule, unmerged and in no order. */
 export function findSecrets(text: string, depth = 0): readonly Finding[] {
   if (!mayHoldSecret(text)) return []
-  const visible = visibleText(text)
-  if (visible === undefined) return findAll(text, depth)
-  const seen = findAll(visible.text, depth).map((finding) => ({
-    ...finding,
-    ...visible.original(finding.start, finding.end),
-  }))
-  return [...findAll(text, depth), ...seen]
+  const findings = findAll(text, depth)
+  return hasBrokenWord(text) ? [...findings, ...findInBrokenLines(text, depth)] : findings
+}
+
+/** Line by line, as a stream reads: what only its visible text gives away is looked for in no other line. */
+function findInBrokenLines(text: string, depth: number): readonly Finding[] {
+  const findings: Finding[] = []
+  let from = 0
+  for (const line of text.split('\n')) {
+    const visible = visibleText(line)
+    if (visible !== undefined && mayHoldSecret(visible.text)) {
+      for (const { start, end, label } of findAll(visible.text, depth)) {
+        const original = visible.original(start, end)
+        findings.push({ start: from + original.start, end: from + original.end, label })
+      }
+    }
+    from += line.length + 1
+  }
+  return findings
 }
 
 function findAll(text: string, depth: number): readonly Finding[] {
