@@ -31,9 +31,10 @@ export function prepareReceipt(
 ): PreparedReceipt {
   const metadata = draft.metadata === undefined ? undefined : onlyFacts(draft.metadata as Json)
   const { value, paths } = redactValue(metadata ? { ...draft, metadata: metadata.value } : draft, known)
-  const fields = [...(draft.redacted_fields ?? []), ...(metadata?.dropped ?? []), ...paths].map(listedPath)
-  const redacted_fields = [...new Set(fields)].sort().slice(0, 200)
-  const parsed = receiptDraft.safeParse(fields.length > 0 ? { ...value, redacted_fields } : value)
+  const hidden = [...(draft.redacted_fields ?? []), ...(metadata?.dropped ?? []), ...paths]
+  const parsed = receiptDraft.safeParse(
+    hidden.length === 0 ? value : { ...value, redacted_fields: listed(hidden) },
+  )
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
     const where = issue.path.length === 0 ? '' : ` at ${issue.path.join('.')}`
@@ -44,6 +45,10 @@ export function prepareReceipt(
   if (body.length > MAX_BODY_BYTES)
     throw new CraikError('too_large', `a receipt of ${body.length} characters is refused`)
   return { id, body, draft: { kind, phase, status, begin_id, owner, links } } as PreparedReceipt
+}
+
+function listed(paths: readonly string[]): string[] {
+  return [...new Set(paths.map(listedPath))].sort().slice(0, 200)
 }
 
 /** Names are written by callers too: one that is no reference, or holds a secret, is not repeated in the list. */

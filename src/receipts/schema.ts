@@ -13,34 +13,35 @@ const integer = z.int()
 const count = z.int().nonnegative()
 const path = z.string().regex(/^\S{1,300}$/, 'a path is at most 300 characters without blanks')
 
+/** Members in alphabetical order here and below: that is how they are spelled, and sorting costs. */
 const links = z.strictObject({
-  session_id: reference.optional(),
-  task_id: reference.optional(),
-  run_id: reference.optional(),
+  backend_id: reference.optional(),
+  command_ref: reference.optional(),
+  grant_id: reference.optional(),
+  grant_outcome: z.enum(GRANT_OUTCOMES).optional(),
   handoff_id: reference.optional(),
   policy_envelope_id: reference.optional(),
   provider_id: reference.optional(),
   provider_result_count: count.optional(),
-  backend_id: reference.optional(),
-  route_id: reference.optional(),
-  target_id: reference.optional(),
-  grant_id: reference.optional(),
-  grant_outcome: z.enum(GRANT_OUTCOMES).optional(),
-  command_ref: reference.optional(),
-  secret_ref: reference.optional(),
   receipt_ids: z.array(reference).max(100).optional(),
+  route_id: reference.optional(),
+  run_id: reference.optional(),
+  secret_ref: reference.optional(),
+  session_id: reference.optional(),
+  target_id: reference.optional(),
+  task_id: reference.optional(),
 })
 
 /** `input` is everything the rule looked at; with it and the policy's digest the decision can be recomputed. */
 const decision = z.strictObject({
   effect: z.enum(['allow', 'deny']),
-  rule: reference,
+  // That it is JSON is checked where it is spelled.
+  input: z.custom<Json>().optional(),
   missing: z.array(reference).max(20),
   policy_digest: digest.optional(),
   price_digest: digest.optional(),
   replayable: z.boolean(),
-  // That it is JSON is checked where it is spelled.
-  input: z.custom<Json>().optional(),
+  rule: reference,
 })
 
 const owner = z.strictObject({
@@ -79,26 +80,26 @@ const shell = z.strictObject({
 
 export const receiptDraft = z
   .strictObject({
-    kind: z.enum(RECEIPT_KINDS),
-    phase: z.enum(['begin', 'end', 'point']),
-    status: z.enum(RECEIPT_STATUSES).optional(),
     begin_id: reference.optional(),
-    owner: owner.optional(),
-    operator: reference,
     capability: reference,
-    operation: reference.optional(),
-    target: reference.optional(),
     links,
     decision: decision.optional(),
-    isolation: reference.optional(),
-    measures: z.array(measure).max(50).optional(),
     digests: z.record(reference, digest).optional(),
-    shell: shell.optional(),
+    isolation: reference.optional(),
     /** Key rotation: the keys that seal and sign everything after this receipt. */
     key: z.strictObject({ next_kid: reference, next_vkey: z.string().max(300) }).optional(),
+    kind: z.enum(RECEIPT_KINDS),
+    measures: z.array(measure).max(50).optional(),
     /** Small facts of the caller: integers, booleans and references; never payloads. */
     metadata: z.record(z.string(), z.custom<Json>()).optional(),
+    operation: reference.optional(),
+    operator: reference,
+    owner: owner.optional(),
+    phase: z.enum(['begin', 'end', 'point']),
     redacted_fields: z.array(path).max(200).optional(),
+    shell: shell.optional(),
+    status: z.enum(RECEIPT_STATUSES).optional(),
+    target: reference.optional(),
   })
   .superRefine((draft, context) => {
     const complain = (message: string) => context.addIssue({ code: 'custom', message })
