@@ -99,6 +99,30 @@ export const ERRORS = {
     meaning: 'Another process held the store for longer than this command waits.',
     hint: 'try again; if it persists, look for a stuck craik process',
   },
+  login_required: {
+    status: 401,
+    exit: 2,
+    meaning: 'The command acts for an operator, and nobody is logged in.',
+    hint: 'log in on this machine:  craik login',
+  },
+  budget_exceeded: {
+    status: 402,
+    exit: 76,
+    meaning: 'A budget has no room for the call, or has no price to hold it against. Nothing was sent.',
+    hint: 'see what is left with `craik budget show`',
+  },
+  quota_exceeded: {
+    status: 429,
+    exit: 79,
+    meaning: 'Too many requests or tokens in the last minute, or too many at once. Nothing was sent.',
+    hint: 'try again when the message says',
+  },
+  provider_failed: {
+    status: 502,
+    exit: 80,
+    meaning: 'A model provider could not be reached, refused the call, or broke off its answer.',
+    hint: 'see what happened in the receipt; try again, or configure a failover rule',
+  },
   denied: {
     status: 403,
     exit: 77,

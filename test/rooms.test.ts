@@ -13,10 +13,12 @@ const ROOMS: Record<string, readonly string[]> = {
   receipts: ['store', 'lib'],
   policy: ['receipts', 'store', 'lib'],
   secrets: ['policy', 'receipts', 'store', 'lib'],
-  run: ['secrets', 'policy', 'receipts', 'store', 'lib'],
-  cli: ['run', 'secrets', 'policy', 'receipts', 'store', 'lib'],
-  'main.ts': ['cli', 'run', 'secrets', 'policy', 'receipts', 'store', 'lib'],
-  'writer.ts': ['run', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  providers: ['policy', 'receipts', 'store', 'lib'],
+  sandboxes: ['policy', 'receipts', 'store', 'lib'],
+  run: ['providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  cli: ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  'main.ts': ['cli', 'run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  'writer.ts': ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
 }
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(

@@ -35,6 +35,8 @@ export const CAPABILITIES = {
   'secret.write': 'bind, store or remove a secret',
   'grant.write': 'create or revoke a grant',
   'command.write': 'register or remove a command reference',
+  'provider.write': 'switch routing to a local model on or off',
+  'budget.write': 'set or remove a budget or a quota',
   'mcp.call': 'call a tool of an MCP server',
   'login.use': 'use a login found on this machine',
   'receipts.rotate_key': 'replace the keys that seal the receipt log',

@@ -52,7 +52,8 @@ export function policyProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
   }
 }
 
-async function decide(
+/** The decision inside a transaction; procedures of other rooms make it part of theirs. */
+export async function decide(
   tables: Tables,
   { request: asked, receipt, owner }: DecideInput,
   receipts: ReceiptWriter,

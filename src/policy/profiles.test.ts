@@ -24,6 +24,8 @@ const HARD: Capability[] = [
   'login.use',
   'grant.write',
   'command.write',
+  'provider.write',
+  'budget.write',
 ]
 const AUTOMATION_NEVER: Capability[] = [
   'shell.operator',
@@ -37,6 +39,8 @@ const AUTOMATION_UNHEARD: Capability[] = [
   'secret.write',
   'grant.write',
   'command.write',
+  'provider.write',
+  'budget.write',
   'receipts.rotate_key',
 ]
 

@@ -1,6 +1,6 @@
 /**
  * The log's keys: a root for the HMAC and an Ed25519 key for checkpoints, in one private file, so that both
- * change together. They seal nothing but receipts.
+ * change together. They seal receipts, and under a key of its own the records that must not change unseen.
  */
 
 import type { KeyObject } from 'node:crypto'
@@ -27,6 +27,8 @@ export interface LogKeys {
   readonly origin: string
   /** As an object: handing the bytes over for each receipt costs five times the HMAC itself. */
   readonly macKey: KeyObject
+  /** Seals records outside the log: never a receipt's key. */
+  readonly recordKey: KeyObject
   readonly signingKey: KeyObject
   readonly vkey: string
 }
@@ -134,6 +136,7 @@ function parseKeys(content: Buffer): LogKeys {
       signingKey,
       kid: createHash('sha256').update(derive(root, 'key id')).digest('hex').slice(0, 16),
       macKey: createSecretKey(derive(root, 'receipt')),
+      recordKey: createSecretKey(derive(root, 'record')),
       vkey: formatVkey(origin, createPublicKey(signingKey)),
     }
   } catch (error) {

@@ -10,6 +10,7 @@ import { type LogKeys, loadLogKeys, prepareFirstKeys, prepareNextKeys, settleFir
 import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
+import { type RecordSealer, sealRecord } from './record-seal.ts'
 import { CleanTexts } from './redaction/redact.ts'
 import type { Receipt, ReceiptDraft } from './schema.ts'
 import { readTail, type Tail } from './tail.ts'
@@ -20,7 +21,7 @@ const CLOCK_TOLERANCE_MS = 5_000
 const CHECKPOINT_EVERY = 256
 const NO_PREVIOUS = '0'.repeat(64)
 
-export class Sealer implements ReceiptWriter {
+export class Sealer implements ReceiptWriter, RecordSealer {
   readonly #home: Home
   readonly #clock: Clock
   /** The newest part of the log, which this thread sealed or checked itself. What is undone gets new tables. */
@@ -100,6 +101,12 @@ export class Sealer implements ReceiptWriter {
     }
     if ((seq + 1) % CHECKPOINT_EVERY === 0) await this.checkpoint(tables)
     return { id, seq }
+  }
+
+  async sealRecord(tables: Tables, what: string, document: string): Promise<string> {
+    const current = await tables.logKeys.current()
+    if (current === undefined) throw new CraikError('internal', 'a record is sealed after its first receipt')
+    return sealRecord(this.#ring(current.kid), what, document)
   }
 
   /** Signs the tree as it stands, unless that was done already. */

@@ -1,0 +1,33 @@
+/** Seals for records that are no receipts and may change, but only through Craik: an edit in the database shows. */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Home } from '../store/home.ts'
+import type { Tables } from '../store/store.ts'
+import { type LogKeys, loadLogKeys } from './keys.ts'
+
+/** What code inside a transaction may do; the sealer implements it in the writer thread. */
+export interface RecordSealer {
+  /** `what` says which record this is, such as `session:agent_…`, so that a seal fits no other. */
+  sealRecord(tables: Tables, what: string, document: string): Promise<string>
+}
+
+export type SealStatus = 'verified' | 'tampered' | 'unverified'
+
+/** `<kid>:<hmac>` */
+export function sealRecord(keys: Pick<LogKeys, 'kid' | 'recordKey'>, what: string, document: string): string {
+  return `${keys.kid}:${createHmac('sha256', keys.recordKey).update(`${what}\0${document}`).digest('hex')}`
+}
+
+/** `unverified` when the key that sealed it is not here. */
+export function checkRecord(home: Home, what: string, document: string, seal: string): SealStatus {
+  const [, kid, mac] = /^([0-9a-f]{16}):([0-9a-f]{64})$/.exec(seal) ?? []
+  if (kid === undefined || mac === undefined) return 'tampered'
+  let keys: LogKeys
+  try {
+    keys = loadLogKeys(home, kid)
+  } catch {
+    return 'unverified'
+  }
+  return timingSafeEqual(Buffer.from(sealRecord(keys, what, document)), Buffer.from(seal))
+    ? 'verified'
+    : 'tampered'
+}

@@ -1,0 +1,3 @@
+/** Operator logins, agent sessions, runs, their events and handoffs. */
+export const agents = `
+`

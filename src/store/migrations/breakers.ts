@@ -1,0 +1,3 @@
+/** Which providers are being left alone for a while. */
+export const breakers = `
+`

@@ -1,0 +1,3 @@
+/** Budgets, their balances, holds and quotas. */
+export const ledger = `
+`

@@ -1,0 +1,3 @@
+/** What was switched on about providers. */
+export const providers = `
+`
