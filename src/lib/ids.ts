@@ -8,10 +8,6 @@ export type GrantId = Branded<'GrantId'>
 export type EnvelopeId = Branded<'EnvelopeId'>
 export type BudgetId = Branded<'BudgetId'>
 export type HoldId = Branded<'HoldId'>
-export type SessionId = Branded<'SessionId'>
-export type TaskId = Branded<'TaskId'>
-export type RunId = Branded<'RunId'>
-export type HandoffId = Branded<'HandoffId'>
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 

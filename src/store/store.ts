@@ -4,6 +4,9 @@
  */
 import type { EnvelopeId, GrantId, ReceiptId } from '../lib/ids.ts'
 import type { Owner } from '../lib/owner.ts'
+import type { AgentEventTable, HandoffTable, LoginTable, RunTable, SessionTable } from './agent-tables.ts'
+import type { BreakerTable } from './breaker-table.ts'
+import type { BudgetTable, HoldTable, QuotaTable, QuotaUseTable } from './ledger-tables.ts'
 
 export interface Store extends AsyncDisposable {
   /** Runs a registered procedure in one durable transaction, in the writer thread. Many share one commit. */
@@ -39,6 +42,17 @@ export interface Tables {
   readonly grants: GrantTable
   readonly secrets: SecretTable
   readonly commands: CommandTable
+  readonly providerSettings: ProviderSettingTable
+  readonly budgets: BudgetTable
+  readonly holds: HoldTable
+  readonly quotas: QuotaTable
+  readonly quotaUses: QuotaUseTable
+  readonly breakers: BreakerTable
+  readonly logins: LoginTable
+  readonly sessions: SessionTable
+  readonly runs: RunTable
+  readonly handoffs: HandoffTable
+  readonly agentEvents: AgentEventTable
 }
 
 export interface ReceiptRow {
@@ -213,4 +227,19 @@ export interface CommandTable {
   get(ref: string): Promise<CommandRow | undefined>
   list(): Promise<readonly CommandRow[]>
   remove(ref: string): Promise<boolean>
+}
+
+export interface ProviderSettingRow {
+  readonly providerId: string
+  readonly enabled: boolean
+  readonly baseUrl: string
+  readonly model: string
+  readonly updatedAtMs: number
+}
+
+/** Live routing to local models, as it was switched on or off. */
+export interface ProviderSettingTable {
+  put(row: ProviderSettingRow): Promise<void>
+  get(providerId: string): Promise<ProviderSettingRow | undefined>
+  list(): Promise<readonly ProviderSettingRow[]>
 }

@@ -1,6 +1,10 @@
 /** All tables over one connection. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tables } from '../store.ts'
+import { providerSettingTable } from './providers.ts'
+import { budgetTable, holdTable, quotaTable, quotaUseTable } from './ledger.ts'
+import { agentEventTable, handoffTable, loginTable, runTable, sessionTable } from './agents.ts'
+import { breakerTable } from './breakers.ts'
 import { logKeyTable, openReceiptTable, receiptTable, treeTable } from './receipts.ts'
 import { commandTable, documentTable, envelopeTable, grantTable, secretTable } from './records.ts'
 
@@ -15,5 +19,16 @@ export function tablesOver(database: DatabaseSync): Tables {
     grants: grantTable(database),
     secrets: secretTable(database),
     commands: commandTable(database),
+    providerSettings: providerSettingTable(database),
+    budgets: budgetTable(database),
+    holds: holdTable(database),
+    quotas: quotaTable(database),
+    quotaUses: quotaUseTable(database),
+    breakers: breakerTable(database),
+    logins: loginTable(database),
+    sessions: sessionTable(database),
+    runs: runTable(database),
+    handoffs: handoffTable(database),
+    agentEvents: agentEventTable(database),
   }
 }
