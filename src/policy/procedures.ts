@@ -1,10 +1,9 @@
 /** Policy in the writer thread: looking up, deciding, spending a grant and writing the receipt are one transaction. */
 import { hash } from 'node:crypto'
 import { CraikError } from '../errors.ts'
-import { canonicalJson, type Json } from '../lib/canonical-json.ts'
+import { canonicalJson } from '../lib/canonical-json.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type EnvelopeId, type GrantId, newId } from '../lib/ids.ts'
-import { type Begin, ownerFields } from '../receipts/log.ts'
 import type { ReceiptRef, ReceiptWriter } from '../receipts/receipt-writer.ts'
 import { redactValue } from '../receipts/redaction/redact.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
@@ -18,11 +17,11 @@ import {
   type StoredEnvelope,
   sameEnvelope,
 } from './envelope.ts'
-import { type DecisionInput, type Evaluation, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
 import { DEFAULT_LIFETIME_MS, type Grant, grantSchema, grantTerms } from './grant.ts'
-import { findEnvelope, findGrant, gather, parseGrant } from './lookup.ts'
+import { judge, plainJson, record } from './judgement.ts'
+import { parseGrant } from './lookup.ts'
 import { builtInText } from './profiles.ts'
-import { decisionRequest, parseInput, refuseSecrets } from './request.ts'
+import { parseInput, refuseSecrets } from './request.ts'
 import {
   type CreateEnvelopeInput,
   type CreateGrantInput,
@@ -31,7 +30,6 @@ import {
   type DecideInput,
   type DecideOutput,
   decideProcedure,
-  type EffectReceipt,
   type GrantReceipt,
   revokeGrantProcedure,
 } from './tokens.ts'
@@ -55,101 +53,11 @@ export function policyProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
 /** The decision inside a transaction; procedures of other rooms make it part of theirs. */
 export async function decide(
   tables: Tables,
-  { request: asked, receipt, owner }: DecideInput,
+  { request, receipt, owner }: DecideInput,
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<DecideOutput> {
-  const request = parseInput(decisionRequest, asked, 'the request')
-  const envelope = await findEnvelope(tables, request.policy_envelope_id)
-  const document = envelope === null ? undefined : await tables.documents.get(envelope.policy_digest)
-  // A document that is not the one the envelope names decides nothing.
-  const text =
-    document?.text !== undefined && policyDigest(document.text) === envelope?.policy_digest
-      ? document.text
-      : undefined
-  let input = gather(request, envelope, await findGrant(tables, request.grant_id), clock.nowMs())
-  let evaluation = await evaluate(input, text)
-  if (evaluation.usesGrant && !(await tables.grants.consume(request.grant_id!))) {
-    input = {
-      ...input,
-      grant: input.grant?.found === 'grant' ? { ...input.grant, uses_left: 0 } : input.grant,
-    }
-    evaluation = await evaluate(input, text)
-    if (evaluation.usesGrant) throw new CraikError('internal', `grant ${request.grant_id} could not be spent`)
-  }
-
-  const begin = draftOf(input, evaluation, receipt)
-  const profile = envelope?.profile
-  if (evaluation.effect === 'deny') {
-    const ref = await receipts.append(tables, denialOf(begin))
-    return { evaluation, ref, ...(profile && { profile }) }
-  }
-  const ref = await receipts.append(tables, { ...begin, phase: 'begin', owner: ownerFields(owner) })
-  if (evaluation.rule === FAIL_OPEN_RULE) {
-    await receipts.append(
-      tables,
-      failOpenReceipt(begin, { ...begin.links, receipt_ids: [ref.id] }, request.capability),
-    )
-  }
-  return { evaluation, ref, begin, ...(profile && { profile }) }
-}
-
-/** The effect's receipt, with the decision and everything that it rests on. */
-function draftOf(input: DecisionInput, evaluation: Evaluation, receipt: EffectReceipt): Begin {
-  const { operator, capability, operation, target, credential_ref, scope, policy_envelope_id, grant_id } =
-    input.request
-  return {
-    ...receipt,
-    operator,
-    capability,
-    operation,
-    target,
-    links: {
-      ...receipt.links,
-      ...scope,
-      ...(policy_envelope_id !== undefined && { policy_envelope_id }),
-      ...(grant_id !== undefined && { grant_id }),
-      ...(credential_ref !== undefined && { secret_ref: credential_ref }),
-      grant_outcome: evaluation.grantOutcome,
-    },
-    decision: {
-      effect: evaluation.effect,
-      rule: evaluation.rule,
-      missing: [...evaluation.missing],
-      ...(input.envelope !== null && { policy_digest: input.envelope.policy_digest }),
-      // What redaction takes out of the input is not there to decide on again.
-      replayable: !redactValue(input).redacted,
-      input: plainJson(input),
-    },
-  }
-}
-
-/** Nothing happened, so nothing is said of what the effect would have reached or measured. */
-function denialOf({ isolation: _, measures: __, shell: ___, kind, metadata, ...begin }: Begin): ReceiptDraft {
-  return {
-    ...begin,
-    kind: 'denial',
-    phase: 'point',
-    status: 'denied',
-    metadata: { ...metadata, denied_kind: kind },
-  }
-}
-
-function failOpenReceipt(
-  { operator }: Pick<Begin, 'operator'>,
-  links: Begin['links'],
-  permitted: string,
-): ReceiptDraft {
-  return {
-    kind: 'environment_decision',
-    phase: 'point',
-    status: 'passed',
-    operator,
-    capability: 'policy.fail_open',
-    operation: 'allow',
-    target: permitted,
-    links,
-  }
+  return record(tables, await judge(tables, request, clock), receipt, owner, receipts)
 }
 
 async function createEnvelope(
@@ -293,9 +201,4 @@ function appendGrantReceipt(
       expires_at_ms: Date.parse(grant.expires_at),
     },
   })
-}
-
-/** Parsed values hold `undefined` where a field was left out; JSON has no such thing. */
-function plainJson(value: unknown): Json & (string | number | boolean) {
-  return JSON.parse(JSON.stringify(value))
 }
