@@ -11,6 +11,7 @@ export async function startupRows(): Promise<Row[]> {
   const env = { PATH: process.env.PATH!, HOME: folder.path, CRAIK_HOME: join(folder.path, 'home') }
   const rows: Row[] = []
   for (const args of [
+    ['provider', 'list'],
     ['receipts', 'list'],
     ['grant', 'list'],
   ]) {

@@ -1,0 +1,177 @@
+/** Asking a local model server, and switching live routing to it on and off. */
+import { Command, Option } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { LocalHealth } from '../../providers/local/health.ts'
+import { type LocalPreset, localPreset } from '../../providers/local/presets.ts'
+import { loadProviders } from '../../providers/registry.ts'
+import type { ProviderSettingRow } from '../../store/store.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+
+const MAX_TIMEOUT_SECONDS = 60
+
+interface HealthOptions {
+  readonly baseUrl?: string
+  readonly timeoutSeconds: string
+  readonly format?: string
+}
+
+interface EnableOptions extends HealthOptions {
+  readonly model?: string
+}
+
+export function localHealthCommand(context: CliContext): Command {
+  const format = formatOption()
+  format.description = 'json unless chosen here'
+  return new Command('local-health')
+    .description(
+      'ask a local model server for its models; a server that is not there is a result, not an error',
+    )
+    .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
+    .addOption(baseUrlOption())
+    .addOption(timeoutOption())
+    .addOption(format)
+    .addHelpText('after', '\nExample:\n  craik provider local-health ollama --timeout-seconds 1\n')
+    .action(async (name: string, options: HealthOptions) => {
+      const { checkLocalHealth } = await import('../../providers/local/health.ts')
+      const { preset, setting, question } = await prepare(context, name, options)
+      const health = await checkLocalHealth(preset, question)
+      const moved = setting !== undefined && setting.baseUrl !== health.base_url
+      const warning = `live calls go to ${setting?.baseUrl}; enable it again to move them here`
+      const result = moved ? { ...health, warnings: [...health.warnings, warning] } : health
+      printRecord(context, { format: options.format ?? 'json' }, { ...result }, () =>
+        describe(result, nextStep(result, setting, options)),
+      )
+    })
+}
+
+export function enableCommand(context: CliContext): Command {
+  return new Command('enable')
+    .description('let live calls reach a local model server; refused unless it answers right now')
+    .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
+    .addOption(baseUrlOption())
+    .option('--model <name>', 'which of its models (default: the configured one, or its first)')
+    .addOption(timeoutOption())
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik provider enable ollama --model llama3.2\n')
+    .action(async (name: string, options: EnableOptions) => {
+      const [{ enableProvider }, { wantedModel }] = await Promise.all([
+        import('../../providers/local/enable.ts'),
+        import('../../providers/local/place.ts'),
+      ])
+      const { preset, question } = await prepare(context, name, options)
+      const { setting, health, receipt } = await enableProvider(
+        await context.store(),
+        await context.log(),
+        preset,
+        {
+          ...question,
+          operator: await context.operator(),
+          model: options.model,
+          wantedModel: wantedModel(preset, context.environment),
+        },
+      )
+      printRecord(context, options, changed(setting, receipt.id, health), () =>
+        [
+          `  enabled  ${setting.providerId} → ${setting.baseUrl}, model ${printable(setting.model)}\n`,
+          `  receipt  ${receipt.id}\n`,
+          `    undo:  craik provider disable ${preset.id}\n`,
+        ].join(''),
+      )
+    })
+}
+
+export function disableCommand(context: CliContext): Command {
+  return new Command('disable')
+    .description('stop live calls to a local model server')
+    .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik provider disable ollama\n')
+    .action(async (name: string, options: { readonly format?: string }) => {
+      const { disableProvider } = await import('../../providers/settings.ts')
+      const preset = await findPreset(context, name)
+      const { setting, receipt } = await disableProvider(
+        await context.store(),
+        await context.operator(),
+        preset.provider_id,
+      )
+      printRecord(
+        context,
+        options,
+        changed(setting, receipt.id),
+        () => `  disabled  ${setting.providerId}\n  receipt   ${receipt.id}\n`,
+      )
+    })
+}
+
+async function prepare(context: CliContext, name: string, options: HealthOptions) {
+  const [{ localBaseUrl }, { enabledSetting }] = await Promise.all([
+    import('../../providers/local/place.ts'),
+    import('../../providers/settings.ts'),
+  ])
+  const preset = await findPreset(context, name)
+  const timeoutMs = parseTimeout(options.timeoutSeconds)
+  const setting = await enabledSetting(context.home, context.store, preset.provider_id)
+  const baseUrl = localBaseUrl(preset, {
+    baseUrl: options.baseUrl,
+    environment: context.environment,
+    setting,
+  })
+  return { preset, setting, question: { baseUrl, timeoutMs, signal: context.signal, clock: context.clock } }
+}
+
+/** The user's own records are read only for a name that is no preset. */
+async function findPreset(context: CliContext, name: string): Promise<LocalPreset> {
+  return localPreset(name, name.startsWith('provider_') ? await loadProviders(context.home) : [])
+}
+
+function baseUrlOption(): Option {
+  return new Option(
+    '--base-url <url>',
+    'where it listens: localhost, 127.0.0.1 or [::1] (default: its variable, its setting, its preset)',
+  )
+}
+
+function timeoutOption(): Option {
+  return new Option('--timeout-seconds <n>', 'for the whole answer').default('2.0')
+}
+
+function parseTimeout(text: string): number {
+  const seconds = /^\d{1,2}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0
+  if (seconds > 0 && seconds <= MAX_TIMEOUT_SECONDS) return Math.round(seconds * 1000)
+  throw new CraikError('usage', `--timeout-seconds takes a number above 0 and up to ${MAX_TIMEOUT_SECONDS}`, {
+    hint: 'such as 2 or 0.5',
+  })
+}
+
+function changed(setting: ProviderSettingRow, receiptId: string, health?: LocalHealth): Json {
+  return {
+    provider_id: setting.providerId,
+    enabled: setting.enabled,
+    base_url: setting.baseUrl,
+    model: setting.model,
+    receipt_id: receiptId,
+    ...(health && { health: { ...health } }),
+  }
+}
+
+/** What is left to do once it answers. */
+function nextStep(
+  { status, preset_id, base_url }: LocalHealth,
+  setting: ProviderSettingRow | undefined,
+  { baseUrl }: HealthOptions,
+): string {
+  if (status !== 'ok') return ''
+  if (setting?.baseUrl === base_url)
+    return `  enabled  live calls go here, model ${printable(setting.model)}\n`
+  return `  use it:  craik provider enable ${preset_id}${baseUrl === undefined ? '' : ` --base-url ${base_url}`}\n`
+}
+
+function describe(health: LocalHealth, next: string): string {
+  const { preset_id, base_url, status, detail } = health
+  const models = health.models.map((model) => `    ${printable(model)}\n`)
+  const warnings = health.warnings.map((warning) => `  warning  ${printable(warning)}\n`)
+  const title = `  ${status === 'ok' ? '✓' : '✗'} ${preset_id} at ${base_url}: ${status}: ${detail}\n`
+  return title + models.join('') + warnings.join('') + next
+}

@@ -1,0 +1,88 @@
+/** Connections to this machine only: no name is looked up, and the far end of every socket is checked. */
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { Agent } from 'undici'
+import { type LoopbackUrl, parseLoopbackUrl } from './loopback.ts'
+
+/**
+ * An undici dispatcher for one loopback base URL. It dials nothing but that URL's own addresses and port, follows no
+ * redirect and knows no proxy. Throws `usage` when the URL is not loopback. The caller closes or destroys it.
+ */
+export function loopbackAgent(
+  baseUrl: string,
+  { connectTimeoutMs }: { readonly connectTimeoutMs: number },
+): Agent {
+  const url = parseLoopbackUrl(baseUrl)
+  return new Agent({
+    allowH2: false,
+    connect(target, done) {
+      const host = target.hostname.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+      const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80))
+      // An agent dials wherever its requests point; this one was made for a single place.
+      if (host !== url.host || port !== url.port || target.protocol !== url.protocol) {
+        done(
+          dialError('EACCES', 'this connection is for another address than the one that was checked'),
+          null,
+        )
+        return
+      }
+      dial(url, connectTimeoutMs).then(
+        (socket) => done(null, socket),
+        (error: Error) => done(error, null),
+      )
+    },
+  })
+}
+
+async function dial(url: LoopbackUrl, connectTimeoutMs: number): Promise<Socket> {
+  const deadline = AbortSignal.timeout(connectTimeoutMs)
+  let failure: Error = dialError('ECONNREFUSED', 'nothing to dial')
+  for (const address of url.addresses) {
+    try {
+      return await dialOne(url, address, deadline)
+    } catch (error) {
+      if (deadline.aborted) throw dialError('ETIMEDOUT', `no connection within ${connectTimeoutMs} ms`)
+      failure = error as Error
+    }
+  }
+  throw failure
+}
+
+function dialOne(url: LoopbackUrl, address: string, deadline: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const secure = url.protocol === 'https:'
+    const place = { host: address, port: url.port }
+    const socket: Socket = secure
+      ? connectTls({
+          ...place,
+          ALPNProtocols: ['http/1.1'],
+          // Whatever the environment says.
+          rejectUnauthorized: true,
+          // The certificate is checked against the name that was given, or the address.
+          ...(url.host === 'localhost' && { servername: 'localhost' }),
+        })
+      : connectTcp(place)
+    const fail = (error: Error) => {
+      deadline.removeEventListener('abort', expire)
+      socket.destroy()
+      reject(error)
+    }
+    const expire = () => fail(dialError('ETIMEDOUT', 'no connection in time'))
+    deadline.addEventListener('abort', expire, { once: true })
+    socket.once('error', fail)
+    socket.once(secure ? 'secureConnect' : 'connect', () => {
+      if (socket.remoteAddress !== address || socket.remotePort !== url.port) {
+        fail(dialError('EACCES', 'the connection led to another address than the one that was dialled'))
+        return
+      }
+      deadline.removeEventListener('abort', expire)
+      socket.off('error', fail)
+      socket.setNoDelay(true)
+      resolve(socket)
+    })
+  })
+}
+
+function dialError(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code })
+}

@@ -1,0 +1,70 @@
+/** Switching live routing to a local model on: only for a server that answered just now. */
+import { CraikError } from '../../errors.ts'
+import { REFERENCE } from '../../lib/ids.ts'
+import type { ReceiptLog } from '../../receipts/log.ts'
+import type { Store } from '../../store/store.ts'
+import { enableProcedure, type SettingChange } from '../settings.ts'
+import { placeOf, settingReceipt } from '../settings-procedures.ts'
+import { checkLocalHealth, type HealthOptions, type LocalHealth } from './health.ts'
+import { offeredModel } from './place.ts'
+import type { LocalPreset } from './presets.ts'
+
+export interface EnableOptions extends HealthOptions {
+  readonly operator: string
+  /** Must be offered by the server. */
+  readonly model?: string | undefined
+  /** Taken if the server offers it; otherwise its first one is. */
+  readonly wantedModel: string
+}
+
+export interface Enabled extends SettingChange {
+  readonly health: LocalHealth
+}
+
+/**
+ * Asks the server, then switches it on. Anything but `ok` is `unavailable`, with a receipt that says `blocked`, and
+ * leaves the setting as it was.
+ */
+export async function enableProvider(
+  store: Store,
+  log: ReceiptLog,
+  preset: LocalPreset,
+  options: EnableOptions,
+): Promise<Enabled> {
+  const health = await checkLocalHealth(preset, options)
+  const { operator } = options
+  const { base_url: baseUrl, models } = health
+  const refuse = async (why: string, reason: string, hint: string): Promise<never> => {
+    const receipt = await log.append({
+      ...settingReceipt(operator, 'enable', preset.provider_id, baseUrl),
+      status: 'blocked',
+      metadata: { ...placeOf(baseUrl), health: why },
+    })
+    throw new CraikError('unavailable', `${preset.provider_id} stays as it is: ${reason}`, {
+      hint,
+      details: { receipt_id: receipt.id, health },
+    })
+  }
+  if (health.status !== 'ok')
+    return refuse(
+      health.status,
+      `${baseUrl} is ${health.status} (${health.detail})`,
+      `start the server, then ask it:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
+    )
+  const model = chooseModel(models, options)
+  if (model === undefined)
+    return refuse(
+      'no_such_model',
+      `${baseUrl} does not offer that model (it offers: ${models.slice(0, 5).join(', ') || 'none'})`,
+      `see what it offers:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
+    )
+  const input = { operator, providerId: preset.provider_id, baseUrl, model, modelCount: models.length }
+  return { ...(await store.write(enableProcedure, input)), health }
+}
+
+function chooseModel(models: readonly string[], { model, wantedModel }: EnableOptions): string | undefined {
+  const usable = models.filter((name) => REFERENCE.test(name))
+  if (model !== undefined) return offeredModel(usable, model)
+  // A server that loads models on demand lists none, and takes the name it is given.
+  return offeredModel(usable, wantedModel) ?? (models.length === 0 ? wantedModel : usable[0])
+}

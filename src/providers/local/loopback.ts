@@ -1,0 +1,173 @@
+/**
+ * Which addresses are this machine's own. Decided on the text that was given, compared with the one spelling of what
+ * will be dialled: a second spelling of an address is what filters disagree about, so it is refused.
+ */
+import { isIPv6 } from 'node:net'
+import { CraikError } from '../../errors.ts'
+
+export interface LoopbackUrl {
+  /** In its one spelling, without a slash at the end. */
+  readonly baseUrl: string
+  readonly protocol: 'http:' | 'https:'
+  /** `localhost`, an IPv4 address, or `::1`. */
+  readonly host: string
+  readonly port: number
+  /** What is dialled, in order. Names are never looked up: neither DNS nor the hosts file has a say. */
+  readonly addresses: readonly string[]
+}
+
+export type LoopbackRefusal =
+  | 'too_long'
+  | 'control_character'
+  | 'backslash'
+  | 'not_ascii'
+  | 'not_http'
+  | 'user_info'
+  | 'query_or_fragment'
+  | 'port'
+  | 'path'
+  | 'no_host'
+  | 'percent_encoding'
+  | 'trailing_dot'
+  | 'odd_spelling'
+  | 'ipv4_in_ipv6'
+  | 'zone_id'
+  | 'unspecified'
+  | 'link_local'
+  | 'private_network'
+  | 'other_address'
+  | 'metadata_service'
+  | 'looks_like_localhost'
+  | 'name'
+
+const REASONS: Readonly<Record<LoopbackRefusal, string>> = {
+  too_long: 'it is longer than 500 characters',
+  control_character: 'it holds a blank or a control character',
+  backslash: 'it holds a backslash, which programs read in two ways',
+  not_ascii: 'it holds characters outside ASCII, which may turn into other ones',
+  not_http: 'it does not begin with http:// or https://',
+  user_info: 'it holds a user name or password before an @',
+  query_or_fragment: 'a base URL has no ? or # part',
+  port: 'its port is not a number from 1 to 65535 in its plain spelling',
+  path: 'its path is not made of plain segments such as /v1',
+  no_host: 'it names no host',
+  percent_encoding: 'its host is percent-encoded',
+  trailing_dot: 'its host ends in a dot',
+  odd_spelling: 'its host is an odd spelling of an address; write 127.0.0.1 or [::1]',
+  ipv4_in_ipv6: 'its host is an IPv4 address inside an IPv6 one; write 127.0.0.1',
+  zone_id: 'its host has a zone id',
+  unspecified: 'its host is the unspecified address, which is every interface and not loopback',
+  link_local: 'its host is a link-local address, where cloud metadata services live',
+  private_network: 'its host is on a private network, not on this machine',
+  other_address: 'its host is an address of another machine',
+  metadata_service: 'its host is the name of a metadata service',
+  looks_like_localhost: 'its host only looks like localhost',
+  name: 'its host is a name that DNS would decide',
+}
+
+const LOCALHOST = ['127.0.0.1', '::1'] as const
+
+/**
+ * Parses a base URL that must be loopback, or throws a `usage` error whose details hold the reason. `what` is what the
+ * reader knows it as; the URL itself is not repeated.
+ */
+export function parseLoopbackUrl(text: string, what = 'the base URL'): LoopbackUrl {
+  const parsed = readLoopbackUrl(text)
+  if (typeof parsed !== 'string') return parsed
+  throw new CraikError('usage', `${what} is refused: ${REASONS[parsed]}`, {
+    hint: 'a local model is reached on loopback only: http://localhost:PORT/v1, 127.0.0.1 or [::1]',
+    details: { reason: parsed },
+  })
+}
+
+/** Why a base URL is not loopback, in words that do not repeat it; undefined when it is. */
+export function loopbackRefusal(text: string): string | undefined {
+  const parsed = readLoopbackUrl(text)
+  return typeof parsed === 'string' ? REASONS[parsed] : undefined
+}
+
+function readLoopbackUrl(text: string): LoopbackUrl | LoopbackRefusal {
+  if (text.length > 500) return 'too_long'
+  if (/[\0-\x20\x7f]/.test(text)) return 'control_character'
+  if (text.includes('\\')) return 'backslash'
+  if (/[^\x21-\x7e]/.test(text)) return 'not_ascii'
+  const parts = /^(https?):\/\/([^/?#]*)([^?#]*)(.*)$/i.exec(text)
+  if (parts === null) return 'not_http'
+  const [, scheme, authority, path, rest] = parts as unknown as [string, string, string, string, string]
+  if (authority.includes('@')) return 'user_info'
+  if (rest !== '') return 'query_or_fragment'
+  const split = /^(\[[^\]]*\]|[^:[\]]*)(?::(.*))?$/.exec(authority)
+  if (split === null || isIPv6(authority)) return 'odd_spelling'
+  const refusal = refuseHost(split[1]!)
+  if (refusal !== undefined) return refusal
+  const protocol = scheme.toLowerCase() === 'https' ? 'https:' : 'http:'
+  const port = portOf(split[2], protocol)
+  if (port === undefined) return 'port'
+  if (!/^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)*\/?$/.test(path)) return 'path'
+  return loopback(protocol, split[1]!.toLowerCase(), port, path.replace(/\/$/, ''))
+}
+
+function loopback(
+  protocol: LoopbackUrl['protocol'],
+  host: string,
+  port: number,
+  path: string,
+): LoopbackUrl | LoopbackRefusal {
+  const url = new URL(`${protocol}//${host}:${port}${path}`)
+  // The parser that undici uses has to see the very same host.
+  if (url.hostname !== host || url.username !== '' || url.password !== '') return 'odd_spelling'
+  const address = host === '[::1]' ? '::1' : host
+  return {
+    baseUrl: `${url.origin}${path}`,
+    protocol,
+    host: address,
+    port,
+    addresses: address === 'localhost' ? LOCALHOST : [address],
+  }
+}
+
+function portOf(text: string | undefined, protocol: string): number | undefined {
+  if (text === undefined) return protocol === 'https:' ? 443 : 80
+  return /^[1-9]\d{0,4}$/.test(text) && Number(text) <= 65_535 ? Number(text) : undefined
+}
+
+function refuseHost(host: string): LoopbackRefusal | undefined {
+  if (host === '' || host === '[]') return 'no_host'
+  if (host.startsWith('[')) return refuseIpv6(host.slice(1, -1))
+  if (host.includes('%')) return 'percent_encoding'
+  if (host.endsWith('.')) return 'trailing_dot'
+  if (/^\d{1,3}(?:\.\d{1,3}){3}$/.test(host)) return refuseIpv4(host)
+  // The URL parser takes a host for an IPv4 address when its last part is a number, also a hexadecimal one.
+  if (/(?:^|\.)(?:\d+|0x[0-9a-f]*)$/i.test(host)) return 'odd_spelling'
+  const name = host.toLowerCase()
+  if (name === 'localhost') return undefined
+  if (/^metadata(?:\.|$)|^instance-data(?:\.|$)/.test(name)) return 'metadata_service'
+  return name.includes('localhost') || /^ip6-(?:localhost|loopback)$/.test(name)
+    ? 'looks_like_localhost'
+    : 'name'
+}
+
+function refuseIpv4(host: string): LoopbackRefusal | undefined {
+  const octets = host.split('.').map(Number) as [number, number, number, number]
+  if (octets.join('.') !== host || octets.some((octet) => octet > 255)) return 'odd_spelling'
+  const [a, b] = octets
+  if (a === 127) return undefined
+  if (a === 0) return 'unspecified'
+  if (a === 169 && b === 254) return 'link_local'
+  const isPrivate =
+    a === 10 || (a === 172 && b >> 4 === 1) || (a === 192 && b === 168) || (a === 100 && b >> 6 === 1)
+  return isPrivate ? 'private_network' : 'other_address'
+}
+
+function refuseIpv6(address: string): LoopbackRefusal | undefined {
+  if (address === '::1') return undefined
+  if (address.includes('%')) return 'zone_id'
+  if (!isIPv6(address)) return 'odd_spelling'
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
+  if (canonical === '::1') return 'odd_spelling'
+  if (canonical === '::') return 'unspecified'
+  if (/^(?:::ffff:|64:ff9b:|2002:)/.test(canonical) || /^::[0-9a-f]{1,4}(?::[0-9a-f]{1,4})?$/.test(canonical))
+    return 'ipv4_in_ipv6'
+  if (/^fe[89ab]/.test(canonical)) return 'link_local'
+  return /^f[cd]/.test(canonical) ? 'private_network' : 'other_address'
+}

@@ -1,0 +1,180 @@
+/** Providers as a person uses them: reading records, and switching a local model on and off. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { listing, startModelServer } from '../../src/providers/local/model-server.fixture.ts'
+import { OWN_RECORD } from '../../src/providers/record.fixture.ts'
+import type { Receipt } from '../../src/receipts/schema.ts'
+import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { TOKEN } from './live-log.ts'
+
+let home: TestHome
+beforeEach(() => {
+  home = new TestHome()
+})
+afterEach(() => home[Symbol.dispose]())
+
+describe('enabling a local model', () => {
+  it('works for a server that answers, and undoing it works too; both are on record', async () => {
+    await using server = await startModelServer(listing('llama3.2:latest', 'qwen3:8b'))
+    const enabled = await home.json<{ receipt_id: string }>([
+      ...['provider', 'enable', 'ollama', '--base-url', server.baseUrl, '--model', 'qwen3:8b'],
+    ])
+    expect(enabled).toMatchObject({
+      provider_id: 'provider_local_ollama',
+      enabled: true,
+      base_url: server.baseUrl,
+      model: 'qwen3:8b',
+      health: { status: 'ok' },
+    })
+    const disabled = await home.json<{ receipt_id: string }>([
+      ...['provider', 'disable', 'provider_local_ollama'],
+    ])
+    expect(disabled).toMatchObject({ enabled: false })
+    const rows = await home.json<Receipt[]>(['receipts', 'list'])
+    expect(rows.map(({ body }) => body.id)).toEqual([disabled.receipt_id, enabled.receipt_id])
+    const { body } = await home.json<Receipt>(['receipts', 'show', enabled.receipt_id])
+    expect(body).toMatchObject({
+      kind: 'environment_decision',
+      capability: 'provider.write',
+      operation: 'enable',
+      target: 'provider_local_ollama',
+      metadata: { model: 'qwen3:8b', port: server.port },
+    })
+    expect((await home.run(['receipts', 'verify'])).code).toBe(0)
+    expect((await home.run(['provider', 'disable', 'ollama'])).code).toBe(4)
+  })
+
+  it('is refused for one that does not, with the command that asks it', async () => {
+    const { code, stdout, stderr } = await home.run([
+      ...['provider', 'enable', 'ollama', '--base-url', 'http://127.0.0.1:9/v1'],
+    ])
+    expect([code, stdout]).toEqual([69, ''])
+    expect(stderr).toMatch(
+      /^craik: provider_local_ollama stays as it is: .*unreachable \(nothing listens there\)/,
+    )
+    expect(stderr).toContain('craik provider local-health ollama --base-url http://127.0.0.1:9/v1')
+    const [receipt] = await home.json<Receipt[]>(['receipts', 'list'])
+    expect(receipt?.body.status).toBe('blocked')
+  })
+
+  it('is for this machine only', async () => {
+    for (const env of [{}, { OLLAMA_BASE_URL: 'http://192.0.2.1/v1' }]) {
+      const flag = Object.keys(env).length === 0 ? ['--base-url', 'http://192.0.2.1/v1'] : []
+      const { code, stderr } = await home.run(['provider', 'enable', 'ollama', ...flag], { env })
+      expect(code).toBe(2)
+      expect(stderr).toMatch(/(?:--base-url|OLLAMA_BASE_URL) is refused: its host is an address of another/)
+    }
+  })
+
+  it('is remembered: a later check asks the same server, and warns when told to ask another', async () => {
+    await using first = await startModelServer(listing('m'))
+    await using second = await startModelServer(listing('m'))
+    await home.json(['provider', 'enable', 'vllm', '--base-url', first.baseUrl])
+    const check = ['provider', 'local-health', 'vllm', '--timeout-seconds', '20']
+    expect(await home.json(check)).toMatchObject({ base_url: first.baseUrl, status: 'ok' })
+    const other = await home.json<{ warnings: string[] }>([...check, '--base-url', second.baseUrl])
+    expect(other.warnings.join()).toContain(`live calls go to ${first.baseUrl}`)
+  })
+
+  it('works for a local provider of one’s own, and for no other', async () => {
+    await using server = await startModelServer(listing('team-large'))
+    configure('mine.yaml', { id: 'provider_mine', trust_boundary: 'local', base_url: server.baseUrl })
+    expect(await home.json(['provider', 'enable', 'provider_mine'])).toMatchObject({
+      base_url: server.baseUrl,
+      model: 'team-large',
+    })
+    for (const [id, code] of [
+      ['provider_openai', 2],
+      ['provider_nothing', 3],
+      ['nothing', 3],
+    ] as const)
+      expect((await home.run(['provider', 'enable', id])).code).toBe(code)
+  })
+})
+
+describe('on a terminal', () => {
+  it.each([
+    ['list'],
+    ['show provider_openai'],
+    ['select provider_openai --mode runner'],
+    ['local-presets'],
+    ['local-health ollama --base-url http://127.0.0.1:9/v1'],
+  ])('provider %s prints JSON, and a table when asked', async (words) => {
+    const shown = await onTerminal(`provider ${words}`)
+    expect(() => JSON.parse(shown)).not.toThrow()
+    const table = await onTerminal(`provider ${words} --format table`)
+    expect(table).toMatch(/^ {2}\S/)
+    expect(table).not.toContain('{')
+  })
+})
+
+describe('a mistake', () => {
+  it.each([
+    [['show', TOKEN]],
+    [['select', TOKEN]],
+    [['select', 'provider_openai', '--mode', TOKEN]],
+    [['select', 'provider_openai', '--receipt-id', TOKEN]],
+    [['local-health', TOKEN]],
+    [['local-health', 'ollama', '--base-url', `http://x:${TOKEN}@localhost`]],
+    [['local-health', 'ollama', '--base-url', `http://${TOKEN}/v1`]],
+    [['local-health', 'ollama', '--timeout-seconds', TOKEN]],
+    [['enable', TOKEN]],
+    [['disable', `provider_${TOKEN}`]],
+  ])('never repeats a secret: provider %j', async (words) => {
+    const { code, stdout, stderr } = await home.run(['provider', ...words], { env: { CRAIK_DEBUG: '1' } })
+    expect(code).not.toBe(0)
+    expect(stdout + stderr).not.toContain(TOKEN.slice(4, 30))
+  })
+
+  it.each(['0', '-1', '61', 'x', '1e1', ''])('is a timeout of %j seconds', async (given) => {
+    const { code, stderr } = await home.run([
+      'provider',
+      'local-health',
+      'ollama',
+      `--timeout-seconds=${given}`,
+    ])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--timeout-seconds takes a number')])
+  })
+})
+
+describe('provider list', () => {
+  it('loads neither schema, HTTP client, YAML nor store where nothing needs them', async () => {
+    const { code, stderr } = await home.run(['provider', 'list'], {
+      nodeArguments: ['--import', LOADED],
+    })
+    expect(code).toBe(0)
+    const loaded = JSON.parse(stderr) as string[]
+    expect(loaded.some((url) => url.endsWith('/providers/catalogue.ts'))).toBe(true)
+    const heavy = /node_modules\/(?!commander\/)|\/store\/sqlite\/|\/receipts\/|\/policy\//
+    expect(loaded.filter((url) => heavy.test(url))).toEqual([])
+  })
+})
+
+/** Writes the address of every module that was loaded to stderr at the end. */
+const LOADED = `data:text/javascript,${encodeURIComponent(`
+  import { registerHooks } from 'node:module'
+  const seen = []
+  registerHooks({ load(url, context, next) { seen.push(url); return next(url, context) } })
+  process.on('exit', () => process.stderr.write(JSON.stringify(seen)))
+`)}`
+
+/** What a person would see: `script` gives the command a terminal of its own. */
+async function onTerminal(words: string): Promise<string> {
+  const command = `${NODE} ${join(ROOT, 'src/main.ts')} ${words}`
+  const { code, stdout } = await run('script', ['-qec', command, '/dev/null'], {
+    cwd: home.folder,
+    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home, SHELL: '/bin/sh' },
+  })
+  expect(code).toBe(0)
+  return stdout.replaceAll('\r', '')
+}
+
+function configure(name: string, given: { id: string; trust_boundary: string; base_url: string }): void {
+  const folder = join(home.home, 'config', 'providers')
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const { base_url, ...fields } = given
+  const record = { ...OWN_RECORD, ...fields, metadata: { ...OWN_RECORD.metadata, base_url } }
+  // JSON is YAML.
+  writeFileSync(join(folder, name), JSON.stringify(record), { mode: 0o600 })
+}
