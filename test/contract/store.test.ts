@@ -6,7 +6,8 @@ import { afterEach } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
 import { tablesOver } from '../../src/store/sqlite/tables.ts'
-import { storeContract } from './store.ts'
+import { ledgerContract } from './ledger-tables.ts'
+import { type StoreUnderTest, storeContract } from './store.ts'
 
 const opened: { database: DatabaseSync; folder: string }[] = []
 afterEach(() => {
@@ -16,7 +17,7 @@ afterEach(() => {
   }
 })
 
-storeContract('SQLite', async () => {
+async function open(): Promise<StoreUnderTest> {
   const folder = mkdtempSync(join(tmpdir(), 'craik-store-'))
   const database = await openDatabase(homeAt(join(folder, 'home')))
   opened.push({ database, folder })
@@ -34,4 +35,7 @@ storeContract('SQLite', async () => {
       }
     },
   }
-})
+}
+
+storeContract('SQLite', open)
+ledgerContract('SQLite', open)

@@ -130,7 +130,7 @@ export function keyCommand(context: CliContext): Command {
       const store = await context.store()
       if (rotate) {
         const { rotateKey } = await import('../../receipts/log.ts')
-        const ref = await store.write(rotateKey, context.operator)
+        const ref = await store.write(rotateKey, await context.operator())
         context.stderr.write(
           `  rotated · receipt ${ref.id}\n  the first key still verifies the whole log; the new one is named in that receipt\n`,
         )

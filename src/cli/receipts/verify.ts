@@ -30,7 +30,7 @@ export function verifyCommand(context: CliContext): Command {
     .argument('[file]', 'an exported log or a proof; - for stdin; without it, the live log')
     .option('--public-key <file>', 'the log’s public key; needed for a file')
     .option('--against <checkpoint>', 'a checkpoint kept elsewhere: shows truncation and rewriting')
-    .option('--replay', 'also recompute every decision from what was recorded with it')
+    .option('--replay', 'also recompute every decision and every budget from what was recorded')
     .option('--side-logs <folder>', 'for a file: where its shell output was copied to')
     .addOption(formatOption())
     .addHelpText('after', HELP)

@@ -1,0 +1,219 @@
+/** `craik budget`: how much may be spent, by whom, in which time; and what was. */
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { CraikError } from '../errors.ts'
+import type { Json } from '../lib/canonical-json.ts'
+import { parseReference } from '../lib/ids.ts'
+import type { BudgetFacts } from '../providers/ledger/judge.ts'
+import { formatTokens, formatUsd, parseUsd } from '../providers/ledger/money.ts'
+import { ledgerCommand } from './budget/ledger.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type Column, formatOption, printRecord, printRows } from './output.ts'
+
+export const budgetCommand: NounBuilder = (context) =>
+  new Command('budget')
+    .addCommand(setCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(ledgerCommand(context))
+    .addCommand(removeCommand(context))
+
+interface SetOptions {
+  readonly provider?: string
+  readonly session?: string
+  readonly sandbox?: string
+  readonly operator?: string
+  readonly total?: boolean
+  readonly limit?: string
+  readonly tokens?: number
+  readonly per: string
+  readonly allowUnpriced?: boolean
+  readonly id?: string
+  readonly format?: string
+}
+
+function setCommand(context: CliContext): Command {
+  return new Command('set')
+    .description('limit what is spent; the same budget again gets other limits, and keeps what was spent')
+    .option('--provider <id>', 'of calls to this provider')
+    .option('--session <id>', 'of this session')
+    .option('--sandbox <id>', 'of this sandbox')
+    .option('--operator <subject>', 'of this operator')
+    .option('--total', 'of everything')
+    .option('--limit <amount>', 'in dollars, such as 2usd, $2 or 0.50usd')
+    .addOption(new Option('--tokens <n>', 'in tokens, input and output together').argParser(wholeNumber))
+    .addOption(
+      new Option('--per <period>', 'UTC days, weeks from Monday, months, or once and for all')
+        .choices(['day', 'week', 'month', 'life'])
+        .default('life'),
+    )
+    .option('--allow-unpriced', 'let calls through whose price is not known')
+    .option('--id <id>', 'how it is called, where one scope has several')
+    .addOption(formatOption())
+    .addHelpText('after', SET_EXAMPLES)
+    .action(async (options: SetOptions) => {
+      const { setBudget } = await import('../providers/ledger/limits.ts')
+      const terms = await termsOf(context, options)
+      const { row, replaced, receipt } = await setBudget(
+        await context.store(),
+        terms,
+        await context.operator(),
+      )
+      const record = { id: row.id, ...terms, replaced, receipt_id: receipt.id }
+      printRecord(
+        context,
+        options,
+        record,
+        () =>
+          `  ${row.id} · ${limitsOf(terms)}${per(terms.period)} for ${scopeOf(terms)}\n  receipt ${receipt.id}\n`,
+      )
+    })
+}
+
+const SET_EXAMPLES = `
+A call has to fit every budget that applies to it. Where its output cap does not fit, the cap is lowered.
+
+Examples:
+  craik budget set --provider provider_openai --limit 2usd --per day
+  craik budget set --total --limit 50usd --tokens 20000000 --per month
+`
+
+async function termsOf(context: CliContext, options: SetOptions) {
+  const scope = chosenScope(options)
+  if (options.limit === undefined && options.tokens === undefined) {
+    throw new CraikError('usage', 'a budget limits dollars, tokens or both', {
+      hint: 'give --limit 2usd, --tokens 500000, or both',
+    })
+  }
+  const id = options.id ?? (await providerRef(context, scope, 'budget_ref'))
+  return {
+    ...scope,
+    ...(id !== undefined && { id }),
+    period: options.per,
+    limit_nano_usd: options.limit === undefined ? null : parseUsd(options.limit, '--limit'),
+    limit_tokens: options.tokens ?? null,
+    allow_unpriced: options.allowUnpriced === true,
+  }
+}
+
+interface Scope {
+  readonly scope_kind: string
+  readonly scope_ref: string | null
+}
+
+function chosenScope(options: SetOptions): Scope {
+  const kinds = ['provider', 'session', 'sandbox', 'operator', 'total'] as const
+  const [kind, ...more] = kinds.filter((each) => options[each] !== undefined)
+  if (kind === undefined || more.length > 0) {
+    throw new CraikError('usage', 'say whose budget it is, in exactly one way', {
+      hint: '--provider ID, --session ID, --sandbox ID, --operator SUBJECT or --total',
+    })
+  }
+  return {
+    scope_kind: kind,
+    scope_ref: kind === 'total' ? null : parseReference(options[kind]!, `--${kind}`),
+  }
+}
+
+/** A provider that does not exist would be limited for nothing, so it is looked up; its record names its limits. */
+export async function providerRef(
+  context: CliContext,
+  { scope_kind, scope_ref }: Scope,
+  field: 'budget_ref' | 'quota_ref',
+): Promise<string | undefined> {
+  if (scope_kind !== 'provider') return undefined
+  const { findProvider, loadProviders } = await import('../providers/registry.ts')
+  return findProvider(await loadProviders(context.home), scope_ref!)[field]
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('limit, spent, held and left of every budget, in its current window')
+    .argument('[id]', 'only this one')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik budget show\n')
+    .action(async (id: string | undefined, options: { readonly format?: string }) => {
+      const { listBudgets, unknownLimit } = await import('../providers/ledger/limits.ts')
+      const all = await listBudgets(await context.store(), context.clock.nowMs())
+      const rows = all.filter(({ budget_id }) => id === undefined || budget_id === id)
+      if (id !== undefined && rows.length === 0) throw unknownLimit('budget', parseReference(id, 'budget'))
+      printRows(context, options, rows, COLUMNS, toJson)
+    })
+}
+
+const COLUMNS: readonly Column<BudgetFacts>[] = [
+  { title: 'budget', value: (row) => row.budget_id },
+  { title: 'for', value: scopeOf },
+  { title: 'per', value: (row) => row.period },
+  { title: 'limit', value: limitsOf },
+  { title: 'spent', value: (row) => amounts(row, row.spent_nano_usd, row.spent_tokens) },
+  { title: 'held', value: (row) => amounts(row, row.held_nano_usd, row.held_tokens) },
+  { title: 'left', value: (row) => amounts(row, leftNanoUsd(row), leftTokens(row)) },
+]
+
+function toJson(row: BudgetFacts): Json {
+  const { budget_id: id, ...facts } = row
+  return { id, ...facts, left_nano_usd: leftNanoUsd(row), left_tokens: leftTokens(row) }
+}
+
+/** Below zero after an overrun, or when the limit was lowered. */
+function leftNanoUsd({ limit_nano_usd, spent_nano_usd, held_nano_usd }: BudgetFacts): number | null {
+  return limit_nano_usd === null ? null : limit_nano_usd - spent_nano_usd - held_nano_usd
+}
+
+function leftTokens({ limit_tokens, spent_tokens, held_tokens }: BudgetFacts): number | null {
+  return limit_tokens === null ? null : limit_tokens - spent_tokens - held_tokens
+}
+
+type Limits = Pick<BudgetFacts, 'limit_nano_usd' | 'limit_tokens'>
+
+function limitsOf(limits: Limits): string {
+  const { limit_nano_usd, limit_tokens } = limits
+  return `${amounts(limits, limit_nano_usd, limit_tokens)}`
+}
+
+/** In the units that are limited; of the others only the log tells. */
+function amounts(
+  { limit_nano_usd, limit_tokens }: Limits,
+  nanoUsd: number | null,
+  tokens: number | null,
+): string {
+  const dollars = limit_nano_usd === null || nanoUsd === null ? [] : [formatUsd(nanoUsd)]
+  const counted = limit_tokens === null || tokens === null ? [] : [formatTokens(tokens)]
+  return [...dollars, ...counted].join(', ')
+}
+
+function scopeOf({ scope_kind, scope_ref }: Scope): string {
+  return scope_ref === null
+    ? 'everything'
+    : scope_kind === 'provider'
+      ? scope_ref
+      : `${scope_kind} ${scope_ref}`
+}
+
+function per(period: string): string {
+  return period === 'life' ? '' : ` per ${period}`
+}
+
+function removeCommand(context: CliContext): Command {
+  return new Command('remove')
+    .description('limit nothing any more; what was spent stays on record, and counts if it is set again')
+    .argument('<id>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik budget remove budget_provider_openai\n')
+    .action(async (id: string, options: { readonly format?: string }) => {
+      const { removeBudgetProcedure } = await import('../providers/ledger/limits.ts')
+      const input = { id: parseReference(id, 'budget'), operator: await context.operator() }
+      const { id: receipt } = await (await context.store()).write(removeBudgetProcedure, input)
+      printRecord(
+        context,
+        options,
+        { id, removed: true, receipt_id: receipt },
+        () => `  ${id} is removed\n  receipt ${receipt}\n`,
+      )
+    })
+}
+
+export function wholeNumber(text: string): number {
+  const value = Number(text.replaceAll('_', ''))
+  if (/^\d[\d_]{0,15}$/.test(text) && Number.isSafeInteger(value)) return value
+  throw new InvalidArgumentError('a whole number is needed.')
+}

@@ -1,0 +1,132 @@
+/** `craik quota`: how many requests and tokens a minute, and how many at once. */
+import { Command, Option } from 'commander'
+import { CraikError } from '../errors.ts'
+import type { Json } from '../lib/canonical-json.ts'
+import { parseReference } from '../lib/ids.ts'
+import type { QuotaFacts } from '../providers/ledger/judge.ts'
+import { providerRef, wholeNumber } from './budget.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type Column, formatOption, printRecord, printRows } from './output.ts'
+
+export const quotaCommand: NounBuilder = (context) =>
+  new Command('quota')
+    .addCommand(setCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(removeCommand(context))
+
+interface SetOptions {
+  readonly provider?: string
+  readonly session?: string
+  readonly requestsPerMinute?: number
+  readonly tokensPerMinute?: number
+  readonly concurrent?: number
+  readonly id?: string
+  readonly format?: string
+}
+
+function setCommand(context: CliContext): Command {
+  const count = (flags: string, description: string) => new Option(flags, description).argParser(wholeNumber)
+  return new Command('set')
+    .description('limit how fast calls are made, by all processes of this machine together')
+    .option('--provider <id>', 'calls to this provider')
+    .option('--session <id>', 'calls of this session')
+    .addOption(count('--requests-per-minute <n>', 'in any sixty seconds'))
+    .addOption(count('--tokens-per-minute <n>', 'input and output cap, corrected when the call is over'))
+    .addOption(count('--concurrent <n>', 'running at the same time'))
+    .option('--id <id>', 'how it is called, where one scope has several')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  craik quota set --provider provider_openai --requests-per-minute 60 --concurrent 4\n',
+    )
+    .action(async (options: SetOptions) => {
+      const { setQuota } = await import('../providers/ledger/limits.ts')
+      const terms = await termsOf(context, options)
+      const { row, replaced, receipt } = await setQuota(
+        await context.store(),
+        terms,
+        await context.operator(),
+      )
+      printRecord(
+        context,
+        options,
+        { id: row.id, ...terms, replaced, receipt_id: receipt.id },
+        () => `  ${row.id} · ${replaced ? 'replaced' : 'set'}\n  receipt ${receipt.id}\n`,
+      )
+    })
+}
+
+async function termsOf(context: CliContext, options: SetOptions) {
+  const { provider, session, requestsPerMinute, tokensPerMinute, concurrent } = options
+  if ((provider === undefined) === (session === undefined)) {
+    throw new CraikError('usage', 'say whose quota it is, in exactly one way', {
+      hint: '--provider ID or --session ID',
+    })
+  }
+  if ([requestsPerMinute, tokensPerMinute, concurrent].every((limit) => limit === undefined)) {
+    throw new CraikError('usage', 'a quota limits something', {
+      hint: 'give --requests-per-minute N, --tokens-per-minute N, --concurrent N, or several',
+    })
+  }
+  const scope = {
+    scope_kind: provider === undefined ? 'session' : 'provider',
+    scope_ref: parseReference<string>(
+      (provider ?? session)!,
+      provider === undefined ? '--session' : '--provider',
+    ),
+  }
+  const id = options.id ?? (await providerRef(context, scope, 'quota_ref'))
+  return {
+    ...scope,
+    ...(id !== undefined && { id }),
+    requests_per_minute: requestsPerMinute ?? null,
+    tokens_per_minute: tokensPerMinute ?? null,
+    concurrent: concurrent ?? null,
+  }
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('every quota, and how much of it the last minute took')
+    .argument('[id]', 'only this one')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik quota show\n')
+    .action(async (id: string | undefined, options: { readonly format?: string }) => {
+      const { listQuotas, unknownLimit } = await import('../providers/ledger/limits.ts')
+      const all = await listQuotas(await context.store(), context.clock.nowMs())
+      const rows = all.filter((quota) => id === undefined || quota.id === id)
+      if (id !== undefined && rows.length === 0) throw unknownLimit('quota', parseReference(id, 'quota'))
+      printRows(context, options, rows, COLUMNS, (row) => ({ ...row }) as Json)
+    })
+}
+
+const COLUMNS: readonly Column<QuotaFacts>[] = [
+  { title: 'quota', value: (row) => row.id },
+  { title: 'for', value: (row) => (row.scope_kind === 'provider' ? '' : 'session ') + row.scope_ref },
+  { title: 'requests/min', value: (row) => used(row.requests, row.requests_per_minute) },
+  { title: 'tokens/min', value: (row) => used(row.tokens, row.tokens_per_minute) },
+  { title: 'at once', value: (row) => used(row.running, row.concurrent) },
+]
+
+function used(count: number, limit: number | null): string {
+  return limit === null ? '–' : `${count.toLocaleString('en')} of ${limit.toLocaleString('en')}`
+}
+
+function removeCommand(context: CliContext): Command {
+  return new Command('remove')
+    .description('limit nothing any more')
+    .argument('<id>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik quota remove quota_provider_openai\n')
+    .action(async (id: string, options: { readonly format?: string }) => {
+      const { removeQuotaProcedure } = await import('../providers/ledger/limits.ts')
+      const input = { id: parseReference<string>(id, 'quota'), operator: await context.operator() }
+      const { id: receipt } = await (await context.store()).write(removeQuotaProcedure, input)
+      printRecord(
+        context,
+        options,
+        { id, removed: true, receipt_id: receipt },
+        () => `  ${id} is removed\n  receipt ${receipt}\n`,
+      )
+    })
+}

@@ -1,0 +1,201 @@
+/** Admission of a model call: policy, quota, budgets, the hold and the receipts, in one transaction. */
+import { CraikError } from '../../errors.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { type BudgetId, type HoldId, newId } from '../../lib/ids.ts'
+import { judge, plainJson, record } from '../../policy/judgement.ts'
+import { parseInput } from '../../policy/request.ts'
+import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
+import { redactValue } from '../../receipts/redaction/redact.ts'
+import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
+import type { Tables } from '../../store/store.ts'
+import { budgetsFor, callFacts, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
+import { balanceFactsOf, type Hold, ledgerEntry, spellHold } from './hold.ts'
+import {
+  type BalanceFacts,
+  type BudgetFacts,
+  judgeReservation,
+  type Refused,
+  type ReservationInput,
+  type Reserved,
+  reservationInput,
+} from './judge.ts'
+import { describeRefusal } from './refusal.ts'
+import { sweepDead } from './sweep.ts'
+import type { AdmitInput, AdmitOutput } from './tokens.ts'
+
+export async function admit(
+  tables: Tables,
+  asked: AdmitInput,
+  receipts: ReceiptWriter,
+  clock: Clock,
+): Promise<AdmitOutput> {
+  const { receipt, owner, call } = asked
+  // A decision about one provider, held against the limits of another, would let through what neither allows.
+  if (asked.request.target !== call.providerId)
+    throw new CraikError('internal', `a call to ${call.providerId} was asked for as ${asked.request.target}`)
+  const judgement = await judge(tables, asked.request, clock)
+  const { request } = judgement.input
+  const input = { ...asked, request }
+  if (judgement.evaluation.effect === 'deny') {
+    return {
+      effect: 'deny',
+      by: 'policy',
+      decision: await record(tables, judgement, receipt, owner, receipts),
+    }
+  }
+  await sweepDead(tables, receipts, clock)
+  const facts = await gather(tables, input, clock.nowMs())
+  const verdict = judgeReservation(facts)
+  if (verdict.effect === 'deny') return refuse(tables, input, facts, verdict, receipts)
+
+  const decision = await record(tables, judgement, receipt, owner, receipts)
+  if (decision.begin === undefined) return { effect: 'deny', by: 'policy', decision }
+  const links = { ...linksOf(input), receipt_ids: [decision.ref.id] }
+  const id = newId<HoldId>('hold', facts.now_ms)
+  const { balances, parts } = await holdIn(tables, facts.budgets, verdict)
+  const hold: Hold = {
+    operator: request.operator,
+    links,
+    billing: call.billing,
+    price: call.price,
+    capped: verdict.cap !== null,
+    nanoUsd: verdict.nanoUsd,
+    tokens: verdict.tokens,
+    parts,
+  }
+  await tables.holds.insert({
+    id,
+    providerId: call.providerId,
+    sessionId: facts.call.session_id,
+    owner,
+    createdAtMs: facts.now_ms,
+    document: spellHold(hold),
+  })
+  await tables.quotaUses.add(
+    {
+      holdId: id,
+      providerId: call.providerId,
+      sessionId: facts.call.session_id,
+      atMs: facts.now_ms,
+      tokens: verdict.tokens,
+    },
+    facts.now_ms - QUOTA_WINDOW_MS,
+  )
+  const budgetReceipt = await receipts.append(tables, {
+    ...ledgerEntry(request.operator, links, 'reserve'),
+    status: 'passed',
+    decision: decisionOf(facts, verdict, call.priceDigest),
+    metadata: {
+      hold_id: id,
+      nano_usd: verdict.nanoUsd,
+      tokens: verdict.tokens,
+      max_output_tokens: verdict.cap,
+      lowered: verdict.lowered,
+      balances,
+    },
+  })
+  return {
+    effect: 'allow',
+    ref: decision.ref,
+    begin: decision.begin,
+    hold: { id, maxOutputTokens: verdict.cap, lowered: verdict.lowered },
+    budgetReceipt,
+  }
+}
+
+/** Quotas first: while one of them says no, budgets are not looked at. */
+async function gather(tables: Tables, input: AdmitInput, nowMs: number): Promise<ReservationInput> {
+  const call = callFacts(input)
+  const quotas = await quotasFor(tables, call, nowMs)
+  const ofQuotas: ReservationInput = {
+    schema: 'craik.quota_decision/1',
+    now_ms: nowMs,
+    call,
+    quotas,
+    budgets: [],
+  }
+  const parsed = parseInput(reservationInput, ofQuotas, 'the call')
+  const verdict = quotas.length === 0 ? undefined : judgeReservation(parsed)
+  if (verdict?.effect === 'deny' && verdict.rule !== 'quota.uncapped') return parsed
+  return { ...parsed, schema: 'craik.budget_decision/1', budgets: await budgetsFor(tables, call, nowMs) }
+}
+
+async function holdIn(
+  tables: Tables,
+  budgets: readonly BudgetFacts[],
+  { nanoUsd, tokens }: Reserved,
+): Promise<{ readonly balances: BalanceFacts[]; readonly parts: Hold['parts'] }> {
+  const balances: BalanceFacts[] = []
+  const parts: Hold['parts'][number][] = []
+  for (const budget of budgets) {
+    const key = {
+      budgetId: budget.budget_id as BudgetId,
+      period: budget.period,
+      windowStartMs: budget.window_start_ms,
+    }
+    if (!(await tables.budgets.hold(key, { nanoUsd, tokens })))
+      throw new CraikError('internal', `budget ${budget.budget_id} changed while it was judged`)
+    parts.push(key)
+    balances.push(balanceFactsOf(key, await tables.budgets.balance(key)))
+  }
+  return { balances, parts }
+}
+
+async function refuse(
+  tables: Tables,
+  input: AdmitInput,
+  facts: ReservationInput,
+  verdict: Refused,
+  receipts: ReceiptWriter,
+): Promise<AdmitOutput> {
+  const { by, rule, subject } = verdict
+  const quota = by === 'quota' ? facts.quotas.find(({ id }) => id === subject) : undefined
+  const retryAtMs =
+    quota === undefined
+      ? (verdict.retryAtMs ?? undefined)
+      : await quotaRetryAt(tables, rule, quota, facts.call, facts.now_ms)
+  const receipt = await receipts.append(tables, {
+    ...ledgerEntry(input.request.operator, linksOf(input), 'reserve'),
+    capability: `${by}.reserve`,
+    status: 'denied',
+    decision: decisionOf(facts, verdict, input.call.priceDigest),
+    metadata: { subject, ...(retryAtMs !== undefined && { retry_at_ms: retryAtMs }) },
+  })
+  return {
+    effect: 'deny',
+    by,
+    rule,
+    subject,
+    reason: describeRefusal(facts, verdict, retryAtMs),
+    ...(retryAtMs !== undefined && { retryAtMs }),
+    receipt,
+  }
+}
+
+function decisionOf(
+  facts: ReservationInput,
+  { effect, rule }: Reserved | Refused,
+  priceDigest: string | undefined,
+): NonNullable<ReceiptDraft['decision']> {
+  return {
+    effect,
+    rule,
+    missing: [],
+    ...(priceDigest !== undefined && { price_digest: priceDigest }),
+    replayable: !redactValue(facts).redacted,
+    input: plainJson(facts),
+  }
+}
+
+/** Where the call belongs; the grant and the credential are the business of its own receipt. */
+function linksOf({ request, receipt, call }: AdmitInput): ReceiptLinks {
+  const { backend_id, handoff_id } = receipt.links
+  const { policy_envelope_id, scope } = request
+  return {
+    ...(backend_id !== undefined && { backend_id }),
+    ...(handoff_id !== undefined && { handoff_id }),
+    ...(policy_envelope_id !== undefined && { policy_envelope_id }),
+    provider_id: call.providerId,
+    ...scope,
+  }
+}

@@ -1,0 +1,98 @@
+/** A hold: what a call may cost, set aside in every budget that applies until it is known what it did cost. */
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import { canonicalJson } from '../../lib/canonical-json.ts'
+import type { BudgetId } from '../../lib/ids.ts'
+import { plainJson } from '../../policy/judgement.ts'
+import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
+import type { Amount, Balance, BalanceKey, HoldRow } from '../../store/ledger-tables.ts'
+import { PERIODS } from '../../store/ledger-tables.ts'
+import type { Tables } from '../../store/store.ts'
+import type { BalanceFacts } from './judge.ts'
+
+const count = z.int().nonnegative()
+
+const holdDocument = z.strictObject({
+  operator: z.string(),
+  links: z.record(z.string(), z.unknown()),
+  billing: z.enum(['metered', 'subscription', 'free']),
+  price: z
+    .strictObject({
+      inputNanoUsdPerMtok: count,
+      cacheReadNanoUsdPerMtok: count,
+      cacheWriteNanoUsdPerMtok: count,
+      outputNanoUsdPerMtok: count,
+    })
+    .nullable(),
+  /** The call stays without a cap: its tokens have no bound to run over. */
+  capped: z.boolean(),
+  nanoUsd: count,
+  tokens: count,
+  parts: z.array(z.strictObject({ budgetId: z.string(), period: z.enum(PERIODS), windowStartMs: z.int() })),
+})
+
+export interface Hold extends Omit<z.infer<typeof holdDocument>, 'links' | 'parts'> {
+  readonly links: ReceiptLinks
+  readonly parts: readonly BalanceKey[]
+}
+
+export function spellHold(hold: Hold): string {
+  return canonicalJson(plainJson(hold))
+}
+
+export function parseHold({ id, document }: Pick<HoldRow, 'id' | 'document'>): Hold {
+  const parsed = holdDocument.safeParse(JSON.parse(document))
+  if (!parsed.success) throw new CraikError('store_damaged', `hold ${id} is not readable`)
+  const { parts, links } = parsed.data
+  return {
+    ...parsed.data,
+    links: links as ReceiptLinks,
+    parts: parts.map((part) => ({ ...part, budgetId: part.budgetId as BudgetId })),
+  }
+}
+
+/** Books `spent` instead of the hold, and says how its budgets stand then. */
+export async function settleHold(
+  tables: Tables,
+  { parts, nanoUsd, tokens }: Hold,
+  spent: Amount,
+): Promise<BalanceFacts[]> {
+  const balances: BalanceFacts[] = []
+  for (const key of parts) {
+    await tables.budgets.settle(key, { nanoUsd, tokens }, spent)
+    balances.push(balanceFactsOf(key, await tables.budgets.balance(key)))
+  }
+  return balances
+}
+
+export function balanceFactsOf(
+  { budgetId, period, windowStartMs }: BalanceKey,
+  { spentNanoUsd, heldNanoUsd, spentTokens, heldTokens }: Balance,
+): BalanceFacts {
+  return {
+    budget_id: budgetId,
+    period,
+    window_start_ms: windowStartMs,
+    spent_nano_usd: spentNanoUsd,
+    held_nano_usd: heldNanoUsd,
+    spent_tokens: spentTokens,
+    held_tokens: heldTokens,
+  }
+}
+
+/** The parts of a `budget` receipt that all entries of the ledger share. */
+export function ledgerEntry(
+  operator: string,
+  links: ReceiptLinks,
+  operation: 'reserve' | 'settle' | 'release' | 'indeterminate',
+): Pick<ReceiptDraft, 'kind' | 'phase' | 'operator' | 'capability' | 'operation' | 'links' | 'target'> {
+  return {
+    kind: 'budget',
+    phase: 'point',
+    operator,
+    capability: operation === 'reserve' ? 'budget.reserve' : 'budget.settle',
+    operation,
+    ...(links.provider_id !== undefined && { target: links.provider_id }),
+    links,
+  }
+}

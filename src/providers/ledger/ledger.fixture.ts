@@ -1,0 +1,168 @@
+/** What the ledger's tests start from: a store with an envelope, a call that fits it, and owners that live or not. */
+import { spawnSync } from 'node:child_process'
+import type { InProcessStore } from '../../../test/in-process-store.ts'
+import { currentOwner, type Owner } from '../../lib/owner.ts'
+import { grantIn, OPERATOR, storeWith, type TestClock } from '../../policy/policy.fixture.ts'
+import { type Replay, replayLog } from '../../run/replay-log.ts'
+import type { Usage } from '../conversation.ts'
+import { type BudgetTerms, removeBudgetProcedure, setBudget, setQuota } from './limits.ts'
+import { type AdmitInput, type AdmitOutput, admitCall, type Price, settleCall } from './tokens.ts'
+
+export const PROVIDER = 'provider_openai'
+export const USD = 1_000_000_000
+
+/** $1 for a million tokens of input, $10 for a million of output. */
+const PRICE: Price = {
+  inputNanoUsdPerMtok: 1 * USD,
+  cacheReadNanoUsdPerMtok: USD / 10,
+  cacheWriteNanoUsdPerMtok: (USD * 5) / 4,
+  outputNanoUsdPerMtok: 10 * USD,
+}
+
+export type Call = AdmitInput['call']
+export type Allowed = Extract<AdmitOutput, { effect: 'allow' }>
+
+export interface Ledger {
+  readonly store: InProcessStore
+  readonly clock: TestClock
+  budget(terms?: Partial<BudgetTerms>): Promise<string>
+  quota(terms?: Record<string, number | string | null>): Promise<string>
+  removeBudget(id: string): Promise<unknown>
+  /** `target` is what policy is asked about. */
+  admit(call?: Partial<Call>, owner?: Owner, session?: string, target?: string): Promise<AdmitOutput>
+  allowed(call?: Partial<Call>, owner?: Owner, session?: string): Promise<Allowed>
+  settle(allowed: Allowed, usage: Usage | 'nothing'): ReturnType<InProcessStore['write']>
+}
+
+/** The grant has a million uses, unless told otherwise; null: there is none. */
+export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
+  const { store, clock } = await storeWith('automation')
+  const grant_id =
+    uses === null
+      ? undefined
+      : await grantIn(
+          store,
+          {
+            capability: 'model.chat',
+            operations: ['chat'],
+            target: { ref: PROVIDER },
+            max_uses: uses,
+          },
+          clock.nowMs() + 365 * 86_400_000,
+        )
+  const admit: Ledger['admit'] = (call = {}, owner = store.log.owner, session = 'agent_1', target) => {
+    const input = admitInput({ ...CALL, ...call }, owner, grant_id, session)
+    return store.write(admitCall, { ...input, request: { ...input.request, ...(target && { target }) } })
+  }
+  return {
+    store,
+    clock,
+    async budget(terms = {}) {
+      const { row } = await setBudget(store, { ...BUDGET, ...terms }, OPERATOR)
+      return row.id
+    },
+    async quota(terms = {}) {
+      const { row } = await setQuota(store, { ...QUOTA, ...terms }, OPERATOR)
+      return row.id
+    },
+    removeBudget: (id) => store.write(removeBudgetProcedure, { id, operator: OPERATOR }),
+    admit,
+    async allowed(call, owner, session) {
+      const output = await admit(call, owner, session)
+      if (output.effect === 'deny')
+        throw new Error(`denied: ${output.by === 'policy' ? output.decision.evaluation.rule : output.rule}`)
+      return output
+    },
+    settle: ({ hold, ref, begin }, usage) =>
+      store.write(settleCall, {
+        holdId: hold.id,
+        open: { ref, begin },
+        end: { status: 'passed' },
+        result: usage === 'nothing' ? { kind: 'nothing' } : { kind: 'spent', usage },
+      }),
+  }
+}
+
+const CALL: Call = {
+  providerId: PROVIDER,
+  model: 'gpt-test',
+  billing: 'metered',
+  price: PRICE,
+  inputBytes: 1000,
+  maxOutputTokens: 2000,
+  capCanBeSet: true,
+}
+
+const BUDGET: BudgetTerms = {
+  scope_kind: 'provider',
+  scope_ref: PROVIDER,
+  period: 'day',
+  limit_nano_usd: 2 * USD,
+  limit_tokens: null,
+  allow_unpriced: false,
+}
+
+const QUOTA = {
+  scope_kind: 'provider',
+  scope_ref: PROVIDER,
+  requests_per_minute: null,
+  tokens_per_minute: null,
+  concurrent: null,
+}
+
+/** A nano-dollar for each token of output, nothing for input. */
+export function pennyCall(maxOutputTokens: number): Call {
+  return {
+    ...CALL,
+    price: {
+      inputNanoUsdPerMtok: 0,
+      cacheReadNanoUsdPerMtok: 0,
+      cacheWriteNanoUsdPerMtok: 0,
+      outputNanoUsdPerMtok: 1_000_000,
+    },
+    inputBytes: 100,
+    maxOutputTokens,
+  }
+}
+
+export function admitInput(
+  call: Call,
+  owner: Owner,
+  grantId: string | undefined,
+  session: string,
+): AdmitInput {
+  return {
+    request: {
+      operator: OPERATOR,
+      capability: 'model.chat',
+      operation: 'chat',
+      target: call.providerId,
+      scope: { task_id: 'task-1', session_id: session },
+      policy_envelope_id: 'policy_task-1',
+      ...(grantId !== undefined && { grant_id: grantId }),
+    },
+    receipt: { kind: 'provider_action', links: { provider_id: call.providerId } },
+    owner,
+    call,
+  }
+}
+
+export function measured(inputTokens: number, outputTokens: number): Usage {
+  return { source: 'measured', inputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, outputTokens }
+}
+
+/** A process that was there and is no more. */
+export function deadOwner(): Owner {
+  const { pid } = spawnSync(process.execPath, ['-e', '0'])
+  return { ...currentOwner(), pid, startedAt: '1' }
+}
+
+/** What an auditor finds in the log; policy documents are kept beside it. */
+export function replayed({ store }: Pick<Ledger, 'store'>, from = 0): Promise<Replay> {
+  async function* lines(): AsyncGenerator<string> {
+    for (const { digest, text } of await store.tables.documents.list())
+      yield JSON.stringify({ _document: { digest, text } })
+    for (const { line } of await store.tables.receipts.scan(from, 1_000_000)) yield line
+  }
+  return replayLog(lines(), async () => {})
+}

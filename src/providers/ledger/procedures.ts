@@ -1,0 +1,18 @@
+/** What the writer thread does with the ledger. */
+import type { Clock } from '../../lib/clock.ts'
+import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
+import type { Procedures, Tables } from '../../store/store.ts'
+import { admit } from './admit.ts'
+import { limitProcedures } from './limit-procedures.ts'
+import { settle } from './settle.ts'
+import { sweepDead } from './sweep.ts'
+import { type AdmitInput, admitCall, type SettleInput, settleCall, sweepHolds } from './tokens.ts'
+
+export function ledgerProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
+  return {
+    ...limitProcedures(receipts, clock),
+    [admitCall.name]: (tables: Tables, input: AdmitInput) => admit(tables, input, receipts, clock),
+    [settleCall.name]: (tables: Tables, input: SettleInput) => settle(tables, input, receipts),
+    [sweepHolds.name]: (tables: Tables) => sweepDead(tables, receipts, clock),
+  }
+}

@@ -1,0 +1,126 @@
+/** Settlement of a model call: what was used is booked in place of the hold, and its receipt ends, in one transaction. */
+import { CraikError } from '../../errors.ts'
+import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
+import type { Tables } from '../../store/store.ts'
+import type { Usage } from '../conversation.ts'
+import { type Hold, ledgerEntry, parseHold, settleHold } from './hold.ts'
+import { costOf } from './money.ts'
+import type { Billing, Price, SettleInput, SettleOutput } from './tokens.ts'
+
+export async function settle(
+  tables: Tables,
+  input: SettleInput,
+  receipts: ReceiptWriter,
+): Promise<SettleOutput> {
+  const row = await tables.holds.get(input.holdId)
+  if (row === undefined || !(await tables.holds.remove(input.holdId))) {
+    throw new CraikError('conflict', `hold ${input.holdId} is not open: it was settled or swept before`, {
+      hint: 'see what became of it:  craik budget ledger',
+    })
+  }
+  const hold = parseHold(row)
+  if (!hold.links.receipt_ids?.includes(input.open.ref.id))
+    throw new CraikError('conflict', `hold ${input.holdId} was not made for receipt ${input.open.ref.id}`)
+  const booking = bookingOf(hold, input.result)
+  const balances = await settleHold(tables, hold, booking)
+  await tables.quotaUses.correct(input.holdId, booking.tokens)
+  const budgetReceipt = await receipts.append(tables, {
+    ...ledgerEntry(hold.operator, hold.links, input.result.kind === 'nothing' ? 'release' : 'settle'),
+    status: 'passed',
+    metadata: {
+      hold_id: input.holdId,
+      nano_usd: booking.nanoUsd,
+      tokens: booking.tokens,
+      cost_nano_usd: booking.costNanoUsd,
+      overrun: booking.overrun,
+      ...booking.usage,
+      balances,
+    },
+  })
+  const ref = await endReceipt(tables, input, budgetReceipt, receipts)
+  return { ref, budgetReceipt, costNanoUsd: booking.costNanoUsd, overrun: booking.overrun }
+}
+
+export interface Booking {
+  readonly nanoUsd: number
+  readonly tokens: number
+  /** Null: it has no price. */
+  readonly costNanoUsd: number | null
+  readonly overrun: boolean
+  /** As the receipt says it. */
+  readonly usage: Readonly<Record<string, number | string>>
+}
+
+/** What a result books against a hold. The replay of a log asks the same. */
+export function bookingOf(
+  hold: Pick<Hold, 'nanoUsd' | 'tokens' | 'capped' | 'price' | 'billing'>,
+  result: SettleInput['result'],
+): Booking {
+  const priced = (nanoUsd: number) => (isPriced(hold) ? nanoUsd : null)
+  if (result.kind === 'nothing')
+    return { nanoUsd: 0, tokens: 0, costNanoUsd: priced(0), overrun: false, usage: {} }
+  const usage = countable(result.usage)
+  const cost = usage && (hold.billing === 'metered' && hold.price ? costOf(hold.price, usage) : 0)
+  if (usage === undefined || cost === undefined) {
+    const { nanoUsd, tokens } = hold
+    return {
+      nanoUsd,
+      tokens,
+      costNanoUsd: priced(nanoUsd),
+      overrun: false,
+      usage: { usage_source: 'absent' },
+    }
+  }
+  const tokens = usage.inputTokens + usage.outputTokens
+  return {
+    nanoUsd: cost,
+    tokens,
+    costNanoUsd: priced(cost),
+    overrun: cost > hold.nanoUsd || (hold.capped && tokens > hold.tokens),
+    usage: {
+      usage_source: usage.source,
+      input_tokens: usage.inputTokens,
+      cache_read_tokens: usage.cacheReadTokens,
+      cache_write_tokens: usage.cacheWriteTokens,
+      output_tokens: usage.outputTokens,
+    },
+  }
+}
+
+/** Free is a price; a subscription and a model without a price have none. */
+function isPriced({ billing, price }: { readonly billing: Billing; readonly price: Price | null }): boolean {
+  return billing === 'free' || (billing === 'metered' && price !== null)
+}
+
+/** More than any call can have. */
+const MAX_TOKENS = 1e12
+
+/** Counts that are no counts are none: the whole hold is booked then, never nothing. */
+function countable(usage: Usage): Exclude<Usage, { source: 'absent' }> | undefined {
+  if (usage.source === 'absent') return undefined
+  const { inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens } = usage
+  const counts = [inputTokens, cacheReadTokens, cacheWriteTokens, outputTokens]
+  return counts.every((n) => Number.isSafeInteger(n) && n >= 0 && n <= MAX_TOKENS) ? usage : undefined
+}
+
+async function endReceipt(
+  tables: Tables,
+  { open: { ref, begin }, end }: SettleInput,
+  budgetReceipt: ReceiptRef,
+  receipts: ReceiptWriter,
+): Promise<ReceiptRef> {
+  const { kind, operator, capability, operation, target, links } = begin
+  const { status, links: more, ...facts } = end
+  return receipts.append(tables, {
+    kind,
+    phase: 'end',
+    status,
+    begin_id: ref.id,
+    operator,
+    capability,
+    ...(operation && { operation }),
+    ...(target && { target }),
+    links: { ...links, ...more, receipt_ids: [...(more?.receipt_ids ?? []), budgetReceipt.id].slice(-100) },
+    ...facts,
+  })
+}

@@ -1,0 +1,148 @@
+/** What every backend that runs commands has to do, whatever it isolates them with. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { RunResult } from '../../src/lib/child.ts'
+import type { ExecOptions, Isolation, Sandbox, SandboxBackend } from '../../src/sandboxes/backend.ts'
+
+/** Folders that everybody may look into; the one we run with may hold others. */
+const PATH = '/usr/local/bin:/usr/bin:/bin'
+
+export interface Collected {
+  readonly run: RunResult
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs a command and collects what it says. */
+export async function exec(
+  sandbox: Sandbox,
+  argv: readonly string[],
+  options: Partial<ExecOptions> = {},
+): Promise<Collected> {
+  let [out, err] = ['', '']
+  const run = await sandbox.boundary.exec({
+    argv,
+    env: sandbox.isolation === 'none' ? { PATH } : {},
+    timeoutMs: 60_000,
+    onStdout: (chunk) => {
+      out += chunk
+    },
+    onStderr: (chunk) => {
+      err += chunk
+    },
+    ...options,
+  })
+  return { run, out, err }
+}
+
+/** `isolation` is one that this machine reaches with this backend. */
+export function backendContract(
+  name: string,
+  isolation: Isolation,
+  backendFor: (craikHome: string) => SandboxBackend,
+): void {
+  describe(`${name}, isolation ${isolation}`, () => {
+    let folder: string
+    let backend: SandboxBackend
+    let sandbox: Sandbox
+
+    beforeEach(async () => {
+      folder = mkdtempSync(join(tmpdir(), 'craik-backend-'))
+      backend = backendFor(join(folder, 'home'))
+      sandbox = await backend.create({ isolation, workspace: folder })
+    })
+    afterEach(async () => {
+      await sandbox.destroy()
+      rmSync(folder, { recursive: true, force: true })
+    })
+
+    it('gives the isolation that was asked for, and says so', async () => {
+      expect(sandbox.isolation).toBe(isolation)
+      expect((await backend.probe()).isolation).toBeTypeOf('string')
+    })
+
+    it('runs a program with its arguments as they are, without a shell', async () => {
+      const text = '$HOME * `id` $(id) | > x ; && & ~'
+      expect(await exec(sandbox, ['printf', '%s', text])).toMatchObject({
+        run: { end: 'exited', exitCode: 0 },
+        out: text,
+      })
+    })
+
+    it('tells both streams apart and gives the program’s own exit code', async () => {
+      expect(await exec(sandbox, ['sh', '-c', 'echo out; echo err >&2; exit 7'])).toMatchObject({
+        run: { end: 'exited', exitCode: 7 },
+        out: 'out\n',
+        err: 'err\n',
+      })
+    })
+
+    it('passes on only the environment that it is given', async () => {
+      process.env.CRAIK_CONTRACT_PLANTED = 'planted-value'
+      try {
+        const { out } = await exec(sandbox, ['env'], { env: { PATH, GIVEN: 'yes' } })
+        expect(out).toContain('GIVEN=yes\n')
+        expect(out).not.toContain('planted-value')
+      } finally {
+        delete process.env.CRAIK_CONTRACT_PLANTED
+      }
+    })
+
+    it('says that a program which is not there was not started', async () => {
+      expect((await exec(sandbox, ['no-such-program-here'])).run).toMatchObject({
+        end: 'not_started',
+        reason: 'missing',
+      })
+    })
+
+    it('gives what it is handed to standard input, and nothing otherwise', async () => {
+      expect((await exec(sandbox, ['cat'])).out).toBe('')
+      expect((await exec(sandbox, ['cat'], { stdin: Buffer.from('handed\n') })).out).toBe('handed\n')
+    })
+
+    it('asks a program politely to stop at its time limit, and lets it finish', async () => {
+      const script = `trap 'echo asked; exit 0' TERM; while :; do sleep 0.05; done`
+      const { run, out } = await exec(sandbox, ['sh', '-c', script], { timeoutMs: 700, graceMs: 10_000 })
+      expect(run.end).toBe('timeout')
+      expect(out).toBe('asked\n')
+    })
+
+    it('ends one that does not listen', async () => {
+      const script = `trap '' TERM INT; echo deaf; while :; do sleep 0.05; done`
+      const { run, out } = await exec(sandbox, ['sh', '-c', script], { timeoutMs: 500, graceMs: 200 })
+      expect(run.end).toBe('timeout')
+      expect(out).toBe('deaf\n')
+    })
+
+    it('stops when it is cancelled, and at once when that is asked for', async () => {
+      for (const which of ['signal', 'killSignal'] as const) {
+        const cancel = new AbortController()
+        const { run } = await exec(sandbox, ['sh', '-c', 'echo started; exec sleep 300'], {
+          [which]: cancel.signal,
+          onStdout: () => cancel.abort(),
+        })
+        expect(run.end).toBe('cancelled')
+      }
+    })
+
+    it('cuts a flood of output', async () => {
+      const { run, out } = await exec(sandbox, ['yes'], { maxOutputBytes: 100_000 })
+      expect(run.end).toBe('output_limit')
+      expect(out.length).toBe(100_000)
+    })
+
+    it('runs several commands at once, each for itself', async () => {
+      const all = await Promise.all(
+        [1, 2, 3, 4].map((n) => exec(sandbox, ['sh', '-c', `sleep 0.1; echo ${n}`])),
+      )
+      expect(all.map(({ out }) => out)).toEqual(['1\n', '2\n', '3\n', '4\n'])
+    })
+
+    it('can be destroyed twice', async () => {
+      await sandbox.destroy()
+      await sandbox.destroy()
+    })
+  })
+}

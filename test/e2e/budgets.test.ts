@@ -1,0 +1,178 @@
+/** `craik budget` and `craik quota`, as a person types them, over calls that were really admitted. */
+import { writeFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createEnvelope } from '../../src/policy/envelope.ts'
+import { createGrant } from '../../src/policy/grants.ts'
+import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
+import { builtInText } from '../../src/policy/profiles.ts'
+import { admitInput, measured, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { admitCall, settleCall } from '../../src/providers/ledger/tokens.ts'
+import { TestHome } from '../craik.ts'
+import { openLog } from '../faults/log.ts'
+
+const home = new TestHome()
+afterAll(() => home[Symbol.dispose]())
+
+const OPENAI = ['--provider', 'provider_openai']
+
+async function call(wanted: number, used: number | undefined): Promise<string> {
+  await using opened = await openLog(home.home)
+  const { store, log } = opened
+  const { grant } = await createGrant(store, {
+    ...TERMS,
+    capability: 'model.chat',
+    operations: ['chat'],
+    target: { ref: 'provider_openai' },
+  })
+  const admitted = await store.write(admitCall, admitInput(pennyCall(wanted), log.owner, grant.id, 'agent_1'))
+  if (admitted.effect === 'deny') return admitted.by === 'policy' ? 'policy' : admitted.rule
+  const { hold, ref, begin } = admitted
+  const result =
+    used === undefined
+      ? ({ kind: 'nothing' } as const)
+      : ({ kind: 'spent', usage: measured(10, used) } as const)
+  await store.write(settleCall, { holdId: hold.id, open: { ref, begin }, end: { status: 'passed' }, result })
+  return 'settled'
+}
+
+beforeAll(async () => {
+  await using opened = await openLog(home.home)
+  await createEnvelope(opened.store, await envelopeFor('automation'), await builtInText('automation'), {
+    operator: OPERATOR,
+  })
+})
+
+describe('a budget', () => {
+  it('is set, used, shown, raised and removed, with a receipt each time', async () => {
+    const set = await home.json<{ id: string; replaced: boolean; receipt_id: string }>([
+      ...['budget', 'set', ...OPENAI, '--limit', '0.000002usd', '--per', 'day'],
+    ])
+    expect(set).toMatchObject({
+      id: 'budget_provider_openai',
+      limit_nano_usd: 2000,
+      replaced: false,
+      receipt_id: expect.stringMatching(/^rcpt_/),
+    })
+    expect(await call(1000, 700)).toBe('settled')
+    expect(await call(500, undefined)).toBe('settled')
+    expect(await call(5000, 5)).toBe('settled')
+    expect(await call(1000, 2000)).toBe('settled')
+    expect(await call(1, 1)).toBe('budget.exhausted')
+
+    expect(await home.json(['budget', 'show', 'budget_provider_openai'])).toMatchObject([
+      { limit_nano_usd: 2000, spent_nano_usd: 2705, held_nano_usd: 0, left_nano_usd: -705, period: 'day' },
+    ])
+    const again = await home.json([...['budget', 'set', ...OPENAI, '--limit', '$2', '--per', 'day']])
+    expect(again).toMatchObject({ replaced: true })
+    expect(await home.json(['budget', 'show'])).toMatchObject([{ spent_nano_usd: 2705 }])
+    expect(await call(1, 1)).toBe('settled')
+  })
+
+  it('keeps its ledger in the receipts, newest first', async () => {
+    const entries = await home.json<{ entry: string; note: string }[]>(['budget', 'ledger', '--limit', '200'])
+    expect(entries.map(({ entry }) => entry).reverse()).toEqual([
+      'set',
+      ...['reserve', 'settle', 'reserve', 'release', 'reserve', 'settle', 'reserve', 'settle', 'denied'],
+      ...['set', 'reserve', 'settle'],
+    ])
+    expect(entries.map(({ note }) => note)).toEqual(
+      expect.arrayContaining(['measured, overrun', 'budget.exhausted', 'cap 1300']),
+    )
+    expect(await home.json(['budget', 'ledger', '--budget', 'budget_other'])).toEqual([])
+    expect(
+      await home.json(['budget', 'ledger', '--budget', 'budget_provider_openai', '--limit', '1']),
+    ).toHaveLength(1)
+  })
+
+  it('is proved by the log alone: where it was passed, by how much, and why', async () => {
+    const { code, stdout } = await home.run(['receipts', 'verify', '--replay', '--format', 'table'])
+    expect([code, stdout]).toEqual([0, expect.stringContaining('decisions recomputed')])
+    expect(stdout).toMatch(
+      /^ {2}budget_provider_openai: peak \$0\.000002706 of \$2\.00, exceeded by \$0\.000000705 at receipt \d+: .*\(overrun\)$/m,
+    )
+  })
+
+  it('is proved by an exported file as well', async () => {
+    const { stdout: log } = await home.run(['receipts', 'export'])
+    const { stdout: key } = await home.run(['receipts', 'key'])
+    writeFileSync(home.path('audit.jsonl'), log)
+    writeFileSync(home.path('craik.pub'), key)
+    const verified = await home.run([
+      'receipts',
+      'verify',
+      'audit.jsonl',
+      '--public-key',
+      'craik.pub',
+      '--replay',
+    ])
+    expect(verified, verified.stderr).toMatchObject({ code: 0 })
+    expect(JSON.parse(verified.stdout)).toMatchObject({
+      replay: {
+        differ: [],
+        not_replayable: 0,
+        budgets: [
+          { id: 'budget_provider_openai', peak_nano_usd: 2706, exceeded: { cause: 'overrun', by: 705 } },
+        ],
+      },
+    })
+  })
+
+  it('once removed limits nothing, and cannot be removed again', async () => {
+    expect(await home.json(['budget', 'remove', 'budget_provider_openai'])).toMatchObject({ removed: true })
+    expect(await home.json(['budget', 'show'])).toEqual([])
+    expect(await home.run(['budget', 'remove', 'budget_provider_openai'])).toMatchObject({
+      code: 3,
+      stderr: 'craik: unknown budget: budget_provider_openai\n  see:  craik budget show\n',
+    })
+  })
+})
+
+describe('a quota', () => {
+  it('is set, shown and removed', async () => {
+    await home.json(['quota', 'set', ...OPENAI, '--requests-per-minute', '1', '--concurrent', '4'])
+    const [shown] = await home.json<[Record<string, number>]>(['quota', 'show'])
+    expect(shown).toMatchObject({ id: 'quota_provider_openai', requests_per_minute: 1, running: 0 })
+    expect(await call(1, 1)).toBe('quota.requests_per_minute')
+    expect(await home.json(['quota', 'remove', 'quota_provider_openai'])).toMatchObject({ removed: true })
+    expect(await call(1, 1)).toBe('settled')
+  })
+})
+
+describe('a mistake', () => {
+  it.each([
+    [['budget', 'set', '--limit', '2usd'], 2, 'in exactly one way'],
+    [['budget', 'set', ...OPENAI, '--total', '--limit', '2usd'], 2, 'in exactly one way'],
+    [['budget', 'set', ...OPENAI], 2, '--tokens 500000'],
+    [['budget', 'set', ...OPENAI, '--limit', '2'], 2, '2usd'],
+    [['budget', 'set', ...OPENAI, '--limit', '2usd', '--per', 'hour'], 2, 'day'],
+    [['budget', 'set', '--provider', 'provider_opnai', '--limit', '2usd'], 3, 'provider_openai'],
+    [['budget', 'set', '--session', 'a b', '--limit', '2usd'], 2, 'letters, digits'],
+    [['budget', 'show', 'nothing'], 3, 'craik budget show'],
+    [['quota', 'set', ...OPENAI], 2, '--concurrent N'],
+    [['quota', 'set', '--concurrent', '1'], 2, '--session ID'],
+    [['quota', 'set', ...OPENAI, '--concurrent', '-1'], 2, 'whole number'],
+    [['quota', 'remove', 'nothing'], 3, 'craik quota show'],
+  ])('%j exits %i and says what to type', async (args, expected, hint) => {
+    const { code, stdout, stderr } = await home.run(args)
+    expect([code, stdout]).toEqual([expected, ''])
+    expect(stderr).toContain(hint)
+  })
+
+  it('of a second period under one id is refused, with the id to use', async () => {
+    await home.json(['budget', 'set', '--total', '--limit', '1usd', '--per', 'day'])
+    const { code, stderr } = await home.run(['budget', 'set', '--total', '--limit', '9usd', '--per', 'month'])
+    expect([code, stderr]).toEqual([4, expect.stringContaining('--id budget_total_month')])
+    await home.json([
+      'budget',
+      'set',
+      '--total',
+      '--limit',
+      '9usd',
+      '--per',
+      'month',
+      '--id',
+      'budget_total_month',
+    ])
+    expect(await home.json(['budget', 'show'])).toHaveLength(2)
+  })
+})
