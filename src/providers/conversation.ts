@@ -6,6 +6,8 @@ export interface ToolCall {
   readonly name: string
   /** Parsed; an adapter that cannot parse them fails the call. */
   readonly arguments: { readonly [name: string]: Json }
+  /** Opaque; the provider wants it back with this call, as Gemini does with its thought signatures. */
+  readonly echo?: string
 }
 
 export type Message =

@@ -25,7 +25,7 @@ export interface Adapter {
 export type ModelEvent =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'tool_call'; readonly call: ToolCall }
-  /** May come more than once; the last one counts. */
+  /** May come more than once; the last one counts. Before a failure it is an estimate of what was used so far. */
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'end'; readonly reason: StopReason; readonly model: string | undefined }
 

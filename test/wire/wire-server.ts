@@ -1,0 +1,217 @@
+/** A model server on loopback that speaks one true wire format, checks what it is asked and answers by a script. */
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface WireUsage {
+  readonly input: number
+  readonly cacheRead: number
+  readonly output: number
+}
+
+/** What the server does with one request, in no dialect's own words. */
+export type Act =
+  | {
+      readonly kind: 'text'
+      readonly text: string
+      readonly stop?: 'end' | 'max_tokens' | 'refused'
+      /** `none`: ends properly without any counts. Anything else is written as it is. */
+      readonly usage?: WireUsage | 'none' | { readonly raw: unknown }
+    }
+  | {
+      readonly kind: 'tool_call'
+      readonly name: string
+      /** A string is sent as it is, JSON or not. */
+      readonly arguments: Readonly<Record<string, unknown>> | string
+      readonly text?: string
+      readonly usage?: WireUsage | 'none'
+      readonly stop?: 'max_tokens'
+    }
+  | {
+      readonly kind: 'refuse'
+      readonly status: number
+      readonly message?: string
+      readonly headers?: Readonly<Record<string, string>>
+      /** Instead of the dialect's own error body. */
+      readonly body?: string
+    }
+  /** Text, then an error event in the dialect's words. */
+  | { readonly kind: 'error_event'; readonly text: string; readonly message: string }
+  /** Text, then the connection is destroyed. */
+  | { readonly kind: 'break'; readonly text: string }
+  /** Text, then a proper end of the body without the dialect's own last event. */
+  | { readonly kind: 'cut'; readonly text: string }
+  /** Text, then nothing more; the connection stays open. */
+  | { readonly kind: 'hang'; readonly text: string }
+  /** A whole answer, one byte at a time. */
+  | { readonly kind: 'drip'; readonly text: string; readonly everyMs: number }
+  /** Never answers. */
+  | { readonly kind: 'silence' }
+  | { readonly kind: 'redirect'; readonly location: string }
+  /** An event stream of exactly these bytes. */
+  | {
+      readonly kind: 'raw'
+      readonly body: string | Buffer
+      readonly headers?: Readonly<Record<string, string>>
+    }
+  /** One event that never ends, until the other side has enough. */
+  | { readonly kind: 'endless_event' }
+  /** The connection is closed before any answer. */
+  | { readonly kind: 'slam' }
+
+/** How a dialect looks on the wire. */
+export interface Speech {
+  /** The path after the port. */
+  readonly basePath: string
+  readonly keyHeader: string
+  /** Why a request is not valid in this dialect; undefined when it is. */
+  check(request: SeenRequest): string | undefined
+  /** Frames of a whole answer, the last of which is the one that ends it. */
+  answer(act: Extract<Act, { kind: 'text' | 'tool_call' }>, model: string): string[]
+  errorFrame(message: string): string
+  errorBody(status: number, message: string): string
+}
+
+export interface SeenRequest {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly rawBody: string
+  // biome-ignore lint/suspicious/noExplicitAny: whatever was sent, for tests to look into
+  readonly body: any
+  /** Why the server found it wrong. */
+  invalid?: string | undefined
+}
+
+export interface WireServer extends AsyncDisposable {
+  readonly baseUrl: string
+  readonly requests: readonly SeenRequest[]
+  /** Resolves when the client closes a connection before its answer was complete. */
+  readonly hangUp: Promise<void>
+  close(): Promise<void>
+}
+
+/** Each request takes the next act; the last one is repeated. */
+export async function startWire(speech: Speech, script: readonly Act[]): Promise<WireServer> {
+  const requests: SeenRequest[] = []
+  const { promise: hangUp, resolve: hungUp } = Promise.withResolvers<void>()
+  const server = createServer((incoming, outgoing) => {
+    outgoing.on('close', () => {
+      if (!outgoing.writableFinished) hungUp()
+    })
+    void readRequest(incoming).then(async (request) => {
+      const act = script[Math.min(requests.length, script.length - 1)]
+      requests.push(request)
+      request.invalid = speech.check(request)
+      if (request.invalid !== undefined) refuse(speech, outgoing, { status: 400, message: request.invalid })
+      else if (act !== undefined) await perform(speech, act, outgoing, modelOf(request))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const close = async () => {
+    server.closeAllConnections()
+    await new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+  return {
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}${speech.basePath}`,
+    requests,
+    hangUp,
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+/** The frame of an event, named or not. */
+export function frame(data: unknown, name?: string): string {
+  const text = typeof data === 'string' ? data : JSON.stringify(data)
+  return `${name === undefined ? '' : `event: ${name}\n`}data: ${text}\n\n`
+}
+
+async function perform(speech: Speech, act: Act, outgoing: ServerResponse, model: string): Promise<void> {
+  const whole = (text: string) => speech.answer({ kind: 'text', text }, model)
+  switch (act.kind) {
+    case 'text':
+    case 'tool_call':
+      begin(outgoing).end(speech.answer(act, model).join(''))
+      return
+    case 'refuse':
+      refuse(speech, outgoing, act)
+      return
+    case 'error_event':
+      begin(outgoing).end(beginning(whole(act.text), act.text) + speech.errorFrame(act.message))
+      return
+    case 'break':
+      begin(outgoing).write(beginning(whole(act.text), act.text), () => outgoing.destroy())
+      return
+    case 'cut':
+      begin(outgoing).end(beginning(whole(act.text), act.text))
+      return
+    case 'hang':
+      begin(outgoing).write(beginning(whole(act.text), act.text))
+      return
+    case 'drip':
+      await drip(begin(outgoing), Buffer.from(whole(act.text).join('')), act.everyMs)
+      return
+    case 'silence':
+      return
+    case 'redirect':
+      outgoing.writeHead(307, { location: act.location }).end()
+      return
+    case 'raw':
+      begin(outgoing, act.headers).end(act.body)
+      return
+    case 'endless_event':
+      await flood(begin(outgoing))
+      return
+    case 'slam':
+      outgoing.destroy()
+  }
+}
+
+/** The frames up to and with the one that says the text. */
+function beginning(frames: readonly string[], text: string): string {
+  const last = frames.findIndex((each) => each.includes(JSON.stringify(text)))
+  return frames.slice(0, last + 1).join('')
+}
+
+function begin(outgoing: ServerResponse, headers: Readonly<Record<string, string>> = {}): ServerResponse {
+  return outgoing.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...headers })
+}
+
+function refuse(
+  speech: Speech,
+  outgoing: ServerResponse,
+  refusal: Omit<Extract<Act, { kind: 'refuse' }>, 'kind'>,
+): void {
+  const body = refusal.body ?? speech.errorBody(refusal.status, refusal.message ?? 'no')
+  outgoing.writeHead(refusal.status, { 'content-type': 'application/json', ...refusal.headers }).end(body)
+}
+
+async function drip(outgoing: ServerResponse, bytes: Buffer, everyMs: number): Promise<void> {
+  for (const byte of bytes) {
+    if (outgoing.destroyed) return
+    outgoing.write(Buffer.from([byte]))
+    await new Promise((resolve) => setTimeout(resolve, everyMs))
+  }
+  outgoing.end()
+}
+
+async function flood(outgoing: ServerResponse): Promise<void> {
+  const piece = 'x'.repeat(256 * 1024)
+  const closed = new AbortController()
+  outgoing.once('close', () => closed.abort())
+  const { signal } = closed
+  outgoing.write('data: "')
+  while (!outgoing.destroyed)
+    if (!outgoing.write(piece)) await once(outgoing, 'drain', { signal }).catch(() => {})
+}
+
+async function readRequest(incoming: IncomingMessage): Promise<SeenRequest> {
+  const pieces: Buffer[] = []
+  for await (const piece of incoming) pieces.push(piece as Buffer)
+  const rawBody = Buffer.concat(pieces).toString('utf8')
+  return { path: incoming.url ?? '', headers: incoming.headers, rawBody, body: JSON.parse(rawBody) }
+}
+
+function modelOf(request: SeenRequest): string {
+  return request.body.model ?? /\/models\/([^:]+):/.exec(request.path)?.[1] ?? 'unknown'
+}
