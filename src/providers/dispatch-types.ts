@@ -73,6 +73,8 @@ export type ModelOutcome =
       readonly providerId: string
       readonly failure: FailureKind
       readonly reason: string
+      /** What to type next; empty when there is nothing to do. */
+      readonly hint: string
       readonly receiptId: string
       readonly receiptIds: readonly string[]
     }

@@ -1,0 +1,169 @@
+/** `craik provider failover`: which provider may stand in for which, and who is being left alone right now. */
+import { Command, Option } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import { FAILURE_KINDS, type FailureKind } from '../../providers/adapters/adapter.ts'
+import type { BreakerStatus } from '../../providers/breaker/breakers.ts'
+import type { FailoverPolicy } from '../../providers/failover/policy.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord, table } from '../output.ts'
+
+export function failoverCommand(context: CliContext): Command {
+  return new Command('failover')
+    .description('which provider stands in for which, and who is being left alone')
+    .addCommand(showCommand(context))
+    .addCommand(testCommand(context))
+    .addHelpText('after', '\nExample:\n  craik provider failover show\n')
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('the rules, what they never do, and the state of each provider')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik provider failover show\n')
+    .action(async (options: { readonly format?: string }) => {
+      const { policy, ids } = await load(context)
+      const { breakerStates } = await import('../../providers/breaker/breakers.ts')
+      const known = await breakerStates(await context.store(), context.clock.nowMs())
+      const states = ids.map((id) => known.find(({ providerId }) => providerId === id) ?? closed(id))
+      printRecord(context, options, { policy: policyJson(policy), providers: states.map(stateJson) }, () =>
+        [describePolicy(policy), describeStates(states, context.clock.nowMs())].join('\n'),
+      )
+    })
+}
+
+interface TestOptions {
+  readonly from: string
+  readonly failure: FailureKind
+  readonly contentPassedOn?: boolean
+  readonly tried?: string[]
+  readonly policyEnvelopeId?: string
+  readonly format?: string
+}
+
+function testCommand(context: CliContext): Command {
+  return new Command('test')
+    .description('what would be decided after a failure; nobody is called')
+    .requiredOption('--from <provider>', 'the provider that fails')
+    .addOption(
+      new Option('--failure <kind>', 'how it fails').choices([...FAILURE_KINDS]).makeOptionMandatory(),
+    )
+    .option('--content-passed-on', 'a part of the answer has reached the caller')
+    .option('--tried <provider...>', 'providers that were asked before it')
+    .option('--policy-envelope-id <id>', 'the envelope of the call')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  craik provider failover test --from provider_openai --failure rate_limited\n',
+    )
+    .action(async (options: TestOptions) => {
+      const { policy, records } = await load(context)
+      const [{ decideFailover }, { findProvider }] = await Promise.all([
+        import('../../providers/failover/decide.ts'),
+        import('../../providers/registry.ts'),
+      ])
+      const before = (options.tried ?? []).map((id) => findProvider(records, id).id)
+      const from = findProvider(records, options.from).id
+      const { failure, contentPassedOn = false, policyEnvelopeId } = options
+      const decision =
+        policy === undefined
+          ? ({ status: 'denied', rule: 'failover.no_policy', reason: NO_POLICY } as const)
+          : decideFailover(policy, {
+              from,
+              failure,
+              contentPassedOn,
+              tried: [...before, from],
+              ...(policyEnvelopeId !== undefined && { policyEnvelopeId }),
+            })
+      const to = 'to' in decision ? decision.to : undefined
+      const record = {
+        from_provider_id: from,
+        failure,
+        content_passed_on: contentPassedOn,
+        status: decision.status,
+        rule: decision.rule,
+        to_provider_id: to ?? null,
+        reason: decision.reason,
+      }
+      printRecord(context, options, record, () => {
+        const lead = decision.status === 'allowed' ? `✓ ${from} → ${to}` : `✗ ${from}: ${decision.status}`
+        return `  ${lead}  on ${failure}\n    ${printable(decision.reason)} (${decision.rule})\n`
+      })
+    })
+}
+
+const NO_POLICY = 'there is no failover policy, so calls stay with the provider they were made to'
+
+async function load(context: CliContext) {
+  const [{ loadProviders }, { loadFailoverPolicy }] = await Promise.all([
+    import('../../providers/registry.ts'),
+    import('../../providers/failover/policy.ts'),
+  ])
+  const records = await loadProviders(context.home)
+  const ids = records.map(({ id }) => id)
+  return { records, ids, policy: await loadFailoverPolicy(context.home, ids) }
+}
+
+function closed(providerId: string): BreakerStatus {
+  return { providerId, phase: 'closed', failures: 0, lastFailure: null, openUntilMs: null, probing: false }
+}
+
+function policyJson(policy: FailoverPolicy | undefined): Json {
+  return policy === undefined ? null : (JSON.parse(JSON.stringify(policy)) as Json)
+}
+
+function stateJson({ providerId, phase, failures, lastFailure, openUntilMs, probing }: BreakerStatus): Json {
+  return {
+    provider_id: providerId,
+    state: phase,
+    failures,
+    last_failure: lastFailure,
+    until: openUntilMs === null ? null : new Date(openUntilMs).toISOString(),
+    probing,
+  }
+}
+
+function describePolicy(policy: FailoverPolicy | undefined): string {
+  if (policy === undefined) return `  ${NO_POLICY}\n    write one: config/failover.json (docs/failover.md)\n`
+  const { rules, denied_provider_ids: denied, stop_reasons: stops, policy_envelope_id: envelope } = policy
+  const rows =
+    rules.length === 0
+      ? '  no rules: calls stay with the provider they were made to\n'
+      : table(
+          [
+            { title: 'from', value: (rule) => rule.from_provider_id },
+            { title: 'to', value: (rule) => rule.to_provider_id },
+            { title: 'on', value: (rule) => rule.on.join(', ') },
+            { title: 'reason', value: (rule) => rule.reason },
+          ],
+          rules,
+        )
+  const facts = [
+    denied.length > 0 && `  never to     ${denied.join(', ')}\n`,
+    stops.length > 0 && `  never after  ${stops.join(', ')}\n`,
+    envelope !== undefined && `  only under   ${envelope}\n`,
+  ].filter((line) => line !== false)
+  return `  ${policy.id}\n${rows}${facts.join('')}`
+}
+
+function describeStates(states: readonly BreakerStatus[], nowMs: number): string {
+  return table(
+    [
+      { title: 'provider', value: ({ providerId }) => providerId },
+      { title: 'state', value: describePhase },
+      { title: 'until', value: ({ openUntilMs }) => describeUntil(openUntilMs, nowMs) },
+      { title: 'last failure', value: ({ lastFailure }) => lastFailure ?? '–' },
+    ],
+    states,
+  )
+}
+
+function describePhase({ phase, failures, probing }: BreakerStatus): string {
+  if (phase === 'closed') return failures === 0 ? 'closed' : `closed (${failures} failed)`
+  if (phase === 'open') return 'open'
+  return probing ? 'half-open, being probed' : 'half-open'
+}
+
+function describeUntil(openUntilMs: number | null, nowMs: number): string {
+  if (openUntilMs === null || openUntilMs <= nowMs) return '–'
+  return `${new Date(openUntilMs).toISOString()} (${Math.ceil((openUntilMs - nowMs) / 1000)} s)`
+}

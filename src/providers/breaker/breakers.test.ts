@@ -1,0 +1,112 @@
+import { expect, test } from 'vitest'
+import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
+import type { Owner } from '../../lib/owner.ts'
+import { TestClock } from '../../policy/policy.fixture.ts'
+import { askBreaker, breakerStates, PROBE_LEASE_MS, tellBreaker } from './breakers.ts'
+
+const P = 'provider_openai'
+const ILL = { result: 'failed', failure: 'unreachable' } as const
+
+function place(clock = new TestClock(), store: InProcessStore = inProcessStore(clock)) {
+  return { clock, store, owner: store.log.owner }
+}
+
+/** The same machine and start as this process, but a pid that nobody has: such an owner is dead. */
+function deadOwner(owner: Owner): Owner {
+  return { ...owner, startedAt: '0' }
+}
+
+async function open(at: ReturnType<typeof place>): Promise<void> {
+  for (let i = 0; i < 3; i++) await tellBreaker(at, P, undefined, ILL)
+}
+
+test('a provider that never failed costs one read and leaves no row', async () => {
+  const at = place()
+  expect(await askBreaker(at, P)).toEqual({ admitted: true, probeId: undefined })
+  await tellBreaker(at, P, undefined, { result: 'answered' })
+  expect(await at.store.tables.breakers.list()).toEqual([])
+})
+
+test('refuses while open, and says what happened and until when', async () => {
+  const at = place()
+  await open(at)
+  expect(await askBreaker(at, P)).toEqual({
+    admitted: false,
+    phase: 'open',
+    lastFailure: 'unreachable',
+    nowMs: at.clock.nowMs(),
+    openUntilMs: at.clock.nowMs() + 30_000,
+    retryAtMs: at.clock.nowMs() + 30_000,
+  })
+  expect(await breakerStates(at.store, at.clock.nowMs())).toEqual([
+    {
+      providerId: P,
+      phase: 'open',
+      failures: 0,
+      lastFailure: 'unreachable',
+      openUntilMs: at.clock.nowMs() + 30_000,
+      probing: false,
+    },
+  ])
+})
+
+test('lets exactly one of many through when the cooldown is over', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const answers = await Promise.all(Array.from({ length: 20 }, () => askBreaker(at, P)))
+  expect(answers.filter(({ admitted }) => admitted)).toHaveLength(1)
+  expect(answers.filter((answer) => !answer.admitted && answer.phase === 'probing')).toHaveLength(19)
+})
+
+test('a probe that is answered lets everyone through again', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const probe = await askBreaker(at, P)
+  await tellBreaker(at, P, probe.admitted ? probe.probeId : '', { result: 'answered' })
+  expect(await askBreaker(at, P)).toEqual({ admitted: true, probeId: undefined })
+  expect(await at.store.tables.breakers.list()).toEqual([])
+})
+
+test('a probe that is given back unused leaves the turn to the next', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const first = await askBreaker(at, P)
+  await tellBreaker(at, P, first.admitted ? first.probeId : '', { result: 'released' })
+  expect(await askBreaker(at, P)).toMatchObject({ admitted: true, probeId: expect.any(String) })
+})
+
+test("a dead process's probe is free at once; a living one's is not", async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  await askBreaker({ ...at, owner: deadOwner(at.owner) }, P)
+  const next = await askBreaker(at, P)
+  expect(next).toMatchObject({ admitted: true, probeId: expect.any(String) })
+  expect(await askBreaker(at, P)).toMatchObject({ admitted: false, phase: 'probing' })
+})
+
+test('a probe whose process cannot be seen is taken for lost after its lease', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  await askBreaker({ ...at, owner: { ...at.owner, pidNamespace: 'elsewhere' } }, P)
+  at.clock.advance(PROBE_LEASE_MS - 1)
+  expect(await askBreaker(at, P)).toMatchObject({ admitted: false })
+  at.clock.advance(1)
+  expect(await askBreaker(at, P)).toMatchObject({ admitted: true })
+})
+
+test('the late report of a probe that lost its turn changes nothing', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const lost = await askBreaker({ ...at, owner: deadOwner(at.owner) }, P)
+  const current = await askBreaker(at, P)
+  await tellBreaker(at, P, lost.admitted ? lost.probeId : '', { result: 'answered' })
+  expect(await askBreaker(at, P)).toMatchObject({ admitted: false, phase: 'probing' })
+  await tellBreaker(at, P, current.admitted ? current.probeId : '', ILL)
+  expect(await askBreaker(at, P)).toMatchObject({ phase: 'open', retryAtMs: at.clock.nowMs() + 60_000 })
+})

@@ -1,0 +1,99 @@
+/** Asking a provider's breaker before a call and telling it how the call came out: shared by all processes. */
+import type { Clock } from '../../lib/clock.ts'
+import { newId } from '../../lib/ids.ts'
+import type { Owner } from '../../lib/owner.ts'
+import type { BreakerRow } from '../../store/breaker-table.ts'
+import type { Store } from '../../store/store.ts'
+import type { FailureKind } from '../adapters/adapter.ts'
+import {
+  type BreakerPhase,
+  type BreakerReport,
+  type BreakerState,
+  CLOSED,
+  FIRST_COOLDOWN_MS,
+  phaseOf,
+} from './state.ts'
+import { type BreakerAdmission, breakerAdmit, breakerReport } from './tokens.ts'
+
+/** Longer than any call may last: a probe that was not reported by then is taken for lost, whoever made it. */
+export const PROBE_LEASE_MS = 35 * 60_000
+
+interface BreakerPlace {
+  readonly store: Store
+  readonly clock: Clock
+  readonly owner: Owner
+}
+
+/** A read while it is closed; a write only when it is half-open and this call may become its probe. */
+export async function askBreaker(
+  { store, clock, owner }: BreakerPlace,
+  providerId: string,
+): Promise<BreakerAdmission> {
+  const nowMs = clock.nowMs()
+  const row = await store.read((tables) => tables.breakers.get(providerId))
+  const known = admissionWithoutProbe(row, nowMs)
+  if (known !== undefined) return known
+  return store.write(breakerAdmit, { providerId, owner, probeId: newId('probe', nowMs) })
+}
+
+/** Writes only what changes something: nobody waits for good news from a provider that never failed. */
+export async function tellBreaker(
+  { store }: Pick<BreakerPlace, 'store'>,
+  providerId: string,
+  probeId: string | undefined,
+  report: BreakerReport,
+  cooldownMs = FIRST_COOLDOWN_MS,
+): Promise<void> {
+  const quiet = probeId === undefined && report.result !== 'failed'
+  if (quiet && (await store.read((tables) => tables.breakers.get(providerId))) === undefined) return
+  await store.write(breakerReport, { providerId, probeId, report, cooldownMs })
+}
+
+/** What can be said without taking part: undefined when it is half-open, which needs a turn. */
+export function admissionWithoutProbe(
+  row: BreakerRow | undefined,
+  nowMs: number,
+): BreakerAdmission | undefined {
+  const state = stateOf(row)
+  const phase = phaseOf(state, nowMs)
+  if (phase === 'closed') return { admitted: true, probeId: undefined }
+  if (phase === 'half_open') return undefined
+  const openUntilMs = state.openUntilMs!
+  return {
+    admitted: false,
+    phase: 'open',
+    lastFailure: state.lastFailure!,
+    nowMs,
+    openUntilMs,
+    retryAtMs: openUntilMs,
+  }
+}
+
+export function stateOf(row: BreakerRow | undefined): BreakerState {
+  if (row === undefined) return CLOSED
+  const { failures, openings, openUntilMs, lastFailure } = row
+  return { failures, openings, openUntilMs, lastFailure: lastFailure as FailureKind | null }
+}
+
+export interface BreakerStatus {
+  readonly providerId: string
+  readonly phase: BreakerPhase
+  readonly failures: number
+  readonly lastFailure: string | null
+  /** When a probe is let through; null while closed. */
+  readonly openUntilMs: number | null
+  readonly probing: boolean
+}
+
+/** Every provider that has a breaker with something to tell. */
+export async function breakerStates(store: Store, nowMs: number): Promise<readonly BreakerStatus[]> {
+  const rows = await store.read((tables) => tables.breakers.list())
+  return rows.map((row) => ({
+    providerId: row.providerId,
+    phase: phaseOf(stateOf(row), nowMs),
+    failures: row.failures,
+    lastFailure: row.lastFailure,
+    openUntilMs: row.openUntilMs,
+    probing: row.probe !== null,
+  }))
+}

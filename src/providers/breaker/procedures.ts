@@ -1,0 +1,82 @@
+/** Breakers in the writer thread: who may probe, and what a report changes, each in one transaction. */
+import type { Clock } from '../../lib/clock.ts'
+import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { BreakerRow } from '../../store/breaker-table.ts'
+import type { Procedures, Tables } from '../../store/store.ts'
+import type { FailureKind } from '../adapters/adapter.ts'
+import { admissionWithoutProbe, PROBE_LEASE_MS, stateOf } from './breakers.ts'
+import { afterReport, CLOSED, phaseOf } from './state.ts'
+import {
+  type BreakerAdmission,
+  type BreakerAdmitInput,
+  type BreakerReportInput,
+  breakerAdmit,
+  breakerReport,
+} from './tokens.ts'
+
+export function breakerProcedures(clock: Clock, stateOfOwner = ownerState): Procedures {
+  return {
+    [breakerAdmit.name]: (tables: Tables, input: BreakerAdmitInput) =>
+      admit(tables, input, clock.nowMs(), stateOfOwner),
+    [breakerReport.name]: (tables: Tables, input: BreakerReportInput) => report(tables, input, clock.nowMs()),
+  }
+}
+
+async function admit(
+  tables: Tables,
+  { providerId, owner, probeId }: BreakerAdmitInput,
+  nowMs: number,
+  stateOfOwner: (owner: Owner) => 'alive' | 'dead' | 'unknown',
+): Promise<BreakerAdmission> {
+  const row = await tables.breakers.get(providerId)
+  const plain = admissionWithoutProbe(row, nowMs)
+  if (row === undefined || plain !== undefined) return plain ?? { admitted: true, probeId: undefined }
+  if (row.probe !== null && !isOver(row.probe, nowMs, stateOfOwner)) {
+    return {
+      admitted: false,
+      phase: 'probing',
+      lastFailure: row.lastFailure as FailureKind,
+      nowMs,
+      openUntilMs: row.openUntilMs!,
+      retryAtMs: nowMs + PROBE_RETRY_MS,
+    }
+  }
+  await tables.breakers.put({ ...row, probe: { id: probeId, owner, sinceMs: nowMs }, updatedAtMs: nowMs })
+  return { admitted: true, probeId }
+}
+
+/** When somebody else's probe is likely to have come out. */
+const PROBE_RETRY_MS = 1000
+
+/** A dead owner's probe is free at once; one that nothing can be known of, when no call lasts that long. */
+function isOver(
+  { owner, sinceMs }: NonNullable<BreakerRow['probe']>,
+  nowMs: number,
+  stateOfOwner: (owner: Owner) => 'alive' | 'dead' | 'unknown',
+): boolean {
+  return nowMs >= sinceMs + PROBE_LEASE_MS || stateOfOwner(owner) === 'dead'
+}
+
+async function report(
+  tables: Tables,
+  { providerId, probeId, report: news, cooldownMs }: BreakerReportInput,
+  nowMs: number,
+): Promise<void> {
+  const row = await tables.breakers.get(providerId)
+  const isProbe = probeId !== undefined && row?.probe?.id === probeId
+  // A probe that lost its turn to another one has nothing to say any more.
+  if (probeId !== undefined && !isProbe) return
+  const before = stateOf(row)
+  const after = afterReport(before, news, { isProbe, nowMs, cooldownMs })
+  if (phaseOf(after, nowMs) === 'closed' && after.failures === CLOSED.failures && after.openings === 0) {
+    if (row !== undefined) await tables.breakers.remove(providerId)
+    return
+  }
+  if (after === before && !isProbe) return
+  await tables.breakers.put({
+    providerId,
+    ...after,
+    probe: isProbe ? null : (row?.probe ?? null),
+    updatedAtMs: nowMs,
+  })
+}

@@ -1,0 +1,36 @@
+/** The names under which the writer thread keeps breakers, with what goes in and out. */
+import type { Owner } from '../../lib/owner.ts'
+import { procedure } from '../../store/store.ts'
+import type { FailureKind } from '../adapters/adapter.ts'
+import type { BreakerReport } from './state.ts'
+
+export interface BreakerAdmitInput {
+  readonly providerId: string
+  readonly owner: Owner
+  /** Names the probe, should this call become one. */
+  readonly probeId: string
+}
+
+export type BreakerAdmission =
+  | { readonly admitted: true; readonly probeId: string | undefined }
+  | {
+      readonly admitted: false
+      /** `probing`: half-open, and somebody else's call is finding out. */
+      readonly phase: 'open' | 'probing'
+      readonly lastFailure: FailureKind
+      readonly nowMs: number
+      readonly openUntilMs: number
+      /** When it may be worth asking again. */
+      readonly retryAtMs: number
+    }
+
+export interface BreakerReportInput {
+  readonly providerId: string
+  readonly probeId: string | undefined
+  readonly report: BreakerReport
+  /** How long the first cooldown lasts. */
+  readonly cooldownMs: number
+}
+
+export const breakerAdmit = procedure<BreakerAdmitInput, BreakerAdmission>('providers.breaker_admit')
+export const breakerReport = procedure<BreakerReportInput, void>('providers.breaker_report')

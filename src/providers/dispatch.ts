@@ -1,0 +1,104 @@
+/** The one path to a model: record, breaker, admission, adapter, settlement, receipts; and failover by rule. */
+import type { FailureKind } from './adapters/adapter.ts'
+import { attempt } from './dispatch/attempt.ts'
+import type { Attempt } from './dispatch/hop.ts'
+import type { ModelCall, ModelOutcome, ProviderPlace } from './dispatch-types.ts'
+import { decideFailover } from './failover/decide.ts'
+import { writeHop } from './failover/hop-receipt.ts'
+import { type FailoverPolicy, loadFailoverPolicy } from './failover/policy.ts'
+import type { ProviderRecord } from './record.ts'
+import { findProvider, loadProviders } from './registry.ts'
+
+type Unanswered = Exclude<Attempt, { kind: 'answered' }>
+
+/**
+ * Calls a model. Denials and failures are outcomes; it throws only when the configuration is not valid, when the
+ * store cannot be written, and what `onText` and `grantFor` throw. Whatever was begun is settled either way.
+ */
+export async function callModel(place: ProviderPlace, call: ModelCall): Promise<ModelOutcome> {
+  const records = await loadProviders(place.home)
+  const policy = await loadFailoverPolicy(
+    place.home,
+    records.map(({ id }) => id),
+  )
+  const written: string[] = []
+  const tried: string[] = []
+  let record = findProvider(records, call.providerId)
+  let model = call.model
+  let before: { readonly record: ProviderRecord; readonly result: Unanswered } | undefined
+  for (;;) {
+    tried.push(record.id)
+    const { model: _, ...rest } = call
+    const result = await attempt({
+      place,
+      call: model === undefined ? rest : { ...rest, model },
+      record,
+      cooldownMs: policy?.cooldown_ms,
+      written,
+    })
+    if (result.kind === 'answered') {
+      const { kind: _, ...answer } = result
+      return { outcome: 'answered', providerId: record.id, ...answer, receiptIds: written }
+    }
+    const failure = failureIn(result)
+    // A stand-in that may not be called leaves things as they were: the first provider's failure is what happened.
+    if (failure === undefined && before !== undefined) {
+      const more = `; ${record.id} cannot stand in: ${result.reason}`
+      return outcomeOf(before.record, { ...before.result, hint: result.hint }, written, more)
+    }
+    const next =
+      failure === undefined || policy === undefined
+        ? undefined
+        : await nextHop(place, call, policy, record.id, result, failure, tried, written)
+    if (next === undefined) return outcomeOf(record, result, written)
+    before = { record, result }
+    record = findProvider(records, next)
+    // The model that was asked for is one of the first provider's.
+    model = undefined
+  }
+}
+
+/** What a rule of failover may be about: a failure, or the failure that a provider is being left alone for. */
+function failureIn(result: Unanswered): FailureKind | undefined {
+  return result.failure
+}
+
+async function nextHop(
+  place: ProviderPlace,
+  call: ModelCall,
+  policy: FailoverPolicy,
+  from: string,
+  result: Unanswered,
+  failure: FailureKind,
+  tried: readonly string[],
+  written: string[],
+): Promise<string | undefined> {
+  const hop = {
+    from,
+    // Whoever has stopped waiting wants no other answer either.
+    failure: call.signal.aborted ? ('cancelled' as const) : failure,
+    contentPassedOn: result.kind === 'failed' && result.contentPassedOn,
+    tried,
+    policyEnvelopeId: call.policyEnvelopeId,
+  }
+  const decision = decideFailover(policy, hop)
+  const receipt = await writeHop(place.log, call, policy, hop, decision, result.receiptId)
+  written.push(receipt.id)
+  return decision.status === 'allowed' ? decision.to : undefined
+}
+
+function outcomeOf(
+  { id: providerId }: ProviderRecord,
+  result: Unanswered,
+  receiptIds: readonly string[],
+  more = '',
+): ModelOutcome {
+  const reason = result.reason + more
+  if (result.kind === 'denied') {
+    const { by, rule, hint, retryAtMs, receiptId } = result
+    const retry = retryAtMs === undefined ? {} : { retryAtMs }
+    return { outcome: 'denied', providerId, by, rule, reason, hint, ...retry, receiptId, receiptIds }
+  }
+  const { failure, hint, receiptId } = result
+  return { outcome: 'failed', providerId, failure, reason, hint, receiptId, receiptIds }
+}

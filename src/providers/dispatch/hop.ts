@@ -1,0 +1,59 @@
+/** A call on its way to one provider, and how that came out. */
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import type { ReceiptLinks } from '../../receipts/schema.ts'
+import type { FailureKind } from '../adapters/adapter.ts'
+import type { StopReason, ToolCall, Usage } from '../conversation.ts'
+import type { ModelCall, ModelOutcome, ProviderPlace } from '../dispatch-types.ts'
+import type { ProviderRecord } from '../record.ts'
+
+export interface Hop {
+  readonly place: ProviderPlace
+  readonly call: ModelCall
+  readonly record: ProviderRecord
+  /** The first cooldown of a breaker that opens; undefined: the usual one. */
+  readonly cooldownMs: number | undefined
+  /** Every receipt of the call so far, in order; what is written here is added. */
+  readonly written: string[]
+}
+
+export type Attempt =
+  | {
+      readonly kind: 'answered'
+      readonly model: string
+      readonly text: string
+      readonly toolCalls: readonly ToolCall[]
+      readonly stopReason: StopReason
+      readonly usage: Usage
+      readonly costNanoUsd: number | null
+      readonly receiptId: string
+    }
+  | ({ readonly kind: 'denied' } & Denial)
+  | {
+      readonly kind: 'failed'
+      readonly failure: FailureKind
+      readonly reason: string
+      readonly hint: string
+      readonly receiptId: string
+      readonly contentPassedOn: boolean
+    }
+
+export interface Denial {
+  readonly rule: string
+  readonly reason: string
+  readonly hint: string
+  readonly by: Extract<ModelOutcome, { outcome: 'denied' }>['by']
+  readonly retryAtMs?: number
+  readonly receiptId: string
+  /** The failure that it is left alone for, so that rules of failover may be about it. */
+  readonly failure?: FailureKind
+}
+
+/** What every receipt of a call refers to. */
+export function linksOf({ call, record }: Hop): ReceiptLinks {
+  return { ...call.links, provider_id: record.id }
+}
+
+/** In the order in which they were written. */
+export function idsOf(...refs: readonly ReceiptRef[]): string[] {
+  return [...refs].sort((a, b) => a.seq - b.seq).map(({ id }) => id)
+}

@@ -1,0 +1,78 @@
+/** Whether a failed call may go on to another provider: a pure function of the policy and of what happened. */
+import type { FailureKind } from '../adapters/adapter.ts'
+import type { FailoverPolicy, FailoverRule } from './policy.ts'
+
+export interface FailedHop {
+  /** The provider whose call failed. */
+  readonly from: string
+  readonly failure: FailureKind
+  /** Some of the answer has reached the caller, who cannot give it back. */
+  readonly contentPassedOn: boolean
+  /** Every provider that this call has asked already. */
+  readonly tried: readonly string[]
+  /** What the call was made under. */
+  readonly policyEnvelopeId?: string
+}
+
+export type FailoverDecision =
+  | {
+      readonly status: 'allowed'
+      readonly rule: 'failover.rule'
+      readonly to: string
+      /** Which of the policy's rules, counted from 0. */
+      readonly ruleIndex: number
+      readonly reason: string
+    }
+  | {
+      readonly status: 'denied' | 'stopped'
+      readonly rule: string
+      /** Where a rule would have led. */
+      readonly to?: string
+      readonly ruleIndex?: number
+      readonly reason: string
+    }
+
+/** The first of these that applies decides: a stop reason, content that was passed on, the envelope, the first rule that fits. */
+export function decideFailover(policy: FailoverPolicy, hop: FailedHop): FailoverDecision {
+  const { from, failure, contentPassedOn, tried, policyEnvelopeId } = hop
+  if (failure === 'cancelled')
+    return { status: 'stopped', rule: 'failover.cancelled', reason: 'the caller cancelled the call' }
+  if (policy.stop_reasons.includes(failure))
+    return { status: 'stopped', rule: 'failover.stop_reason', reason: `${failure} is a stop reason` }
+  if (contentPassedOn)
+    return {
+      status: 'stopped',
+      rule: 'failover.content_passed_on',
+      reason: 'a part of the answer was passed on already',
+    }
+  if (policy.policy_envelope_id !== undefined && policy.policy_envelope_id !== policyEnvelopeId)
+    return {
+      status: 'denied',
+      rule: 'failover.envelope',
+      reason: `the failover policy holds only under envelope ${policy.policy_envelope_id}`,
+    }
+  const ruleIndex = policy.rules.findIndex((rule) => fits(rule, from, failure))
+  const rule = policy.rules[ruleIndex]
+  if (rule === undefined)
+    return {
+      status: 'denied',
+      rule: 'failover.no_rule',
+      reason: `no rule leads on from ${from} on ${failure}`,
+    }
+  const to = rule.to_provider_id
+  if (policy.denied_provider_ids.includes(to))
+    return { status: 'denied', rule: 'failover.denied_provider', to, ruleIndex, reason: `${to} is denied` }
+  if (to === from || tried.includes(to))
+    return {
+      status: 'denied',
+      rule: 'failover.already_tried',
+      to,
+      ruleIndex,
+      reason: `${to} was tried already`,
+    }
+  return { status: 'allowed', rule: 'failover.rule', to, ruleIndex, reason: rule.reason }
+}
+
+function fits({ from_provider_id, on }: FailoverRule, from: string, failure: FailureKind): boolean {
+  return from_provider_id === from && on.includes(failure)
+}

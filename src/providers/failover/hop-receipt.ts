@@ -1,0 +1,42 @@
+/** The receipt of a failover decision: which call failed, how, and whether another provider may stand in. */
+import type { ReceiptLog } from '../../receipts/log.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { redactValue } from '../../receipts/redaction/redact.ts'
+import type { ModelCall } from '../dispatch-types.ts'
+import type { FailedHop, FailoverDecision } from './decide.ts'
+import type { FailoverPolicy } from './policy.ts'
+import { FAILOVER_CAPABILITY, inputOf, statedBy } from './record.ts'
+
+export function writeHop(
+  log: ReceiptLog,
+  call: Pick<ModelCall, 'operator' | 'scope' | 'links' | 'policyEnvelopeId'>,
+  policy: FailoverPolicy,
+  hop: FailedHop,
+  decision: FailoverDecision,
+  failedReceiptId: string,
+): Promise<ReceiptRef> {
+  const { effect, status, rule, target } = statedBy(decision, hop.from)
+  const input = inputOf(policy, hop)
+  return log.append({
+    kind: effect === 'allow' ? 'environment_decision' : 'denial',
+    status,
+    operator: call.operator,
+    capability: FAILOVER_CAPABILITY,
+    operation: 'failover',
+    target,
+    links: {
+      ...call.links,
+      ...call.scope,
+      policy_envelope_id: call.policyEnvelopeId,
+      provider_id: hop.from,
+      receipt_ids: [failedReceiptId],
+      ...(decision.to !== undefined && { target_id: decision.to }),
+    },
+    decision: { effect, rule, missing: [], replayable: !redactValue(input).redacted, input },
+    metadata: {
+      failover_policy_id: policy.id,
+      failure: hop.failure,
+      ...(decision.ruleIndex !== undefined && { rule_index: decision.ruleIndex }),
+    },
+  })
+}

@@ -1,0 +1,48 @@
+/** One probe at a time, whichever process asks, and also when the one that probes is killed. */
+import { expect, test } from 'vitest'
+import { systemClock } from '../../src/lib/clock.ts'
+import { askBreaker, breakerStates, tellBreaker } from '../../src/providers/breaker/breakers.ts'
+import type { Store } from '../../src/store/store.ts'
+import { TestHome } from '../craik.ts'
+import { openLog } from './log.ts'
+import { lineOf, type Script, startScript } from './scripts.ts'
+
+const PROBER = new URL('./prober.ts', import.meta.url)
+const PROVIDER = 'provider_openai'
+const PROCESSES = 6
+
+test('many processes at a half-open breaker: one probes, the others wait; its death frees the turn', async () => {
+  using home = new TestHome()
+  await using opened = await openLog(home.home)
+  const { store, log } = opened
+  for (let i = 0; i < 3; i++)
+    await tellBreaker({ store }, PROVIDER, undefined, { result: 'failed', failure: 'unreachable' }, 100)
+  while ((await stateOf(store)) !== 'half_open') await new Promise((done) => setTimeout(done, 20))
+
+  const scripts = Array.from({ length: PROCESSES }, () => startScript(PROBER, [home.home, PROVIDER]))
+  try {
+    await Promise.all(scripts.map((script) => lineOf(script, (line) => line === 'ready')))
+    for (const { process } of scripts) process.stdin!.write('go\n')
+    const said = await Promise.all(scripts.map((script) => lineOf(script, (line) => line !== 'ready')))
+    expect(said.filter((line) => line === 'probe')).toHaveLength(1)
+    expect(said.filter((line) => line === 'wait')).toHaveLength(PROCESSES - 1)
+
+    const ask = () => askBreaker({ store, clock: systemClock, owner: log.owner }, PROVIDER)
+    expect(await ask()).toMatchObject({ admitted: false, phase: 'probing' })
+    await killed(scripts[said.indexOf('probe')]!)
+    expect(await ask()).toMatchObject({ admitted: true, probeId: expect.any(String) })
+    expect(await ask()).toMatchObject({ admitted: false, phase: 'probing' })
+  } finally {
+    await Promise.all(scripts.map(killed))
+  }
+})
+
+async function stateOf(store: Store): Promise<string | undefined> {
+  const [state] = await breakerStates(store, Date.now())
+  return state?.phase
+}
+
+async function killed({ process, closed }: Script): Promise<void> {
+  process.kill('SIGKILL')
+  await closed
+}
