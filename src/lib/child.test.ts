@@ -346,6 +346,30 @@ describe('runChild', () => {
   })
 })
 
+describe('runChild, for a sandbox', () => {
+  it('hands inputs over as descriptors from 3 on', async () => {
+    const inputs = [Buffer.from('first'), Buffer.from('second')]
+    expect((await sh('cat <&3; echo; cat <&4', { inputs })).stdout).toBe('first\nsecond')
+  })
+
+  if (process.getuid?.() === 0)
+    it('runs as another user, without the groups of this one', async () => {
+      const { stdout } = await sh('id -u; id -G', { user: { uid: 65534, gid: 65534 }, cwd: '/' })
+      expect(stdout).toBe('65534\n65534\n')
+    })
+
+  it('lets its caller deliver the first signal, and ends the group all the same', async () => {
+    const sent: string[] = []
+    const result = await sh('echo ready; exec sleep 300', {
+      ...abortOn('ready'),
+      graceMs: 50,
+      sendFirstSignal: (_, signal) => void sent.push(signal),
+    })
+    expect(result.end).toBe('cancelled')
+    expect(sent).toEqual(['SIGTERM'])
+  })
+})
+
 describe('runChild, when it cannot start', () => {
   const refusal = (reason: string, message: string) => ({
     end: 'not_started',

@@ -1,9 +1,18 @@
 /** Runs a program with its arguments, without a shell, within limits of time and output. */
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants, existsSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+} from 'node:fs'
 import { resolve } from 'node:path'
-import type { Readable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 type Sink = (chunk: Buffer) => void | Promise<void>
@@ -28,6 +37,15 @@ export interface RunOptions {
   readonly graceMs?: number
   /** Of stdout and stderr together. */
   readonly maxOutputBytes?: number
+  /**
+   * What the program may read from descriptors 3, 4 and so on. With it, even if empty, no descriptor that we were
+   * ourselves started with reaches the program.
+   */
+  readonly inputs?: readonly Buffer[]
+  /** The user and group that it runs as, without further groups; ours unless given. Only root may choose. */
+  readonly user?: { readonly uid: number; readonly gid: number }
+  /** Delivers the first, polite signal; to the whole group unless given. */
+  readonly sendFirstSignal?: (pid: number, signal: NodeJS.Signals) => void
 }
 
 type NotStarted = {
@@ -137,13 +155,15 @@ async function run(options: RunOptions): Promise<RunEnd> {
     await Promise.race([exited, stopAsked.promise])
     if (exit === undefined) {
       const first = stopped?.end === 'cancelled' ? (options.cancelSignal ?? 'SIGTERM') : 'SIGTERM'
-      await endGroup(child.pid!, exited, graceMs, first, options.killSignal)
+      const sendFirst = options.sendFirstSignal ?? signalGroup
+      await endGroup(child.pid!, exited, graceMs, () => sendFirst(child.pid!, first), options.killSignal)
     }
     for (const tap of taps) tap.expectEnd()
     await drained
   } finally {
     for (const signal of asked) signal.removeEventListener('abort', onAbort)
     child.stdin?.destroy()
+    for (const pipe of child.stdio.slice(3)) pipe?.destroy()
     child.unref()
   }
   if (failure !== undefined) throw failure.error
@@ -222,11 +242,11 @@ async function endGroup(
   pid: number,
   leaderExited: Promise<void>,
   graceMs: number,
-  first: NodeJS.Signals,
+  askPolitely: () => void,
   killSignal?: AbortSignal,
 ): Promise<void> {
   using hurried = abortOf(killSignal)
-  if (!killSignal?.aborted) signalGroup(pid, first)
+  if (!killSignal?.aborted) askPolitely()
   let leaderGone = false
   const noteExit = leaderExited.then(() => {
     leaderGone = true
@@ -282,24 +302,58 @@ function after(ms: number, then: () => void): Disposable {
 }
 
 async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
-  const { argv, cwd, env, stdin = 'ignore' } = options
+  const { argv, cwd, env, stdin = 'ignore', inputs = [], user } = options
   const [program, ...args] = argv
   if (program === undefined || program === '') return notStarted('missing', 'there is no program to run')
   if ([...argv, cwd, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
     return notStarted('other', 'an argument, the folder or the environment holds a NUL byte')
   }
   const stdio: StdioOptions = [Buffer.isBuffer(stdin) ? 'pipe' : stdin, 'pipe', 'pipe']
+  for (const _ of inputs) stdio.push('pipe')
+  let nothing: number | undefined
   try {
-    const child = spawn(program, args, { cwd, env, stdio, detached: true })
-    if (Buffer.isBuffer(stdin)) {
+    for (const descriptor of options.inputs === undefined ? [] : inherited()) {
+      if (descriptor < 3 + inputs.length) continue
+      while (stdio.length <= descriptor) stdio.push('ignore')
+      nothing ??= openSync('/dev/null', 'r')
+      stdio[descriptor] = nothing
+    }
+    const child = spawn(program, args, { cwd, env, stdio, detached: true, ...user })
+    const given = Buffer.isBuffer(stdin) ? [[0, stdin] as const] : []
+    for (const [descriptor, content] of [...given, ...inputs.map((input, i) => [i + 3, input] as const)]) {
+      const pipe = child.stdio[descriptor] as Writable | undefined
       // A program may end without reading its input; that is no error.
-      child.stdin?.on('error', () => {})
-      child.stdin?.end(stdin)
+      pipe?.on('error', () => {})
+      pipe?.end(content)
     }
     await once(child, 'spawn')
     return child
   } catch (error) {
     return explain((error as NodeJS.ErrnoException).code ?? 'unknown error', program, cwd)
+  } finally {
+    if (nothing !== undefined) closeSync(nothing)
+  }
+}
+
+/** The close-on-exec flag, as Linux shows it. */
+const CLOSE_ON_EXEC = 0o2000000
+
+/**
+ * Descriptors that whoever started us left open for our children. All that Node opens is closed on exec; nothing in
+ * Node closes the others, so a child gets an empty file in their place.
+ */
+function inherited(): number[] {
+  const open = existsSync('/proc/self/fdinfo') ? readdirSync('/proc/self/fdinfo') : []
+  return open.map(Number).filter((descriptor) => descriptor > 2 && reachesChildren(descriptor))
+}
+
+function reachesChildren(descriptor: number): boolean {
+  try {
+    const info = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')
+    return (Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8) & CLOSE_ON_EXEC) === 0
+  } catch {
+    // It was open only while the folder was listed.
+    return false
   }
 }
 

@@ -18,6 +18,7 @@ export interface Outcome {
   readonly measures?: Measure[]
   readonly digests?: Record<string, string>
   readonly isolation?: string
+  readonly metadata?: ReceiptDraft['metadata']
   readonly shell?: ReceiptDraft['shell']
 }
 

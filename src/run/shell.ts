@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import { CraikError } from '../errors.ts'
-import { cleanEnvironment, type RunResult, runChild } from '../lib/child.ts'
+import { cleanEnvironment, type RunResult } from '../lib/child.ts'
 import type { Clock } from '../lib/clock.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import { ensurePrivateFolder } from '../lib/private-files.ts'
@@ -28,6 +28,7 @@ import {
   redactText,
   redactValue,
 } from '../receipts/redaction/redact.ts'
+import type { SandboxBackend } from '../sandboxes/backend.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 import { SideLog, type SideLogSummary, sweepUnfinished } from './side-log.ts'
@@ -39,6 +40,7 @@ export interface ShellPlace {
   readonly clock: Clock
   readonly environment: NodeJS.ProcessEnv
   readonly operator: string
+  readonly backend: SandboxBackend
   /** Asks the command to stop. */
   readonly signal: AbortSignal
   /** Ends it at once; its receipt is written all the same. */
@@ -88,9 +90,9 @@ export async function runShell(place: ShellPlace, input: ShellInput): Promise<Sh
 
   using stdout = new SideLog(place.home.shellOutput)
   using stderr = new SideLog(place.home.shellOutput)
-  const run = await runChild({
+  await using sandbox = await place.backend.create({ isolation: 'none', workspace: input.workingDirectory })
+  const run = await sandbox.boundary.exec({
     argv,
-    cwd: input.workingDirectory,
     env: cleanEnvironment(place.environment),
     timeoutMs: input.timeoutMs,
     signal: place.signal,
@@ -106,7 +108,7 @@ export async function runShell(place: ShellPlace, input: ShellInput): Promise<Sh
   input.onOutput('stderr', err.rest)
   const receipt = await decision.open.end({
     status: run.end === 'exited' && run.exitCode === 0 ? 'passed' : 'failed',
-    isolation: 'none',
+    isolation: sandbox.isolation,
     shell: {
       command: command.text.slice(0, 4096).toWellFormed(),
       working_directory: redactText(input.workingDirectory).text.slice(0, 4096).toWellFormed(),

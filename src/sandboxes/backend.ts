@@ -23,6 +23,8 @@ export interface Availability {
   readonly reason?: string
   /** The command that would improve it. */
   readonly fix?: string
+  /** What provides it, such as `bubblewrap 0.8.0`. */
+  readonly version?: string
 }
 
 export interface SandboxSpec {
@@ -34,12 +36,15 @@ export interface SandboxSpec {
 export interface Sandbox extends AsyncDisposable {
   /** What was really reached. */
   readonly isolation: Isolation
+  /** Whose rights on the host its programs have underneath; known where it matters. */
+  readonly hostUid?: number
   readonly boundary: Boundary
   destroy(): Promise<void>
 }
 
 /** Everything that enters or leaves. Terminals, files and ports join it with the sidecar. */
-export interface Boundary {
+interface Boundary {
+  /** In an isolated place `env` is added to the place's own; on the host it is all there is. */
   exec(options: ExecOptions): Promise<RunResult>
 }
 

@@ -1,0 +1,29 @@
+/** Reaching the processes inside a sandbox from outside. */
+import { readdirSync, readFileSync } from 'node:fs'
+
+/**
+ * Signals everything below a process, but not it: bubblewrap itself would die of the signal and take the sandbox
+ * with it before a program could tidy up.
+ */
+export function signalDescendants(pid: number, signal: NodeJS.Signals): void {
+  for (const child of childrenOf(pid)) {
+    // Its children first: a parent that ends takes the way to them away.
+    signalDescendants(child, signal)
+    try {
+      process.kill(child, signal)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code !== 'ESRCH' && code !== 'EPERM') throw error
+    }
+  }
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
+    )
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,72 @@
+/** Which folder of the host a sandbox may see, and what inside it stays covered. */
+import { realpathSync, statSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import { relative, sep } from 'node:path'
+import { CraikError } from '../../../errors.ts'
+
+/** Neither these nor anything in them. */
+const NEVER_INSIDE = ['/boot', '/dev', '/etc', '/proc', '/run', '/sys', '/var/run']
+/** Not these themselves; a project may well lie below. */
+const NEVER_ITSELF = [
+  ...['/bin', '/home', '/lib', '/lib32', '/lib64', '/libx32', '/media', '/mnt', '/opt', '/root', '/sbin'],
+  ...['/srv', '/tmp', '/usr', '/usr/bin', '/usr/lib', '/usr/local', '/usr/sbin', '/usr/share', '/var'],
+  ...['/var/lib', '/var/tmp', '/Users'],
+]
+
+export interface Workspace {
+  /** Without any link in it. */
+  readonly folder: string
+  /** Folders in it that nothing inside may see, relative to it. */
+  readonly covered: readonly string[]
+}
+
+/** Resolves the folder, and refuses one that holds more than a project: the system, a home, Craik's own. */
+export function resolveWorkspace(
+  asked: string,
+  craikHome: string,
+  environment: NodeJS.ProcessEnv,
+): Workspace {
+  const folder = realFolder(asked)
+  if (folder === undefined) throw refusal('is not a folder that can be opened')
+  const own = realFolder(craikHome) ?? craikHome
+  if (contains(own, folder)) throw refusal('lies in Craik’s own home')
+  if (NEVER_INSIDE.some((system) => contains(system, folder)) || NEVER_ITSELF.includes(folder)) {
+    throw refusal('is a folder of the system')
+  }
+  const homes = [environment.HOME, passwdHome()].flatMap((home) => (home && realFolder(home)) || [])
+  // What holds a home holds its keys: the root folder, for one.
+  if (folder === '/' || homes.some((home) => contains(folder, home))) {
+    throw refusal('is a home folder, or holds one')
+  }
+  const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
+  return { folder, covered }
+}
+
+function refusal(why: string): CraikError {
+  return new CraikError('usage', `the workspace ${why}`, {
+    hint: 'choose a project’s own folder, such as a repository',
+  })
+}
+
+function realFolder(path: string): string | undefined {
+  try {
+    const real = realpathSync(path)
+    return statSync(real).isDirectory() ? real : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether `inner` is `outer` or lies in it; both without links. */
+function contains(outer: string, inner: string): boolean {
+  const way = relative(outer, inner)
+  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`))
+}
+
+function passwdHome(): string | undefined {
+  try {
+    return userInfo().homedir
+  } catch {
+    return undefined
+  }
+}

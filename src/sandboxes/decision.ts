@@ -1,0 +1,149 @@
+/** Asking whether something may be done in a sandbox: durable, receipt and all, before the answer arrives. */
+import { type Denied, deniedError } from '../policy/decide.ts'
+import type { DecisionRequest } from '../policy/request.ts'
+import type { OpenReceipt, ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptRef } from '../receipts/receipt-writer.ts'
+import type { GrantOutcome, ReceiptDraft } from '../receipts/schema.ts'
+import type { Store } from '../store/store.ts'
+import type { Availability, Isolation } from './backend.ts'
+import { REQUIRED_CONTROLS, type SandboxControl } from './judge.ts'
+import { parseSandboxRequest, type SandboxRequest, type SandboxRequestInput } from './request.ts'
+import { type SandboxDecideOutput, sandboxDecideProcedure } from './tokens.ts'
+
+export interface SandboxDecision {
+  readonly status: 'allowed' | 'denied'
+  readonly allowed: boolean
+  /** One fixed sentence for each rule of ours; policy's rules are named in theirs. */
+  readonly reason: string
+  readonly rule: string
+  readonly required_controls: readonly SandboxControl[]
+  /** Of those, what was not there. */
+  readonly missing: readonly string[]
+  readonly grant_outcome?: GrantOutcome
+  /** What to type next; absent when allowed. */
+  readonly hint?: string
+}
+
+export type SandboxAnswer =
+  | {
+      readonly allowed: true
+      readonly decision: SandboxDecision
+      readonly request: SandboxRequest
+      /** The effect may start now, and has to end this. */
+      readonly open: OpenReceipt
+      readonly argv?: readonly string[]
+    }
+  | {
+      readonly allowed: false
+      readonly decision: SandboxDecision
+      readonly request: SandboxRequest
+      readonly receipt: ReceiptRef
+    }
+
+export interface SandboxDecisionOptions {
+  /** What the backend's probe said; without it nothing stronger than the host is reachable. */
+  readonly availability?: Availability
+  readonly links?: ReceiptDraft['links']
+}
+
+/**
+ * Decides about one action in a sandbox. Allowed: its receipt has begun, and one use of the grant is spent if that is
+ * what allowed it. Denied: a denial receipt is written and nothing may run.
+ */
+export async function decideSandboxAction(
+  store: Store,
+  log: ReceiptLog,
+  input: SandboxRequestInput,
+  { availability, links = {} }: SandboxDecisionOptions = {},
+): Promise<SandboxAnswer> {
+  const request = parseSandboxRequest(input)
+  const reachable: Isolation = availability?.isolation ?? 'none'
+  const output = await store.write(sandboxDecideProcedure, { request, reachable, links, owner: log.owner })
+  if (output.effect === 'allowed') {
+    const { rule, grantOutcome } = output.evaluation
+    return {
+      allowed: true,
+      request,
+      decision: {
+        status: 'allowed',
+        allowed: true,
+        reason: `allowed by rule ${rule}`,
+        rule,
+        required_controls: REQUIRED_CONTROLS,
+        missing: [],
+        grant_outcome: grantOutcome,
+      },
+      open: log.opened(output.ref, output.begin),
+      ...(output.argv && { argv: output.argv }),
+    }
+  }
+  const decision =
+    output.effect === 'refused' ? refused(output, request, availability) : deniedByPolicy(output)
+  return { allowed: false, request, decision, receipt: output.ref }
+}
+
+function refused(
+  { refusal }: SandboxDecideOutput & { readonly effect: 'refused' },
+  request: SandboxRequest,
+  availability: Availability | undefined,
+): SandboxDecision {
+  const { rule, reason, missing, grantOutcome } = refusal
+  const why =
+    rule === 'sandbox.isolation' && availability?.reason ? `${reason}: ${availability.reason}` : reason
+  return {
+    status: 'denied',
+    allowed: false,
+    reason: why,
+    rule,
+    required_controls: REQUIRED_CONTROLS,
+    missing,
+    ...(grantOutcome && { grant_outcome: grantOutcome }),
+    hint: hintFor(rule, request, availability),
+  }
+}
+
+function hintFor(rule: string, request: SandboxRequest, availability: Availability | undefined): string {
+  switch (rule) {
+    case 'sandbox.isolation':
+      return `${availability?.fix ?? 'see what works here:  craik demo persistent-agent'}  (or choose the weaker isolation: --isolation none)`
+    case 'sandbox.policy':
+    case 'sandbox.policy_unknown':
+      return 'make an envelope first:  craik policy show --profile automation --include-receipt'
+    case 'sandbox.grant':
+    case 'sandbox.grant_unknown':
+    case 'sandbox.grant_is_receipt':
+      return `see what is granted:  craik grant list  (the request asks for ${request.capability})`
+    case 'sandbox.receipt':
+    case 'sandbox.receipt_unknown':
+      return 'name the receipt of what led here:  craik receipts list'
+    case 'sandbox.inline_command':
+    case 'sandbox.command_unknown':
+      return 'name a registered command:  craik command register REF -- PROGRAM ARGUMENTS'
+    default:
+      return 'what each kind of sandbox asks for is in docs/sandboxes.md'
+  }
+}
+
+function deniedByPolicy(output: SandboxDecideOutput & { readonly effect: 'denied' }): SandboxDecision {
+  const { rule, missing, grantOutcome, grantWouldHelp } = output.evaluation
+  const denied: Denied = {
+    effect: 'deny',
+    rule,
+    missing,
+    grantOutcome,
+    grantWouldHelp,
+    receipt: output.ref,
+    ...(output.profile && { profile: output.profile }),
+  }
+  const { message, hint } = deniedError(denied, output.asked as DecisionRequest)
+  return {
+    status: 'denied',
+    allowed: false,
+    reason: message,
+    rule,
+    required_controls: REQUIRED_CONTROLS,
+    missing,
+    grant_outcome: grantOutcome,
+    hint,
+  }
+}

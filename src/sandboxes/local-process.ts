@@ -1,0 +1,172 @@
+/** The one path to a sandboxed command: a reference is decided about, run in its place, and written down. */
+import { CraikError } from '../errors.ts'
+import { cleanEnvironment, type RunResult } from '../lib/child.ts'
+import type { OpenReceipt, Outcome, ReceiptLog } from '../receipts/log.ts'
+import { redactText } from '../receipts/redaction/redact.ts'
+import type { Measure, ReceiptDraft } from '../receipts/schema.ts'
+import type { Store } from '../store/store.ts'
+import type { Isolation, Sandbox, SandboxBackend } from './backend.ts'
+import { CapturedOutput, type CapturedText } from './captured-output.ts'
+import { decideSandboxAction, type SandboxDecision } from './decision.ts'
+import type { LocalProcessRequest } from './request.ts'
+
+export interface CommandPlace {
+  readonly store: Store
+  readonly log: ReceiptLog
+  readonly backend: SandboxBackend
+  /** A short list of it reaches commands that run with isolation `none`; none of it any other. */
+  readonly environment: NodeJS.ProcessEnv
+  /** Asks the command to stop. */
+  readonly signal?: AbortSignal
+  /** Ends it at once; its receipt is written all the same. */
+  readonly killSignal?: AbortSignal
+}
+
+interface CommandOptions {
+  /** The folder that it starts in; read-only, and called `/workspace`, unless the isolation is `none`. */
+  readonly workspace: string
+  /** 30 s unless given. */
+  readonly timeoutMs?: number
+  /** Of both streams together; 8 MiB unless given. */
+  readonly maxOutputBytes?: number
+  /** Added to the receipts: who else they belong to. */
+  readonly links?: ReceiptDraft['links']
+}
+
+export type CommandRequest = LocalProcessRequest & CommandOptions
+
+interface CommandDenied {
+  readonly outcome: 'denied'
+  readonly decision: SandboxDecision
+  readonly receiptId: string
+}
+
+interface CommandRan {
+  readonly outcome: 'ran'
+  readonly decision: SandboxDecision
+  readonly run: RunResult
+  /** Passed: it exited with code 0, and nothing else. */
+  readonly status: 'passed' | 'failed'
+  /** What was reached; null when no place could be made, and so nothing ran. */
+  readonly isolation: Isolation | null
+  readonly stdout: CapturedText
+  readonly stderr: CapturedText
+  /** Of the beginning and of the end. */
+  readonly receiptIds: readonly [string, string]
+  readonly receiptId: string
+}
+
+export type CommandOutcome = CommandDenied | CommandRan
+
+const DEFAULT_TIMEOUT_MS = 30_000
+const DEFAULT_OUTPUT_BYTES = 8 * 1024 * 1024
+const GRACE_MS = 1000
+
+/** `onOutput` gets redacted text as it comes. A denial is an outcome; only the unexpected throws. */
+export async function runCommandReference(
+  place: CommandPlace,
+  request: CommandRequest,
+  onOutput: (stream: 'stdout' | 'stderr', text: string) => void = () => {},
+): Promise<CommandOutcome> {
+  const { workspace, timeoutMs, maxOutputBytes, links, ...asked } = request
+  if (place.backend.kind !== 'local_process') {
+    throw new CraikError(
+      'internal',
+      `a command reference runs in a local process, not in ${place.backend.kind}`,
+    )
+  }
+  const availability = await place.backend.probe()
+  const answer = await decideSandboxAction(place.store, place.log, asked, {
+    availability,
+    ...(links && { links }),
+  })
+  const { decision } = answer
+  if (!answer.allowed) return { outcome: 'denied', decision, receiptId: answer.receipt.id }
+  if (answer.argv === undefined) throw new CraikError('internal', 'an allowed command has no argv')
+
+  const stdout = new CapturedOutput((text) => onOutput('stdout', text))
+  const stderr = new CapturedOutput((text) => onOutput('stderr', text))
+  const isolation = asked.isolation ?? 'process'
+  const { run, sandbox } = await runIn(
+    place,
+    { isolation, workspace },
+    (sandbox) =>
+      sandbox.boundary.exec({
+        argv: answer.argv!,
+        env: sandbox.isolation === 'none' ? cleanEnvironment(place.environment) : {},
+        timeoutMs: timeoutMs ?? DEFAULT_TIMEOUT_MS,
+        maxOutputBytes: maxOutputBytes ?? DEFAULT_OUTPUT_BYTES,
+        graceMs: GRACE_MS,
+        ...(place.signal && { signal: place.signal }),
+        ...(place.killSignal && { killSignal: place.killSignal }),
+        onStdout: (chunk) => stdout.write(chunk),
+        onStderr: (chunk) => stderr.write(chunk),
+      }),
+    answer.open,
+  )
+  const [out, err] = [stdout.finish(), stderr.finish()]
+  const status = run.end === 'exited' && run.exitCode === 0 ? 'passed' : 'failed'
+  const end = await answer.open.end(outcomeOf(status, run, sandbox, out, err))
+  return {
+    outcome: 'ran',
+    decision,
+    run,
+    status,
+    isolation: sandbox?.isolation ?? null,
+    stdout: out,
+    stderr: err,
+    receiptIds: [answer.open.id, end.id],
+    receiptId: end.id,
+  }
+}
+
+/** A place that cannot be made is a command that never started. What breaks while it runs ends the receipt as failed. */
+async function runIn(
+  place: CommandPlace,
+  spec: { readonly isolation: Isolation; readonly workspace: string },
+  exec: (sandbox: Sandbox) => Promise<RunResult>,
+  open: OpenReceipt,
+): Promise<{ readonly run: RunResult; readonly sandbox?: Sandbox }> {
+  let made: Sandbox
+  try {
+    made = await place.backend.create(spec)
+  } catch (error) {
+    if (!(error instanceof CraikError)) {
+      await open.end({ status: 'failed' })
+      throw error
+    }
+    const message = redactText(error.hint ? `${error.message}; ${error.hint}` : error.message).text
+    return { run: { end: 'not_started', reason: 'other', message, durationMs: 0 } }
+  }
+  await using sandbox = made
+  try {
+    return { run: await exec(sandbox), sandbox }
+  } catch (error) {
+    await open.end({ status: 'failed', isolation: sandbox.isolation })
+    throw error
+  }
+}
+
+/** Sizes, hashes and how it ended; never what it said. */
+function outcomeOf(
+  status: 'passed' | 'failed',
+  run: RunResult,
+  sandbox: Sandbox | undefined,
+  stdout: CapturedText,
+  stderr: CapturedText,
+): Outcome {
+  const observed = (name: string, value: number): Measure => ({ name, value, source: 'observed' })
+  return {
+    status,
+    ...(sandbox && { isolation: sandbox.isolation }),
+    measures: [
+      observed('duration_ms', run.durationMs),
+      ...(run.end === 'exited' ? [observed('exit_code', run.exitCode)] : []),
+      observed('stdout_bytes', stdout.bytes),
+      observed('stderr_bytes', stderr.bytes),
+      ...(sandbox?.hostUid === undefined ? [] : [observed('host_uid', sandbox.hostUid)]),
+    ],
+    digests: { stdout: `sha256:${stdout.sha256}`, stderr: `sha256:${stderr.sha256}` },
+    metadata: { end: run.end, ...(run.end === 'signalled' && { signal: run.signal }) },
+  }
+}

@@ -1,0 +1,81 @@
+/** Makes a recorded sandbox decision again, from what its receipt kept and the policy text of that digest. */
+import { isDeepStrictEqual } from 'node:util'
+import { policyDigest } from '../policy/cedar.ts'
+import { evaluate } from '../policy/evaluate.ts'
+import type { Replay } from '../policy/replay.ts'
+import type { Receipt } from '../receipts/schema.ts'
+import { judgeSandboxRequest, receiptTarget, type SandboxFacts, sandboxFacts } from './judge.ts'
+
+type Body = Pick<Receipt['body'], 'operator' | 'capability' | 'operation' | 'target' | 'links' | 'decision'>
+
+/** Whether the receipt holds a decision of this kind; other rooms keep other inputs in the same place. */
+export function isSandboxDecision({ decision }: Pick<Body, 'decision'>): boolean {
+  const input = decision?.input
+  return (
+    typeof input === 'object' &&
+    input !== null &&
+    'schema' in input &&
+    input.schema === 'craik.sandbox_decision/1'
+  )
+}
+
+/** `documents` gives the text kept under a digest. */
+export async function replaySandboxDecision(
+  body: Body,
+  documents: (digest: string) => string | undefined,
+): Promise<Replay> {
+  const { decision, links } = body
+  if (decision === undefined || !decision.replayable || !isSandboxDecision(body)) return 'not_replayable'
+  const parsed = sandboxFacts.safeParse(decision.input)
+  if (!parsed.success || !describes(parsed.data, body)) return 'differs'
+  const facts = parsed.data
+  const { effect, rule, missing, policy_digest } = decision
+  const then = { effect, rule, missing, grantOutcome: links.grant_outcome }
+
+  const refusal = judgeSandboxRequest(facts)
+  if (refusal !== undefined) {
+    const { rule, missing, grantOutcome } = refusal
+    const again = { effect: 'deny', rule, missing, grantOutcome }
+    return facts.policy === null && isDeepStrictEqual(again, then) ? 'agrees' : 'differs'
+  }
+  if (facts.policy === null) return 'differs'
+  const digest = facts.policy.envelope?.policy_digest
+  if (digest !== policy_digest) return 'differs'
+  const text = digest === undefined ? undefined : documents(digest)
+  if (digest !== undefined && (text === undefined || policyDigest(text) !== digest)) return 'document_missing'
+  const evaluation = await evaluate(facts.policy, text)
+  const again = {
+    effect: evaluation.effect,
+    rule: evaluation.rule,
+    missing: evaluation.missing,
+    grantOutcome: evaluation.grantOutcome,
+  }
+  return isDeepStrictEqual(again, then) ? 'agrees' : 'differs'
+}
+
+/** The receipt, what we looked at and what policy looked at tell of the same request. */
+function describes(facts: SandboxFacts, { operator, capability, operation, target, links }: Body): boolean {
+  const { request, action, specifics, policy } = facts
+  const ref = action.form === 'reference' ? action.ref : undefined
+  const same =
+    request.operator === operator &&
+    request.capability === capability &&
+    request.operation === operation &&
+    request.backend_id === links.backend_id &&
+    request.policy_envelope_id === links.policy_envelope_id &&
+    request.capability_grant_id === links.grant_id &&
+    receiptTarget(facts) === target &&
+    (specifics.kind === 'browser_tool' || ref === links.command_ref)
+  if (!same || policy === null) return same
+  const asked = policy.request
+  const remote = specifics.kind === 'remote_shell' ? specifics.target?.id : undefined
+  return (
+    asked.operator === operator &&
+    asked.capability === capability &&
+    asked.operation === operation &&
+    asked.target === (remote === undefined ? ref : `${remote}/${ref}`) &&
+    asked.policy_envelope_id === request.policy_envelope_id &&
+    asked.grant_id === request.capability_grant_id &&
+    isDeepStrictEqual(asked.scope, request.scope)
+  )
+}

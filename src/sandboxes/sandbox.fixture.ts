@@ -1,0 +1,111 @@
+/** What the sandboxes' tests start from: a store with an envelope, a receipt and registered commands, and requests that fit. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { InProcessStore } from '../../test/in-process-store.ts'
+import type { GrantTerms } from '../policy/grant.ts'
+import { createGrant } from '../policy/grants.ts'
+import { type BuiltIn, OPERATOR, START_MS, storeWith, type TestClock } from '../policy/policy.fixture.ts'
+import { processBackend } from './backends/process/backend.ts'
+import { ensureFixtureAction } from './fixture-action.ts'
+import { type CommandPlace, type CommandRequest, runCommandReference } from './local-process.ts'
+
+export { OPERATOR }
+
+/** A temporary folder with a workspace and what looks like Craik's home, both gone at the end. */
+export class TestFolder implements Disposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'craik-sandbox-'))
+  path(...names: readonly string[]): string {
+    return join(this.folder, ...names)
+  }
+  [Symbol.dispose](): void {
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+export interface SandboxScene {
+  readonly store: InProcessStore
+  readonly clock: TestClock
+  /** A receipt to refer to. */
+  readonly receiptId: string
+  /** Registers an argv under a name. */
+  register(ref: string, argv: readonly string[]): Promise<void>
+  /** A grant for one command, once. */
+  grant(ref: string, changes?: Partial<GrantTerms>): Promise<string>
+}
+
+export async function sandboxScene(profile: BuiltIn = 'automation'): Promise<SandboxScene> {
+  const { store, clock } = await storeWith(profile)
+  await ensureFixtureAction(store, OPERATOR)
+  const receipt = await store.log.append({
+    kind: 'provider_action',
+    status: 'passed',
+    operator: OPERATOR,
+    capability: 'model.chat',
+    links: { task_id: 'task-1' },
+  })
+  return {
+    store,
+    clock,
+    receiptId: receipt.id,
+    register: (ref, argv) => store.tables.commands.insert({ ref, argv, createdAtMs: START_MS }),
+    async grant(ref, changes = {}) {
+      const { grant } = await createGrant(store, {
+        capability: 'shell.execute',
+        subject: OPERATOR,
+        scope: { task_id: 'task-1' },
+        target: { ref },
+        operations: ['run'],
+        approved_by: OPERATOR,
+        ...changes,
+      })
+      return grant.id
+    },
+  }
+}
+
+/** A complete request for a local command; what matters to a test is given. */
+export async function localRequest(
+  scene: SandboxScene,
+  command_ref: string,
+  changes: Partial<CommandRequest> & Pick<CommandRequest, 'workspace'>,
+): Promise<CommandRequest> {
+  return {
+    kind: 'local_process',
+    backend_id: 'sandbox_local_process',
+    operator: OPERATOR,
+    scope: { task_id: 'task-1' },
+    policy_envelope_id: 'policy_task-1',
+    capability_grant_id: await scene.grant(command_ref),
+    receipt_id: scene.receiptId,
+    command_ref,
+    ...changes,
+  }
+}
+
+export function placeFor(
+  scene: SandboxScene,
+  craikHome: string,
+  environment: NodeJS.ProcessEnv = process.env,
+): CommandPlace {
+  return {
+    store: scene.store,
+    log: scene.store.log,
+    environment,
+    backend: processBackend({ craikHome, environment }),
+  }
+}
+
+/** Registers an argv under a new name, grants it, runs it, and expects that it was allowed. */
+export async function runArgv(
+  scene: SandboxScene,
+  place: CommandPlace,
+  argv: readonly string[],
+  changes: Partial<CommandRequest> & Pick<CommandRequest, 'workspace'>,
+) {
+  const ref = `argv-${(await scene.store.tables.commands.list()).length}`
+  await scene.register(ref, argv)
+  const outcome = await runCommandReference(place, await localRequest(scene, ref, changes))
+  if (outcome.outcome === 'denied') throw new Error(`denied: ${outcome.decision.reason}`)
+  return outcome
+}

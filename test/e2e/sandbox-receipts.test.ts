@@ -1,0 +1,90 @@
+/** A sandboxed command in a real home: its receipts verify, and its decision can be recomputed from them. */
+import { mkdirSync } from 'node:fs'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { systemClock } from '../../src/lib/clock.ts'
+import { buildEnvelope, createEnvelope } from '../../src/policy/envelope.ts'
+import { createGrant } from '../../src/policy/grants.ts'
+import { builtInText } from '../../src/policy/profiles.ts'
+import { processBackend } from '../../src/sandboxes/backends/process/backend.ts'
+import { ensureFixtureAction } from '../../src/sandboxes/fixture-action.ts'
+import { type CommandRequest, runCommandReference } from '../../src/sandboxes/local-process.ts'
+import { TestHome } from '../craik.ts'
+import { draft, openLog } from './live-log.ts'
+
+const OPERATOR = 'local-user:ada'
+
+let home: TestHome
+beforeEach(() => {
+  home = new TestHome()
+  mkdirSync(home.path('project'))
+})
+afterEach(() => home[Symbol.dispose]())
+
+/** One run that is allowed, one denied for want of a receipt, one by policy: the grant is spent. */
+async function threeRuns(): Promise<void> {
+  await using live = await openLog(home.home)
+  const { store, log } = live
+  const policyText = await builtInText('automation')
+  const envelope = buildEnvelope({
+    taskId: 'task-1',
+    actor: OPERATOR,
+    profile: 'automation',
+    policyText,
+    nowMs: systemClock.nowMs(),
+  })
+  await createEnvelope(store, envelope, policyText, { operator: OPERATOR })
+  await ensureFixtureAction(store, OPERATOR)
+  const { grant } = await createGrant(store, {
+    capability: 'shell.execute',
+    subject: OPERATOR,
+    scope: { task_id: 'task-1' },
+    target: { ref: 'fixture-action' },
+    operations: ['run'],
+    approved_by: OPERATOR,
+  })
+  const { id: receipt_id } = await log.append(draft({ kind: 'provider_action', capability: 'model.chat' }))
+  const request: CommandRequest = {
+    kind: 'local_process',
+    backend_id: 'sandbox_local_process',
+    operator: OPERATOR,
+    scope: { task_id: 'task-1', session_id: 'session-1', run_id: 'run-1' },
+    policy_envelope_id: envelope.id,
+    capability_grant_id: grant.id,
+    receipt_id,
+    command_ref: 'fixture-action',
+    workspace: home.path('project'),
+    links: { handoff_id: 'handoff-1', provider_id: 'provider_fixture_local' },
+  }
+  const environment = { PATH: process.env.PATH, HOME: home.path('nobody') }
+  const place = { store, log, environment, backend: processBackend({ craikHome: home.home, environment }) }
+  const outcomes = [
+    await runCommandReference(place, { ...request, receipt_id: undefined }),
+    await runCommandReference(place, request),
+    await runCommandReference(place, request),
+  ]
+  expect(outcomes.map(({ outcome }) => outcome)).toEqual(['denied', 'ran', 'denied'])
+  const ran = outcomes[1]!
+  expect((await live.receipt(ran.receiptId)).body).toMatchObject({
+    kind: 'sandbox_action',
+    status: 'passed',
+    isolation: 'process',
+    links: {
+      session_id: 'session-1',
+      run_id: 'run-1',
+      handoff_id: 'handoff-1',
+      command_ref: 'fixture-action',
+    },
+  })
+}
+
+it('leaves receipts that verify and decisions that agree', async () => {
+  await threeRuns()
+  const report = await home.json<{ outcome: string; replay: { decisions: number; agree: number } }>([
+    'receipts',
+    'verify',
+    '--replay',
+    '--format',
+    'json',
+  ])
+  expect(report).toMatchObject({ outcome: 'ok', replay: { decisions: 3, agree: 3 } })
+})
