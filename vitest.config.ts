@@ -6,7 +6,7 @@ export default defineConfig({
     pool: 'forks',
     reporters: process.env.CI ? ['default', './test/no-silent-skips.ts'] : ['default'],
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts'], testTimeout: 20_000 } },
+      { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000 } },
       {
         test: { name: 'system', include: ['test/**/*.test.ts'], testTimeout: 180_000, hookTimeout: 180_000 },
       },

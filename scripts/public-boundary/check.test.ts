@@ -1,0 +1,239 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { checkPublic, findingsIn } from './check.ts'
+
+/** Taken apart, so that no scanner takes the samples of this file for the real thing. */
+const joined = (...parts: readonly string[]) => parts.join('')
+const LETTERS = 'Zq3Vx8Lm2Np7Rt5Kw9Yb4Hd6'
+
+const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
+  'local-path': [
+    'see /home/octo/project/src',
+    '`/Users/octo/Library/x`',
+    'wrote /tmp/run-42/out.txt',
+    'PATH=/usr/bin:/home/octo/bin',
+    'at run (file:///srv/app/main.ts:3:1)',
+    '"path":"\\/home\\/octo\\/x"',
+    'open C:\\Users\\octo\\x',
+    '%2Fhome%2Focto%2Fkeys',
+    `cd ${['', 'work', 'main'].join('/')}`,
+    'in /root/.ssh/config',
+    '/var/folders/ab/cd/T/x',
+  ],
+  'private-host': [
+    'curl http://10.1.2.3:8080/',
+    'host 192.168.0.12',
+    'at 172.20.1.9.',
+    '100.64.3.4 is it',
+    'ssh git.acme.corp',
+    'https://vault.prod.internal/v1',
+    'printer.local',
+    'http://buildbox:9000/x',
+    'octo@buildbox:~$ ls',
+    'fd12:3456:789a::1',
+    'fe80::1',
+    'http://[fd00::2]/',
+    'postgres://db/craik',
+  ],
+  'command-payload': [
+    '{"command": "rm -rf build"}',
+    '{"raw_command":["git","push"]}',
+    "{'command_payload': 'ls'}",
+    '{"stdin":"hello"}',
+    '{"metadata":"{\\"stdout\\":\\"hello\\"}"}',
+    '{"rawCommand": "ls"}',
+    'stderr: "it broke"',
+    '{"payload": {"a": 1}}',
+  ],
+  'environment-map': [
+    '{"env": {"PATH": "/usr/bin"}}',
+    '{\n  "environment": {\n    "EDITOR": "vi"\n  }\n}',
+    '{"Env":["EDITOR=vi"]}',
+    'environment:\n  EDITOR: vi\n',
+    'USER=octo\nLANG=C\nSHELL=/bin/sh\n',
+  ],
+  'webhook-secret': [
+    joined('wh', 'sec_', LETTERS),
+    joined('https://hooks.', 'slack.com/services/', 'T0123ABCD/B0123ABCD/', LETTERS),
+    joined('https://acme.webhook.', 'office.com/webhookb2/', LETTERS),
+  ],
+  'bearer-token': [
+    joined('Authorization: Bea', 'rer ', LETTERS),
+    joined('curl -H "Authorization: Bea', 'rer ', LETTERS, '"'),
+  ],
+  'ssh-key': [
+    joined('-----BEGIN OPENSSH PRI', 'VATE KEY-----\n', LETTERS, '\n-----END OPENSSH PRI', 'VATE KEY-----'),
+    joined('ssh-ed', '25519 AAAAC3NzaC1lZDI1NTE5AAAAI', LETTERS),
+  ],
+  credential: [
+    joined('OPENAI_API_KEY=s', 'k-proj-', LETTERS),
+    joined('s', 'k-ant-api03-', LETTERS),
+    joined('AI', 'zaSy', LETTERS, LETTERS),
+    joined('gh', 'p_', LETTERS, LETTERS),
+    joined('AK', 'IAZQ3VX8LM2NP7RT5K'),
+    `password: ${LETTERS}`,
+    joined('postgres://octo:', LETTERS, '@db.example/craik'),
+  ],
+  'tool-output': [
+    '{"tool_output": "3 passed"}',
+    '{"stdout_preview":"hello"}',
+    '{"cookies":[{"name":"a"}]}',
+    '{"dom":"<p>hi</p>"}',
+    `![shot](data:image/png;base64,${'iVBORw0KGgo'.repeat(8)})`,
+    '\u001b[31mfailed\u001b[0m',
+  ],
+}
+
+const CLEAN = [
+  '`~/.craik/state/shell-output/`, `CRAIK_HOME`, `config/providers/*.yaml`',
+  'It cannot read `/etc/shadow`; `/tmp` and `/home` are its own; `/proc` is new.',
+  'GET `<base>/v1/models`, `https://example.com/home/octo`, `/v1/sandboxes/{id}`',
+  '/home/<you>/project, /home/$USER, /tmp/…',
+  'Refused: `8.8.8.8`, `metadata.google.internal`, 169.254.169.254, 10.0.0.0/8, fc00::/7.',
+  'http://localhost:11434/v1, http://127.0.0.1:8000, http://[::1]:1234/v1, craik.local/5eed',
+  'collector.example:443, you@example.test, 192.0.2.7, 198.51.100.4, version 10.2.1',
+  '{"command_ref":"sandbox_action:fixture-action","env_ref_names":["CI_REGION"],"stdout":"","stderr":"[REDACTED]"}',
+  '{"env": {}, "environment": ["EDITOR", "LANG"], "command": "…", "payload": null}',
+  '$ CRAIK_HOME=~/.craik-demo craik provider list',
+  '`OPENAI_API_KEY` is the name of a secret; `craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY`',
+  'a payload is dropped; stdout: its size and its hash; the command and the environment are references',
+  'settings.local.json, console.local(), window.internal()',
+  'rcpt_01M7F8P96FFFG853Q6R4ZXZTHF sha256:823b13d51b144fbc98859067d6c4a65a0c4602e96359990b52c970265898c7ff',
+]
+
+describe.each(Object.entries(FORBIDDEN))('%s', (rule, samples) => {
+  it.each(samples)('is found in %j', (sample) => {
+    const findings = findingsIn('docs/x.md', `# Title\n\n${sample}\n`)
+    expect(findings.map((finding) => finding.rule)).toContain(rule)
+    expect(findings.every(({ line }) => line >= 3)).toBe(true)
+  })
+})
+
+describe('a page', () => {
+  it.each(CLEAN)('may say %j', (sample) => {
+    expect(findingsIn('docs/x.md', `${sample}\n`)).toEqual([])
+  })
+
+  it('gives the line of what it holds, wherever that stands', () => {
+    const linesOfText = fc.array(fc.constantFrom('a word', '', '| a | b |', 'craik receipts list'), {
+      maxLength: 40,
+    })
+    const samples = fc.constantFrom(
+      ...Object.entries(FORBIDDEN).flatMap(([rule, all]) => all.map((text) => ({ rule, text }))),
+    )
+    fc.assert(
+      fc.property(linesOfText, samples, linesOfText, (before, { rule, text }, after) => {
+        const page = [...before, '', text, '', ...after, ''].join('\n')
+        const found = findingsIn('docs/x.md', page).filter((finding) => finding.rule === rule)
+        const [first, last] = [before.length + 2, before.length + 1 + text.split('\n').length]
+        expect(found.some(({ line }) => line >= first && line <= last)).toBe(true)
+      }),
+    )
+  })
+
+  it('never has a secret printed', () => {
+    const shown = ['webhook-secret', 'bearer-token', 'ssh-key', 'credential'].flatMap((rule) =>
+      FORBIDDEN[rule]!.flatMap((sample) => findingsIn('docs/x.md', sample)),
+    )
+    expect(JSON.stringify(shown)).not.toContain(LETTERS)
+  })
+})
+
+describe('a fixture in code', () => {
+  it('may name types and variables, and may hold no value', () => {
+    for (const code of ['readonly signingKey: KeyObject\n', 'open(store.home, { at: paths.local })\n'])
+      expect(findingsIn('src/x.fixture.ts', code)).toEqual([])
+    for (const code of [
+      "open('git.acme.corp')",
+      '// see git.acme.corp',
+      ' * see git.acme.corp',
+      '`\ngit.acme.corp`',
+    ])
+      expect(findingsIn('src/x.fixture.ts', code).map(({ rule }) => rule)).toEqual(['private-host'])
+    const value = findingsIn('src/x.fixture.ts', `const keys = { password: '${LETTERS}' }\n`)
+    expect(value.map(({ rule }) => rule)).toEqual(['credential'])
+  })
+})
+
+describe('the check', () => {
+  let root: string
+  const write = (path: string, text: string) => {
+    mkdirSync(dirname(join(root, path)), { recursive: true })
+    writeFileSync(join(root, path), text)
+  }
+  const broken = (deliberate = {}) =>
+    checkPublic(root, deliberate).findings.map(({ file, line, rule }) => `${file}:${line} ${rule}`)
+
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'craik-public-'))
+    for (const page of ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'docs/a/b.md'])
+      write(page, '# Clean\n')
+    write('docs/verify/vectors/ok.jsonl', '{}\n')
+    write('src/x/y.fixture.ts', 'export const x = 1\n')
+  })
+  afterEach(() => rmSync(root, { recursive: true }))
+
+  it('passes a clean repository and says how much it read', () => {
+    expect(checkPublic(root, {})).toEqual({ files: 7, findings: [] })
+  })
+
+  it.each([
+    'README.md',
+    'SECURITY.md',
+    'CONTRIBUTING.md',
+    'CHANGELOG.md',
+    'docs/a/b.md',
+    'src/x/y.fixture.ts',
+    'docs/verify/vectors/ok.jsonl',
+    'test/fixtures/answer.json',
+    'test/e2e/z.fixture.ts',
+    'bench/RESULTS.md',
+  ])('reads %s', (path) => {
+    write(path, 'fine\n"/home/octo/x"\n')
+    expect(broken()).toEqual([`${path}:2 local-path`])
+  })
+
+  it('does not read what is neither a page nor a fixture', () => {
+    write('src/x/y.ts', '"/home/octo/x"\n')
+    write('test/e2e/z.test.ts', '"/home/octo/x"\n')
+    expect(broken()).toEqual([])
+  })
+
+  it('cannot pass by finding nothing to read', () => {
+    rmSync(join(root, 'docs'), { recursive: true })
+    rmSync(join(root, 'src'), { recursive: true })
+    rmSync(join(root, 'README.md'))
+    expect(broken()).toEqual([
+      'README.md:1 not-found',
+      'a page in docs:1 not-found',
+      'the vectors in docs/verify/vectors:1 not-found',
+      'a fixture in src:1 not-found',
+    ])
+  })
+
+  it('refuses what it cannot look into', () => {
+    write('docs/shot.png', 'PNG\0\0')
+    write('docs/large.md', 'x'.repeat((4 << 20) + 1))
+    symlinkSync('/etc/hostname', join(root, 'docs/link.md'))
+    expect(broken()).toEqual([
+      'docs/large.md:1 unreadable',
+      'docs/link.md:1 unreadable',
+      'docs/shot.png:1 unreadable',
+    ])
+  })
+
+  it('lets pass what is listed as deliberate, for that file and rule only', () => {
+    write('docs/a/b.md', '"/home/octo/x"\n10.1.2.3\n')
+    write('docs/a/c.md', '"/home/octo/x"\n')
+    const deliberate = { 'docs/a/b.md': { rules: ['local-path'], reason: 'a sample' } }
+    expect(broken(deliberate)).toEqual(['docs/a/b.md:2 private-host', 'docs/a/c.md:1 local-path'])
+  })
+
+  it('reports an exception that excuses nothing', () => {
+    const deliberate = { 'docs/a/b.md': { rules: ['credential'], reason: 'was a sample' } }
+    expect(broken(deliberate)).toEqual(['docs/a/b.md:1 stale-exception'])
+  })
+})

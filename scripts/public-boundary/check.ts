@@ -1,0 +1,87 @@
+/** Reads every public file and says where the public boundary is broken. */
+import { lstatSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { bearerTokens, credentials, sshKeys, webhookSecrets } from './credentials.ts'
+import { DELIBERATE, type Deliberate } from './deliberate.ts'
+import { localPaths } from './local-paths.ts'
+import { commandPayloads, environmentMaps, toolOutput } from './payloads.ts'
+import { privateHosts } from './private-hosts.ts'
+import { publicFiles } from './public-files.ts'
+import type { Rule } from './rule.ts'
+
+const RULES: readonly Rule[] = [
+  localPaths,
+  privateHosts,
+  commandPayloads,
+  environmentMaps,
+  webhookSecrets,
+  bearerTokens,
+  sshKeys,
+  credentials,
+  toolOutput,
+]
+
+/** A page is never this large; a larger file was put there by mistake. */
+const FILE_BYTES_MAX = 4 << 20
+
+export interface Finding {
+  readonly file: string
+  readonly line: number
+  readonly rule: string
+  readonly what: string
+  readonly instead: string
+}
+
+/** Every finding in one text, in order. */
+export function findingsIn(file: string, text: string): readonly Finding[] {
+  const form = /\.(?:ts|mjs)$/.test(file) ? 'code' : 'page'
+  return RULES.flatMap((rule) =>
+    [...rule.find(text, form)].map(({ start, what }) => ({
+      file,
+      line: lineOf(text, start),
+      rule: rule.name,
+      what,
+      instead: rule.instead,
+    })),
+  ).sort((a, b) => a.line - b.line)
+}
+
+export function checkPublic(
+  root: string,
+  deliberate: Readonly<Record<string, Deliberate>> = DELIBERATE,
+): { readonly files: number; readonly findings: readonly Finding[] } {
+  const { paths, absent } = publicFiles(root)
+  const found = paths.flatMap((path) => findingsInFile(root, path))
+  const isDeliberate = ({ file, rule }: Finding) => deliberate[file]?.rules.includes(rule) ?? false
+  const stale = Object.entries(deliberate).flatMap(([file, { rules }]) =>
+    rules
+      .filter((rule) => !found.some((finding) => finding.file === file && finding.rule === rule))
+      .map((rule) => general(file, 'stale-exception', `nothing in it breaks ${rule}`, 'no such entry')),
+  )
+  const findings = [
+    ...absent.map((name) => general(name, 'not-found', 'nothing to check', 'the right place')),
+    ...found.filter((finding) => !isDeliberate(finding)),
+    ...stale,
+  ]
+  return { files: paths.length, findings }
+}
+
+function findingsInFile(root: string, path: string): readonly Finding[] {
+  const found = lstatSync(join(root, path))
+  if (!found.isFile()) return [general(path, 'unreadable', 'not a regular file', 'the file itself')]
+  if (found.size > FILE_BYTES_MAX) return [general(path, 'unreadable', 'larger than 4 MiB', 'a smaller file')]
+  const text = readFileSync(join(root, path), 'utf8')
+  // What is not text cannot be looked into: a picture of a terminal gives away as much as its text.
+  if (text.includes('\0')) return [general(path, 'unreadable', 'not text', 'text')]
+  return findingsIn(path, text)
+}
+
+function general(file: string, rule: string, what: string, instead: string): Finding {
+  return { file, line: 1, rule, what, instead }
+}
+
+function lineOf(text: string, at: number): number {
+  let line = 1
+  for (let next = text.indexOf('\n'); next !== -1 && next < at; next = text.indexOf('\n', next + 1)) line++
+  return line
+}

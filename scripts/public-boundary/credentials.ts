@@ -1,0 +1,57 @@
+/** Credentials, found by the same rules that redact receipts; only their kind is ever printed. */
+import { findSecrets } from '../../src/receipts/redaction/find-secrets.ts'
+import { mergeFindings } from '../../src/receipts/redaction/findings.ts'
+import type { Breach, Rule } from './rule.ts'
+
+const WEBHOOK = new Set(['webhook_url'])
+const BEARER = new Set(['authorization', 'jwt'])
+const SSH = new Set(['private_key'])
+
+function byKind(name: string, isKind: (label: string, secret: string) => boolean): Rule {
+  return {
+    name,
+    instead: 'the name of a secret, such as OPENAI_API_KEY',
+    *find(text, form): Iterable<Breach> {
+      for (const { start, end, label } of mergeFindings(text, findSecrets(text))) {
+        const secret = text.slice(start, end)
+        const isName = form === 'code' && text[start - 1] === ' ' && /^[A-Za-z_$][\w$.<>[\]]*$/.test(secret)
+        if (!isName && isKind(label, secret)) yield { start, what: label }
+      }
+    },
+  }
+}
+
+const isWebhook = (label: string, secret: string) => WEBHOOK.has(label) || secret.startsWith('whsec_')
+
+const foundWebhooks = byKind('webhook-secret', isWebhook)
+/** Other makers of webhooks whose address alone is the right to post. */
+const WEBHOOK_URL =
+  /https:\/\/(?:[\w-]+\.webhook\.office\.com\/webhookb2|chat\.googleapis\.com\/v1\/spaces|hooks\.zapier\.com\/hooks\/catch)\/[\w@/-]{8,}/g
+
+export const webhookSecrets: Rule = {
+  ...foundWebhooks,
+  *find(text, form): Iterable<Breach> {
+    yield* foundWebhooks.find(text, form)
+    for (const match of text.matchAll(WEBHOOK_URL)) yield { start: match.index, what: 'webhook_url' }
+  },
+}
+
+export const bearerTokens: Rule = byKind('bearer-token', (label) => BEARER.has(label))
+
+const foundPrivateKeys = byKind('ssh-key', (label) => SSH.has(label))
+const PUBLIC_KEY =
+  /\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d+|sk-ssh-ed25519@openssh\.com)\s+AAAA[A-Za-z0-9+/]{16}/g
+
+/** A public key is no secret, and says whose machine it is. */
+export const sshKeys: Rule = {
+  ...foundPrivateKeys,
+  *find(text, form): Iterable<Breach> {
+    yield* foundPrivateKeys.find(text, form)
+    for (const match of text.matchAll(PUBLIC_KEY)) yield { start: match.index, what: 'public_key' }
+  },
+}
+
+export const credentials: Rule = byKind(
+  'credential',
+  (label, secret) => !BEARER.has(label) && !SSH.has(label) && !isWebhook(label, secret),
+)

@@ -1,0 +1,32 @@
+/** Paths that exist on somebody's machine: home folders, temporary folders, mounts, checkouts. */
+import type { Breach, Rule } from './rule.ts'
+
+/** Folders beneath which every name is somebody's own. System folders such as /etc or /proc are the same everywhere. */
+const OWN_FOLDERS =
+  `home Users root tmp work workspaces mnt media srv data scratch opt Volumes __w private/tmp private/var
+  var/tmp var/folders var/home var/www run/user`.split(/\s+/)
+
+const SLASH = String.raw`(?:\\?\/|%2F)`
+const OWN = OWN_FOLDERS.map((folder) => folder.replace('/', SLASH)).join('|')
+
+/** A name such as `<you>`, `$USER`, `*` or `…` is nobody's; the folder alone (`/tmp`) is everybody's. */
+const UNIX = new RegExp(
+  String.raw`(?<![\w.~)}\]/%-])${SLASH}(?:${OWN})${SLASH}(?![<$*…{]|\.\.\.)[^\s"'${'`'}<>|,;)\]]+`,
+  'gi',
+)
+const WINDOWS =
+  /\b[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings|Windows|Program Files|Temp|work|home|src|dev|projects)\b[^\s"'`]*/gi
+const FILE_URL = /\bfile:\/\/(?:localhost)?\/(?![<$…])[^\s"'`)]+/gi
+
+/** The same path on every machine that has it. */
+const EVERYWHERE = /^\/opt\/homebrew(?:\/|$)/
+
+export const localPaths: Rule = {
+  name: 'local-path',
+  instead: 'a path under ~/.craik or relative to the repository',
+  *find(text): Iterable<Breach> {
+    for (const pattern of [UNIX, WINDOWS, FILE_URL])
+      for (const match of text.matchAll(pattern))
+        if (!EVERYWHERE.test(match[0])) yield { start: match.index, what: match[0] }
+  },
+}
