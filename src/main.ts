@@ -22,6 +22,7 @@ const interrupted = new AbortController()
 const killed = new AbortController()
 let opened: Promise<Store> | undefined
 let log: Promise<ReceiptLog> | undefined
+let operator: Promise<string> | undefined
 let exitCode = 0
 let readerLeft = false
 let failed = false
@@ -36,7 +37,13 @@ const context: CliContext = {
   stderr: process.stderr,
   signal: interrupted.signal,
   kill: killed.signal,
-  operator: `local-user:${userName()}`,
+  operator() {
+    operator ??= import('./run/agents/login.ts').then(({ actingOperator }) =>
+      actingOperator(context, context.localUser),
+    )
+    return operator
+  },
+  localUser: `local-user:${userName()}`,
   store() {
     opened ??= import('./store/sqlite/store.ts').then(({ openSqliteStore }) =>
       openSqliteStore(home, writerModule),
@@ -49,6 +56,11 @@ const context: CliContext = {
     )
     return log
   },
+  processBackend: async () =>
+    (await import('./sandboxes/backends/process/backend.ts')).processBackend({
+      craikHome: home.root,
+      environment: process.env,
+    }),
   setExitCode(code) {
     exitCode = code
   },

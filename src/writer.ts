@@ -2,12 +2,20 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from './lib/clock.ts'
 import { policyProcedures } from './policy/procedures.ts'
+import { breakerProcedures } from './providers/breaker/procedures.ts'
+import { ledgerProcedures } from './providers/ledger/procedures.ts'
+import { sweepDead } from './providers/ledger/sweep.ts'
+import { providerSettingProcedures } from './providers/settings-procedures.ts'
 import { receiptProcedures } from './receipts/procedures.ts'
 import { Sealer } from './receipts/sealer.ts'
+import { agentProcedures } from './run/agents/procedures.ts'
+import { demoProcedures } from './run/demo/removal.ts'
+import { sandboxProcedures } from './sandboxes/procedures.ts'
 import { secretProcedures } from './secrets/procedures.ts'
 import type { Home } from './store/home.ts'
 import { openDatabase, translateError } from './store/sqlite/database.ts'
 import { plain, serveWriter } from './store/sqlite/writer-thread.ts'
+import type { Tables } from './store/store.ts'
 
 const { home } = workerData as { readonly home: Home }
 const port = parentPort!
@@ -21,10 +29,21 @@ try {
     {
       ...receiptProcedures(sealer),
       ...policyProcedures(sealer, systemClock),
+      ...sandboxProcedures(sealer, systemClock),
       ...secretProcedures(sealer, systemClock),
+      ...providerSettingProcedures(sealer, systemClock),
+      ...agentProcedures(sealer, systemClock, home),
+      ...demoProcedures(sealer, systemClock, home),
+      ...breakerProcedures(systemClock),
+      ...ledgerProcedures(sealer, systemClock),
+      // What processes that died left behind: receipts without an end, holds that nobody settles.
+      'writer.start': async (tables: Tables) => {
+        await sealer.closeDead(tables)
+        await sweepDead(tables, sealer, systemClock)
+      },
     },
     {
-      atStart: 'receipts.close_dead',
+      atStart: 'writer.start',
       atClose: 'receipts.close',
       afterWrite: { procedure: 'receipts.checkpoint', delayMs: 1_000 },
     },

@@ -7,11 +7,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../src/errors.ts'
 import type { Clock } from '../src/lib/clock.ts'
 import { policyProcedures } from '../src/policy/procedures.ts'
+import { breakerProcedures } from '../src/providers/breaker/procedures.ts'
+import { ledgerProcedures } from '../src/providers/ledger/procedures.ts'
+import { providerSettingProcedures } from '../src/providers/settings-procedures.ts'
 import { createReceiptLog, type ReceiptLog } from '../src/receipts/log.ts'
 import { receiptProcedures } from '../src/receipts/procedures.ts'
 import type { Receipt } from '../src/receipts/schema.ts'
 import { Sealer } from '../src/receipts/sealer.ts'
-import { homeAt } from '../src/store/home.ts'
+import { agentProcedures } from '../src/run/agents/procedures.ts'
+import { demoProcedures } from '../src/run/demo/removal.ts'
+import { sandboxProcedures } from '../src/sandboxes/procedures.ts'
+import { type Home, homeAt } from '../src/store/home.ts'
 import { MIGRATIONS } from '../src/store/migrations.ts'
 import { tablesOver } from '../src/store/sqlite/tables.ts'
 import type { Procedures, Store, Tables } from '../src/store/store.ts'
@@ -21,6 +27,8 @@ process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 
 export interface InProcessStore extends Store {
   readonly log: ReceiptLog
+  /** Where its keys are. */
+  readonly home: Home
   readonly tables: Tables
   /** For attacks that no table allows. */
   readonly database: DatabaseSync
@@ -32,8 +40,18 @@ export function inProcessStore(clock: Clock): InProcessStore {
   const database = new DatabaseSync(':memory:')
   for (const { sql } of MIGRATIONS) database.exec(sql)
   const tables = tablesOver(database)
-  const sealer = new Sealer(homeAt(join(folder, randomUUID())), clock)
-  const procedures: Procedures = { ...receiptProcedures(sealer), ...policyProcedures(sealer, clock) }
+  const home = homeAt(join(folder, randomUUID()))
+  const sealer = new Sealer(home, clock)
+  const procedures: Procedures = {
+    ...receiptProcedures(sealer),
+    ...policyProcedures(sealer, clock),
+    ...sandboxProcedures(sealer, clock),
+    ...providerSettingProcedures(sealer, clock),
+    ...agentProcedures(sealer, clock, home),
+    ...demoProcedures(sealer, clock, home),
+    ...breakerProcedures(clock),
+    ...ledgerProcedures(sealer, clock),
+  }
   let view = tables
   let turn: Promise<unknown> = Promise.resolve()
   const write = async (name: string, input: unknown): Promise<unknown> => {
@@ -63,6 +81,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
   }
   return {
     ...store,
+    home,
     tables,
     database,
     log: createReceiptLog(store, clock),

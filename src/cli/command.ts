@@ -25,7 +25,7 @@ function registerCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command register openai-key -- pass show openai\n')
     .action(async (ref: string, argv: readonly string[], options: FormatOptions) => {
-      await nameCommand(await context.store(), context.operator, ref, argv)
+      await nameCommand(await context.store(), await context.operator(), ref, argv)
       printRecord(
         context,
         options,
@@ -63,7 +63,7 @@ function removeCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command remove openai-key\n')
     .action(async (ref: string, options: FormatOptions) => {
-      const orphans = await forgetCommand(await context.store(), context.operator, ref)
+      const orphans = await forgetCommand(await context.store(), await context.operator(), ref)
       printRecord(context, options, { ref, removed: true, secrets_without_source: orphans }, () => {
         const lines = orphans.map(
           (name) => `    ${name} has no source now:  craik secret bind ${name} --help\n`,

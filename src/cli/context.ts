@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { Clock } from '../lib/clock.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
+import type { SandboxBackend } from '../sandboxes/backend.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 
@@ -16,11 +17,15 @@ export interface CliContext {
   readonly signal: AbortSignal
   /** Aborts on the second of them: what still runs is ended by force. */
   readonly kill: AbortSignal
-  /** Who acts: `local-user:<name>`. */
-  readonly operator: string
+  /** Who acts: the subject of the active login, or `local-user:<name>`. */
+  operator(): Promise<string>
+  /** `local-user:<name>`, whoever is logged in. */
+  readonly localUser: string
   /** Opened on first use, closed when the command ends. */
   store(): Promise<Store>
   log(): Promise<ReceiptLog>
+  /** Where commands on this machine run. */
+  processBackend(): Promise<SandboxBackend>
   /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
   setExitCode(code: number): void
 }

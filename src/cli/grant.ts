@@ -73,7 +73,7 @@ function createCommand(context: CliContext): Command {
       }
       const nowMs = context.clock.nowMs()
       const store = await context.store()
-      const { grant, receipt } = await createGrant(store, termsOf(context, options), {
+      const { grant, receipt } = await createGrant(store, termsOf(await context.operator(), options), {
         expiresAtMs: nowMs + parseDuration(options.expires, '--expires'),
       })
       const status: GrantStatus = { grant, usesLeft: grant.max_uses, state: 'usable' }
@@ -83,7 +83,7 @@ function createCommand(context: CliContext): Command {
     })
 }
 
-function termsOf(context: CliContext, options: CreateOptions): Parameters<typeof createGrant>[1] {
+function termsOf(operator: string, options: CreateOptions): Parameters<typeof createGrant>[1] {
   const { capability, target: ref, repo, path: paths, exclude, reason } = options
   if (!isCapability(capability)) {
     throw new CraikError('usage', `there is no capability ${JSON.stringify(capability.slice(0, 60))}`, {
@@ -98,13 +98,13 @@ function termsOf(context: CliContext, options: CreateOptions): Parameters<typeof
   }
   return {
     capability,
-    subject: options.subject ?? context.operator,
+    subject: options.subject ?? operator,
     scope: options.anyScope ? 'any' : scope,
     target: { ref, repo, paths, exclude },
     operations: options.operation,
     max_uses: options.unlimitedUses ? null : options.uses,
     reason,
-    approved_by: context.operator,
+    approved_by: operator,
   }
 }
 
@@ -151,7 +151,7 @@ function revokeCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik grant revoke grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD')
     .action(async (id: string, options: { readonly format?: string }) => {
       const store = await context.store()
-      const { receipt } = await revokeGrant(store, parseReference(id, 'grant'), context.operator)
+      const { receipt } = await revokeGrant(store, parseReference(id, 'grant'), await context.operator())
       const status = await getGrant(store, id, context.clock.nowMs())
       printRecord(
         context,

@@ -35,6 +35,12 @@ export const NOUNS: readonly Noun[] = [
     load: async () => (await import('./grant.ts')).grantCommand,
   },
   {
+    name: 'provider',
+    summary: 'list, show and select model providers; check and enable local ones',
+    example: 'craik provider list --format table',
+    load: async () => (await import('./provider.ts')).providerCommand,
+  },
+  {
     name: 'secret',
     summary: 'bind a secret’s name to where its value lives, or keep it encrypted here',
     example: 'craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY',
@@ -45,5 +51,62 @@ export const NOUNS: readonly Noun[] = [
     summary: 'name a command line, so that records refer to it instead of spelling it',
     example: 'craik command register openai-key -- pass show openai',
     load: async () => (await import('./command.ts')).commandCommand,
+  },
+  {
+    name: 'budget',
+    summary: 'limit what is spent on models, and see what was',
+    example: 'craik budget set --provider provider_openai --limit 2usd --per day',
+    load: async () => (await import('./budget.ts')).budgetCommand,
+  },
+  {
+    name: 'quota',
+    summary: 'limit requests and tokens a minute, and how many run at once',
+    example: 'craik quota set --provider provider_openai --requests-per-minute 60',
+    load: async () => (await import('./quota.ts')).quotaCommand,
+  },
+  {
+    name: 'demo',
+    summary: 'show the whole idea on a repository of yours, without a network',
+    example: 'craik demo persistent-agent --repo-path .',
+    load: async () => (await import('./demo.ts')).demoCommand,
+  },
+  {
+    name: 'agent',
+    summary: 'launch, prompt, inspect and recover persistent agents',
+    example: 'craik agent launch --provider-id provider_openai --fixture',
+    load: async () => (await import('./agent.ts')).agentCommand,
+  },
+  {
+    name: 'run',
+    summary: 'let a model work on a task; list, resume, cancel and recover attempts',
+    example: 'craik run execute "run the fixture action"',
+    load: async () => (await import('./run.ts')).runCommand,
+  },
+  {
+    name: 'handoff',
+    summary: 'what runs did and handed over',
+    example: 'craik handoff list',
+    load: async () => (await import('./handoff.ts')).handoffCommand,
+  },
+  {
+    name: 'session',
+    summary: 'list, show and export agent sessions',
+    example: 'craik session list',
+    load: async () => (await import('./session.ts')).sessionCommand,
+  },
+  {
+    name: 'login',
+    summary: 'act under a name; agents need one',
+    load: async () => (await import('./login.ts')).loginCommand,
+  },
+  {
+    name: 'logout',
+    summary: 'end the login',
+    load: async () => (await import('./login.ts')).logoutCommand,
+  },
+  {
+    name: 'whoami',
+    summary: 'under whose name commands act',
+    load: async () => (await import('./login.ts')).whoamiCommand,
   },
 ]

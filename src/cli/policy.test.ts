@@ -38,7 +38,11 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
     stderr: process.stderr,
     signal: new AbortController().signal,
     kill: new AbortController().signal,
-    operator: 'local-user:ada',
+    operator: async () => 'local-user:ada',
+    localUser: 'local-user:ada',
+    processBackend: async () => {
+      throw new Error('no command runs here')
+    },
     store: async () => {
       opened++
       return store

@@ -51,7 +51,7 @@ function showCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik policy show --task-id fix-parser --include-receipt')
     .action(async (options: ShowOptions) => {
       const text = await profileText(options.profile, context.home)
-      const built = envelopeOf(context, options, text)
+      const built = await envelopeOf(context, options, text)
       const { envelope, receipt } = options.includeReceipt
         ? await keepEnvelope(context, built, text)
         : { envelope: built, receipt: undefined }
@@ -85,10 +85,10 @@ function showCommand(context: CliContext): Command {
     })
 }
 
-function envelopeOf(context: CliContext, options: ShowOptions, policyText: string): Envelope {
+async function envelopeOf(context: CliContext, options: ShowOptions, policyText: string): Promise<Envelope> {
   return buildEnvelope({
     taskId: options.taskId,
-    actor: options.actor ?? context.operator,
+    actor: options.actor ?? (await context.operator()),
     profile: options.profile,
     failOpen: options.trustedLocalFailOpen ?? false,
     policyText,
@@ -103,7 +103,7 @@ async function keepEnvelope(
 ): Promise<{ envelope: Envelope; receipt: Receipt | undefined }> {
   const store = await context.store()
   const { envelope, receipt } = await createEnvelope(store, built, policyText, {
-    operator: context.operator,
+    operator: await context.operator(),
     receipt: true,
   })
   const row = receipt && (await store.read((tables) => tables.receipts.get(receipt.id)))
@@ -154,7 +154,7 @@ Examples:
       const envelope = buildEnvelope({
         taskId: options.taskId ?? null,
         id: 'policy_test',
-        actor: options.subject ?? context.operator,
+        actor: options.subject ?? (await context.operator()),
         profile: options.profile,
         // Nothing is kept or done here, so nothing has to be asked for.
         failOpen: options.profile === 'trusted-local',

@@ -93,6 +93,7 @@ function version(): string {
 
 const HELP = `
 Examples:
+  craik demo persistent-agent --repo-path .     the whole idea in one run, without a network
   craik shell 'npm test'                        run it, keep a receipt
   craik receipts list                           what was decided, newest first
   craik receipts verify                         check the whole log

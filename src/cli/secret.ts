@@ -41,7 +41,7 @@ function bindCommand(context: CliContext): Command {
     .addHelpText('after', BIND_EXAMPLES)
     .action(async (name: string, options: BindOptions) => {
       const binding = chosenBinding(options)
-      const { replaced } = await bindSecret(await context.store(), context.operator, name, binding)
+      const { replaced } = await bindSecret(await context.store(), await context.operator(), name, binding)
       printRecord(context, options, { name, ...binding, replaced }, () =>
         said(replaced ? 'rebound' : 'bound', `${name} → ${describeSource(binding)}`),
       )
@@ -86,7 +86,7 @@ function setCommand(context: CliContext): Command {
           const { replaced } = await storeSecret(
             await context.store(),
             context.home,
-            context.operator,
+            await context.operator(),
             name,
             value,
           )
@@ -146,7 +146,7 @@ function removeCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret remove OPENAI_API_KEY\n')
     .action(async (name: string, options: FormatOptions) => {
-      await forgetSecret(await context.store(), context.operator, name)
+      await forgetSecret(await context.store(), await context.operator(), name)
       printRecord(context, options, { name, removed: true }, () => said('removed', name))
     })
 }

@@ -43,9 +43,10 @@ export function shellCommand(context: CliContext): Command {
             home: context.home,
             clock: context.clock,
             environment: context.environment,
-            operator: context.operator,
+            operator: await context.operator(),
             signal: context.signal,
             killSignal: context.kill,
+            backend: await context.processBackend(),
           },
           {
             command,

@@ -192,6 +192,8 @@ export interface GrantTable {
   insert(row: GrantRow): Promise<void>
   get(id: string): Promise<GrantRow | undefined>
   list(limit: number): Promise<readonly GrantRow[]>
+  /** Newest first, those of a capability and subject that are neither used up, expired nor revoked. */
+  usable(capability: string, subject: string, nowMs: number): Promise<readonly GrantRow[]>
   /** False when no use was left. Unlimited grants stay as they are. */
   consume(id: string): Promise<boolean>
   /** False when it was revoked before. */

@@ -171,6 +171,21 @@ export function storeContract(name: string, open: () => Promise<StoreUnderTest>)
         expect(await inside(({ grants }) => grants.revoke('grant_a', 6))).toBe(false)
         expect(await inside(({ grants }) => grants.list(10))).toMatchObject([{ revokedAtMs: 5 }])
       })
+
+      it('are found for a capability and subject while they can be used, newest first', async () => {
+        const rows = [
+          grant({ id: 'grant_old' as GrantId, expiresAtMs: 11 }),
+          grant({ id: 'grant_new' as GrantId, usesLeft: null, createdAtMs: 2 }),
+          grant({ id: 'grant_used' as GrantId, usesLeft: 0 }),
+          grant({ id: 'grant_revoked' as GrantId, revokedAtMs: 3 }),
+          grant({ id: 'grant_expired' as GrantId, expiresAtMs: 10 }),
+          grant({ id: 'grant_other' as GrantId, subject: 'local-user:b' }),
+          grant({ id: 'grant_else' as GrantId, capability: 'shell.execute' }),
+        ]
+        for (const row of rows) await inside(({ grants }) => grants.insert(row))
+        const found = await inside(({ grants }) => grants.usable('model.chat', 'local-user:a', 10))
+        expect(found.map(({ id }) => id)).toEqual(['grant_new', 'grant_old'])
+      })
     })
 
     it('replaces and removes secrets by name', async () => {

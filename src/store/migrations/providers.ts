@@ -1,5 +1,6 @@
-/** What was switched on about providers. */
+/** What was switched on about providers, and a way to find the grants that a call could use. */
 export const providers = `
+  CREATE INDEX grants_for ON grants (capability, subject, created_at_ms);
   CREATE TABLE provider_settings (
     provider_id TEXT PRIMARY KEY,
     enabled INTEGER NOT NULL CHECK (enabled IN (0, 1)),

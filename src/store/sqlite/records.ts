@@ -52,6 +52,12 @@ export function grantTable(database: DatabaseSync): GrantTable {
   )
   const get = lazily(database, `SELECT ${columns} FROM grants WHERE id = ?`)
   const list = lazily(database, `SELECT ${columns} FROM grants ORDER BY created_at_ms DESC, id DESC LIMIT ?`)
+  const usable = lazily(
+    database,
+    `SELECT ${columns} FROM grants WHERE capability = ? AND subject = ? AND (uses_left IS NULL OR uses_left > 0)
+       AND revoked_at_ms IS NULL AND (expires_at_ms IS NULL OR expires_at_ms > ?)
+     ORDER BY created_at_ms DESC, id DESC`,
+  )
   const consume = lazily(
     database,
     'UPDATE grants SET uses_left = uses_left - 1 WHERE id = ? AND (uses_left IS NULL OR uses_left > 0)',
@@ -75,6 +81,8 @@ export function grantTable(database: DatabaseSync): GrantTable {
     },
     get: async (id) => get().get(id) as GrantRow | undefined,
     list: async (limit) => list().all(limit) as unknown as GrantRow[],
+    usable: async (capability, subject, nowMs) =>
+      usable().all(capability, subject, nowMs) as unknown as GrantRow[],
     consume: async (id) => consume().run(id).changes === 1,
     revoke: async (id, atMs) => revoke().run(atMs, id).changes === 1,
   }

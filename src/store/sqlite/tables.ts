@@ -1,10 +1,10 @@
 /** All tables over one connection. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tables } from '../store.ts'
-import { providerSettingTable } from './providers.ts'
-import { budgetTable, holdTable, quotaTable, quotaUseTable } from './ledger.ts'
 import { agentEventTable, handoffTable, loginTable, runTable, sessionTable } from './agents.ts'
 import { breakerTable } from './breakers.ts'
+import { budgetTable, holdTable, quotaTable, quotaUseTable } from './ledger.ts'
+import { providerSettingTable } from './providers.ts'
 import { logKeyTable, openReceiptTable, receiptTable, treeTable } from './receipts.ts'
 import { commandTable, documentTable, envelopeTable, grantTable, secretTable } from './records.ts'
 

@@ -1,0 +1,20 @@
+/** `craik agent`: sessions that outlive a command, each prompt decided and receipted. */
+import { Command } from 'commander'
+import { auditCommand } from './agent/audit.ts'
+import { changeCommand, renameCommand } from './agent/change.ts'
+import { launchCommand } from './agent/launch.ts'
+import { sessionListCommand, sessionShowCommand } from './agent/look.ts'
+import { promptCommand } from './agent/prompt.ts'
+import type { NounBuilder } from './context.ts'
+
+export const agentCommand: NounBuilder = (context) =>
+  new Command('agent')
+    .addCommand(launchCommand(context))
+    .addCommand(sessionListCommand(context, 'craik agent list --status idle'))
+    .addCommand(sessionShowCommand(context, 'status', 'agent'))
+    .addCommand(promptCommand(context))
+    .addCommand(renameCommand(context))
+    .addCommand(changeCommand(context, 'stop'))
+    .addCommand(changeCommand(context, 'restart'))
+    .addCommand(changeCommand(context, 'recover'))
+    .addCommand(auditCommand(context))

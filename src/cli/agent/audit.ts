@@ -1,0 +1,40 @@
+/** `agent audit`: an operator's checks of a session, line by line. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { recordPlace } from './place.ts'
+
+export function auditCommand(context: CliContext): Command {
+  return new Command('audit')
+    .description('check a session against its receipts, line by line')
+    .argument('<session>')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+Exit code: 0 everything holds, 1 something does not.
+
+Example:
+  craik agent audit agent_craik_fixture_local_20261115091244
+`,
+    )
+    .action(async (id: string, flags: { readonly format?: string }) => {
+      const { auditSession } = await import('../../run/agents/audit.ts')
+      const audit = await auditSession(await recordPlace(context), id)
+      printRecord(context, flags, audit as unknown as Json, () => {
+        const width = Math.max(...audit.checks.map(({ name }) => name.length))
+        const rows = audit.checks.map(
+          ({ passed, name, looked_at, problems }) =>
+            `  ${passed ? '✓' : '✗'} ${printable(name).padEnd(width)}  ${printable(looked_at)}\n${problems
+              .map((problem) => `      ${printable(problem)}\n`)
+              .join('')}`,
+        )
+        const failed = audit.checks.filter(({ passed }) => !passed).length
+        const sum =
+          failed === 0 ? `all ${audit.checks.length} hold` : `${failed} of ${audit.checks.length} do not hold`
+        return `${rows.join('')}  ${id}: ${sum}   the whole log:  craik receipts verify\n`
+      })
+      if (!audit.passed) context.setExitCode(1)
+    })
+}

@@ -1,0 +1,55 @@
+/** `agent launch`. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { addRouting, type RoutingFlags, routingOf } from './options.ts'
+import { runPlace } from './place.ts'
+
+interface LaunchFlags extends RoutingFlags {
+  readonly sessionId?: string
+  readonly name?: string
+  readonly format?: string
+}
+
+export function launchCommand(context: CliContext): Command {
+  return addRouting(new Command('launch').description('begin a session that can be prompted again and again'))
+    .option('--session-id <id>', 'its id (default: agent_<project>_<provider>_<time>)')
+    .option('--name <name>', 'what to call it')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik agent launch --provider-id provider_openai --fixture\n')
+    .action(async (flags: LaunchFlags) => {
+      const { requireLogin } = await import('../../run/agents/login.ts')
+      const { subject, issuer } = await requireLogin(await context.store())
+      const { launchAgent } = await import('../../run/agents/launch.ts')
+      const { session, seal, availability } = await launchAgent(await runPlace(context), {
+        ...routingOf(flags),
+        operator: subject,
+        issuer,
+        sessionId: flags.sessionId,
+        name: flags.name,
+      })
+      const { id, provider_id, transport, policy_envelope_id, backend_id, isolation, receipt_ids } = session
+      const boundary = {
+        backend_id,
+        isolation,
+        policy_envelope_id,
+        provider_id,
+        transport,
+        capabilities_conferred: [],
+        fix: isolation === 'none' ? (availability.fix ?? null) : null,
+      }
+      const record = { launched: true, boundary, session: { ...session, receipt_hmac: seal } }
+      printRecord(context, flags, record as unknown as Json, () =>
+        [
+          `  ${id} · ${transport === 'fixture' ? `${provider_id} (fixture)` : provider_id} · isolation ${isolation}\n`,
+          isolation === 'none' && availability.fix
+            ? `  commands run on this machine itself: ${printable(availability.reason ?? '')}; better:  ${availability.fix}\n`
+            : '',
+          `  policy   ${policy_envelope_id}\n`,
+          `  receipt  ${receipt_ids[0]}\n`,
+          `  prompt it:  craik agent prompt ${id} "<what to do>"\n`,
+        ].join(''),
+      )
+    })
+}

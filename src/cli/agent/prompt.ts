@@ -1,0 +1,51 @@
+/** `agent prompt`: the operator says what to do, and by saying so approves this run and no more. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printRecord } from '../output.ts'
+import { addLimits, type LimitFlags, limitsOf } from './options.ts'
+import { runPlace } from './place.ts'
+
+export function promptCommand(context: CliContext): Command {
+  return addLimits(
+    new Command('prompt')
+      .description('let the session’s model work on something, within limits')
+      .argument('<session>')
+      .argument('<text>', 'what to do, in quotes; kept nowhere but as a hash'),
+  )
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+By prompting you grant this one run: so many calls to the session's provider, and one use of the fixture's command.
+Any other command needs a grant of yours:
+  craik grant create --capability shell.execute --operation run --target unit-tests --session-id SESSION
+
+Example:
+  craik agent prompt agent_craik_fixture_local_20261115091244 "run the fixture action"
+`,
+    )
+    .action(async (sessionId: string, text: string, flags: LimitFlags) => {
+      const { requireLogin } = await import('../../run/agents/login.ts')
+      const { subject } = await requireLogin(await context.store())
+      const { promptSession } = await import('../../run/agents/prompt.ts')
+      const { executionRecord, exitCodeOf, summary, Watcher } = await import('./run-view.ts')
+      const place = await runPlace(context)
+      using watcher = new Watcher(context, flags)
+      const executed = await promptSession(place, subject, sessionId, text, {
+        ...limitsOf(flags),
+        onProgress: watcher.onProgress,
+      })
+      const { getSession, listEvents } = await import('../../run/agents/records.ts')
+      const { record: session } = await getSession(place, sessionId)
+      const record = {
+        schema: 'craik.agent_prompt_execution',
+        ...executionRecord(executed),
+        exit_behavior: executed.run.status,
+        session: session as unknown as Json,
+        events: (await listEvents(place, { runId: executed.run.id })) as unknown as Json,
+      }
+      printRecord(context, flags, record, () => summary(executed))
+      context.setExitCode(exitCodeOf(executed.run))
+    })
+}

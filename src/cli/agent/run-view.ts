@@ -1,0 +1,149 @@
+/** How a run looks while it goes on and when it is over. */
+import { ERRORS } from '../../errors.ts'
+import type { Json } from '../../lib/canonical-json.ts'
+import { formatDuration } from '../../lib/duration.ts'
+import { redactText } from '../../receipts/redaction/redact.ts'
+import type { ExecutedRun } from '../../run/agents/execute.ts'
+import type { Handoff } from '../../run/agents/handoff.ts'
+import type { RunProgress } from '../../run/agents/loop.ts'
+import type { Run } from '../../run/agents/run-record.ts'
+import type { CliContext } from '../context.ts'
+import { chosenFormat, printable } from '../output.ts'
+
+/** A wait that is shorter needs no line. */
+const PATIENCE_MS = 1_000
+const REDRAW_MS = 250
+
+/** On a terminal, each step as it happens, and a line while nothing does; in a pipe nothing before the end. */
+export class Watcher implements Disposable {
+  readonly #context: CliContext
+  readonly #shows: boolean
+  readonly #timer: NodeJS.Timeout | undefined
+  #sinceMs = performance.now()
+  #drawn = false
+
+  constructor(context: CliContext, flags: { readonly format?: string }) {
+    this.#context = context
+    this.#shows = chosenFormat(context, flags) === 'table'
+    if (this.#shows && context.stderr.isTTY) this.#timer = setInterval(() => this.#wait(), REDRAW_MS)
+    this.#timer?.unref()
+  }
+
+  readonly onProgress = (progress: RunProgress): void => {
+    this.#clear()
+    this.#sinceMs = performance.now()
+    if (this.#shows) this.#context.stdout.write(stepLine(progress))
+  };
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer)
+    this.#clear()
+  }
+
+  #wait(): void {
+    const waitedMs = performance.now() - this.#sinceMs
+    if (waitedMs < PATIENCE_MS) return
+    this.#drawn = true
+    this.#context.stderr.write(`\r\u001b[K  … ${Math.floor(waitedMs / 1000)} s`)
+  }
+
+  #clear(): void {
+    if (this.#drawn) this.#context.stderr.write('\r\u001b[K')
+    this.#drawn = false
+  }
+}
+
+function stepLine(progress: RunProgress): string {
+  if (progress.type === 'answer') return lines(progress.text, '  ● ')
+  const { command, durationMs } = progress
+  const name = `$ ${command.command_ref}`.padEnd(46)
+  const isDenied = command.status === 'denied'
+  return `  ${isDenied ? '✗' : '●'} ${name} ${ending(command)}${isDenied ? '' : `   ${formatDuration(durationMs)}`}\n`
+}
+
+function ending({ status, exit_code }: Run['commands'][number]): string {
+  if (status === 'denied') return 'denied'
+  return exit_code === null ? status : `exit ${exit_code}`
+}
+
+/** What a model wrote, as lines that a terminal shows as they are. */
+function lines(text: string, first: string): string {
+  const shown = redactText(text).text.trim()
+  if (shown === '') return ''
+  return shown
+    .split('\n')
+    .map((line, i) => `${i === 0 ? first : '    '}${printable(line)}\n`)
+    .join('')
+}
+
+/** Under what was shown already: how it ended, what is on record, what to type next. */
+export function summary({ run, handoff, stopped, providerResults }: ExecutedRun): string {
+  const tokens =
+    run.tokens_used === null ? 'tokens unknown' : `${run.tokens_used.toLocaleString('en')} tokens`
+  const turns = `${run.iteration} turn${run.iteration === 1 ? '' : 's'}`
+  const rows: [string, string][] = [
+    [run.status, [run.stop_reason, turns, tokens, ...costOf(providerResults)].filter(Boolean).join(' · ')],
+    ...(stopped
+      ? ([
+          ['why', stopped.reason],
+          ['next', stopped.hint],
+        ] as [string, string][])
+      : []),
+    ['mode', `${run.runner_mode} · ${run.provider_id} · isolation ${run.isolation}`],
+    ['handoff', `${handoff.status}   craik handoff show ${handoff.id}`],
+    ['receipts', `${run.receipt_ids.length}   craik receipts list --run ${run.id}`],
+  ]
+  return `\n${rows.map(([label, value]) => `  ${label.padEnd(11)} ${printable(value)}\n`).join('')}`
+}
+
+function costOf(results: ExecutedRun['providerResults']): string[] {
+  const costs = results.map(({ cost_nano_usd }) => cost_nano_usd)
+  if (costs.length === 0 || costs.includes(null)) return []
+  return [`$${(costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0) / 1e9).toFixed(4)}`]
+}
+
+/** The facts of a run that both ways in print; each adds its schema. */
+export function executionRecord(executed: ExecutedRun): { readonly [key: string]: Json } {
+  const { run, handoff, providerResults, text, stopped } = executed
+  return {
+    version: '0.1.0',
+    status: run.status,
+    run: shownRun(run),
+    handoff: handoff as unknown as Json,
+    task_id: run.task_id,
+    provider_result_count: providerResults.length,
+    provider_results: providerResults as unknown as Json,
+    provider_ids: [...new Set(providerResults.map(({ provider_id }) => provider_id))],
+    receipt_ids: run.receipt_ids,
+    answer: redactText(text).text,
+    stopped: (stopped as Json | undefined) ?? null,
+    next_commands: nextCommands(run, handoff),
+  }
+}
+
+function nextCommands(run: Run, handoff: Pick<Handoff, 'id'>): string[] {
+  return [
+    `craik run show ${run.id}`,
+    `craik handoff show ${handoff.id}`,
+    `craik receipts list --run ${run.id}`,
+    ...(run.session_id === null ? [] : [`craik agent audit ${run.session_id}`]),
+    ...(run.status === 'interrupted' ? [`craik run resume ${run.id} "<the same task>"`] : []),
+  ]
+}
+
+/** Without what only Craik's own processes need. */
+export function shownRun({ owner: { pid }, ...run }: Run): Json {
+  return { ...run, pid } as unknown as Json
+}
+
+/** 0 only when the model ended by itself. */
+export function exitCodeOf({ status, stop_reason }: Run): number {
+  if (status === 'completed') return 0
+  if (status === 'blocked') {
+    if (stop_reason?.startsWith('budget.')) return ERRORS.budget_exceeded.exit
+    return stop_reason?.startsWith('quota.') ? ERRORS.quota_exceeded.exit : ERRORS.denied.exit
+  }
+  if (stop_reason === 'cancelled') return ERRORS.interrupted.exit
+  if (stop_reason === 'wall_budget') return ERRORS.timeout.exit
+  return stop_reason?.startsWith('provider.') ? ERRORS.provider_failed.exit : 1
+}

@@ -1,0 +1,136 @@
+/** `craik demo persistent-agent`: the whole idea in one run, on a repository of yours, without a network. */
+import { Command } from 'commander'
+import { CraikError } from '../errors.ts'
+import type { Json } from '../lib/canonical-json.ts'
+import type { DemoResult } from '../run/demo/persistent-agent.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { describeResult, describeStep, seeReceipts, VERIFY } from './demo/lines.ts'
+import { chosenFormat, formatOption, printRecord } from './output.ts'
+
+interface Flags {
+  readonly repoPath: string
+  readonly projectName?: string
+  readonly providerId?: readonly string[]
+  readonly keepArtifacts?: boolean
+  readonly format?: string
+}
+
+export const demoCommand: NounBuilder = (context) =>
+  new Command('demo').addCommand(persistentAgentCommand(context))
+
+function persistentAgentCommand(context: CliContext): Command {
+  return new Command('persistent-agent')
+    .description('a session per provider: decisions, a sandboxed command, a handoff, receipts; no network')
+    .option('--repo-path <folder>', 'the git repository to show it on; it is read, never changed', '.')
+    .option('--project-name <name>', 'the folder’s own name unless given')
+    .option(
+      '--provider-id <id>',
+      'openai, anthropic, gemini and local_ollama unless given; repeatable',
+      (id: string, before: readonly string[] = []) => [...before, id],
+    )
+    .option('--keep-artifacts', 'leave the sessions, runs and handoffs, to look at them')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (flags: Flags) => {
+      const { findRepository } = await import('../run/demo/repository.ts')
+      const repository = findRepository(flags.repoPath, flags.projectName)
+      const { chooseProviders, runPersistentAgentDemo } = await import('../run/demo/persistent-agent.ts')
+      // Everything that can be refused is looked at before the store is opened.
+      const providerIds = await chooseProviders(context.home, flags.providerId ?? [])
+      const isWatched = chosenFormat(context, flags) === 'table'
+      const result = await runPersistentAgentDemo(
+        {
+          store: await context.store(),
+          log: await context.log(),
+          home: context.home,
+          clock: context.clock,
+          environment: context.environment,
+          backend: await context.processBackend(),
+          credential: refuseSecrets,
+          signal: context.signal,
+          killSignal: context.kill,
+        },
+        {
+          repository,
+          providerIds,
+          keepArtifacts: flags.keepArtifacts ?? false,
+          onStep: (step) => {
+            if (isWatched) context.stdout.write(describeStep(step))
+          },
+        },
+      )
+      printRecord(context, flags, resultJson(result), () => describeResult(result))
+      context.setExitCode(result.succeeded ? 0 : 1)
+    })
+}
+
+/** Fixture answers need no login and no key; whatever asks for one here is a fault. */
+async function refuseSecrets(name: string): Promise<Buffer> {
+  throw new CraikError('internal', `the demo reads no secret, and was asked for ${name}`)
+}
+
+function resultJson(result: DemoResult): Json {
+  const { repository, availability, executions, artifactsCleaned, verification } = result
+  return {
+    schema: 'craik.demo.persistent_agent_launch',
+    version: '0.1.0',
+    mode: 'fixture',
+    succeeded: result.succeeded,
+    artifacts_cleaned: artifactsCleaned,
+    isolation: availability.isolation,
+    isolation_provider: availability.version ?? null,
+    isolation_advice:
+      availability.fix === undefined
+        ? null
+        : { reason: availability.reason ?? null, command: availability.fix },
+    project: { id: repository.name, name: repository.name, repo_path: repository.given },
+    provider_ids: executions.map(({ providerId }) => providerId),
+    provider_executions: executions.map((one) => ({
+      provider_id: one.providerId,
+      session_id: one.sessionId,
+      launch_status: one.launchStatus,
+      status_inspection: { status: one.sessionStatus, hmac_status: one.sessionSeal },
+      prompt_exit_behavior: one.exitBehavior,
+      task_id: one.taskId,
+      run_id: one.runId,
+      run_status: one.runStatus,
+      stop_reason: one.stopReason,
+      handoff_id: one.handoffId,
+      handoff_status: one.handoffStatus,
+      commands_run: one.commands,
+      commands_passed: one.commandsPassed,
+      receipt_ids: one.receiptIds,
+      provider_result_count: one.providerResultCount,
+      next_commands: nextCommands(one, artifactsCleaned),
+    })),
+    verification: {
+      outcome: verification.holds ? 'ok' : 'tampered',
+      receipts: verification.receipts,
+      decisions: verification.decisions,
+      agree: verification.recomputed,
+      not_replayable: verification.notReplayable,
+      problems: verification.problems,
+    },
+    commands: [VERIFY, ...executions.map(seeReceipts)],
+  }
+}
+
+function nextCommands(one: DemoResult['executions'][number], cleaned: boolean): readonly string[] {
+  if (cleaned) return [seeReceipts(one)]
+  return [
+    seeReceipts(one),
+    `craik agent status ${one.sessionId}`,
+    `craik agent audit ${one.sessionId}`,
+    `craik handoff show ${one.handoffId}`,
+  ]
+}
+
+const HELP = `
+Only the answers are invented (they are fixtures, and there is no other mode). Policy, grants, budgets, the sandbox and
+the receipts are the real ones. It acts as operator:persistent-agent-demo and leaves your own login alone. Receipts stay
+in the log, which nothing is ever taken out of.
+
+Examples:
+  craik demo persistent-agent --repo-path .
+  craik demo persistent-agent --repo-path . --provider-id openai --keep-artifacts
+`

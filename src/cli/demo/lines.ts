@@ -1,0 +1,121 @@
+/** What a person sees of the demo, line by line as it happens, and how it came out. */
+import { formatDuration } from '../../lib/duration.ts'
+import type { RunProgress } from '../../run/agents/loop.ts'
+import type { DemoResult, DemoStep, Execution } from '../../run/demo/persistent-agent.ts'
+import { printable } from '../output.ts'
+
+export const VERIFY = 'craik receipts verify --replay'
+
+export function seeReceipts({ sessionId }: Pick<Execution, 'sessionId'>): string {
+  return `craik receipts list --session ${sessionId}`
+}
+
+export function describeStep(step: DemoStep): string {
+  switch (step.type) {
+    case 'begun':
+      return lines([
+        `persistent agents on ${step.repository.name} · answers are fixtures: no model is asked, no network is used`,
+        ...describeSandbox(step.availability),
+        '',
+      ])
+    case 'launched':
+      return lines([`${step.providerId}   session ${step.sessionId}`])
+    case 'progress':
+      return lines([`  ${describeProgress(step.progress)}`])
+    case 'ended':
+      return lines([...describeEnd(step.execution).map((line) => `  ${line}`), ''])
+    case 'cleaned':
+      return step.sessions === 0
+        ? ''
+        : lines([
+            `removed   ${counted(step.sessions, 'session')} with runs, events and handoffs; receipts stay: the log is append-only`,
+          ])
+  }
+}
+
+function describeSandbox({ isolation, version, reason, fix }: DemoResult['availability']): readonly string[] {
+  if (isolation !== 'none')
+    return [
+      `sandbox   ${isolation} (${version ?? 'this machine'}): own namespaces, no network, read-only workspace`,
+    ]
+  return [
+    `sandbox   none: the command runs on this machine itself${reason === undefined ? '' : ` (${reason})`}`,
+    ...(fix === undefined ? [] : [`          for a real one:  ${fix}`]),
+  ]
+}
+
+function describeProgress(progress: RunProgress): string {
+  if (progress.type === 'answer') {
+    const { tool_calls, receipt_id } = progress.result
+    const answer = tool_calls === 0 ? 'says it is done' : `asks for ${counted(tool_calls, 'command')}`
+    return row('●', 'model.chat', answer, receipt_id)
+  }
+  const { command_ref, status, exit_code, isolation, receipt_id } = progress.command
+  const ending = status === 'denied' ? 'denied' : exit_code === null ? 'did not finish' : `exit ${exit_code}`
+  const where = isolation === null ? 'nothing ran' : `isolation ${isolation}`
+  const glyph = status === 'passed' ? '●' : '✗'
+  return row(
+    glyph,
+    `$ ${command_ref}`,
+    `${ending} · ${where} · ${formatDuration(progress.durationMs)}`,
+    receipt_id,
+  )
+}
+
+function describeEnd({
+  runStatus,
+  handoffStatus,
+  sessionStatus,
+  stopped,
+  ...one
+}: Execution): readonly string[] {
+  const glyph = runStatus === 'completed' ? '✓' : '✗'
+  const states = `run ${runStatus} · handoff ${handoffStatus} · session ${sessionStatus}, seal ${one.sessionSeal}`
+  return [
+    `${glyph} ${states}`,
+    ...(stopped === undefined ? [] : [`  ${stopped.reason}`, `  ${stopped.hint}`]),
+  ]
+}
+
+export function describeResult({
+  availability,
+  executions,
+  verification,
+  artifactsCleaned,
+  succeeded,
+}: DemoResult): string {
+  const sum = (count: (one: Execution) => number) => executions.reduce((total, one) => total + count(one), 0)
+  const completed = executions.filter(({ runStatus }) => runStatus === 'completed').length
+  const { receipts, decisions, recomputed, notReplayable, problems, holds } = verification
+  const rest = notReplayable > 0 ? ` · ${notReplayable} cannot be recomputed` : ''
+  return lines([
+    `receipts  ${receipts} written · chain and HMAC ${holds ? '✓' : '✗'} · ${counted(decisions, 'decision')} recomputed: ${recomputed} agree${rest}`,
+    ...problems.map((problem) => `          ✗ ${problem}`),
+    '',
+    `${succeeded ? '✓' : '✗'} ${completed} of ${counted(executions.length, 'run')} completed · ${counted(
+      sum((one) => one.commandsPassed),
+      'command',
+    )} passed ${availability.isolation === 'none' ? 'without a sandbox' : 'in the sandbox'} · ${counted(
+      sum((one) => one.providerResultCount),
+      'fixture answer',
+    )}`,
+    '',
+    `what was decided    ${seeReceipts(executions[0]!)}`,
+    `check the whole log ${VERIFY}`,
+    artifactsCleaned
+      ? 'one of your own     craik login && craik agent launch --fixture'
+      : `what was kept       craik agent audit ${executions[0]!.sessionId}`,
+  ])
+}
+
+function row(glyph: string, what: string, how: string, receiptId: string): string {
+  return `${glyph} ${what.padEnd(16)} ${how.padEnd(34)} ${receiptId}`
+}
+
+function lines(all: readonly string[]): string {
+  return all.map((line) => (line === '' ? '\n' : `  ${printable(line)}\n`)).join('')
+}
+
+function counted(n: number, noun: string): string {
+  return `${n.toLocaleString('en')} ${noun}${n === 1 ? '' : 's'}`
+}

@@ -1,0 +1,82 @@
+/** `craik handoff`: what runs handed over. */
+import { Command, Option } from 'commander'
+import type { Json } from '../lib/canonical-json.ts'
+import type { Handoff } from '../run/agents/handoff.ts'
+import type { Checked } from '../run/agents/records.ts'
+import { recordPlace } from './agent/place.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+
+export const handoffCommand: NounBuilder = (context) =>
+  new Command('handoff').addCommand(listCommand(context)).addCommand(showCommand(context))
+
+const COLUMNS: readonly Column<Checked<Handoff>>[] = [
+  { title: 'id', value: ({ record }) => record.id },
+  { title: 'status', value: ({ record }) => record.status },
+  { title: 'mode', value: ({ record }) => record.execution_mode },
+  { title: 'run', value: ({ record }) => record.run_id },
+  { title: 'summary', value: ({ record }) => record.summary },
+  { title: 'seal', value: ({ status }) => status },
+]
+
+function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('handoffs, newest first')
+    .addOption(
+      new Option('--status <status>', 'only those').choices(['completed', 'incomplete', 'blocked', 'failed']),
+    )
+    .option('--session <id>', 'only this session’s')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik handoff list --status blocked\n')
+    .action(
+      async (flags: { readonly status?: string; readonly session?: string; readonly format?: string }) => {
+        const { listHandoffs } = await import('../run/agents/records.ts')
+        const filter = {
+          ...(flags.status !== undefined && { status: flags.status }),
+          ...(flags.session !== undefined && { session_id: flags.session }),
+        }
+        printRows(context, flags, await listHandoffs(await recordPlace(context), filter), COLUMNS, toJson)
+      },
+    )
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('one handoff: what was done, as the receipts have it')
+    .argument('<handoff>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik handoff show handoff_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
+    .action(async (id: string, flags: { readonly format?: string }) => {
+      const { getHandoff } = await import('../run/agents/records.ts')
+      const found = await getHandoff(await recordPlace(context), id)
+      printRecord(context, flags, toJson(found), () => describe(found))
+    })
+}
+
+function toJson({ record, seal, status }: Checked<Handoff>): Json {
+  return { handoff: record as unknown as Json, receipt_hmac: seal, hmac_status: status }
+}
+
+function describe({ record: handoff, status }: Checked<Handoff>): string {
+  const rows: [string, string][] = [
+    ['', handoff.summary],
+    ['run', `${handoff.run_id} · ${handoff.execution_mode} · ${handoff.provider_id}`],
+    ...handoff.commands_run.map((one): [string, string] => [
+      '$',
+      `${one.command_ref}  ${one.status}${one.exit_code === null ? '' : ` · exit ${one.exit_code}`} · isolation ${one.isolation ?? 'none reached'}`,
+    ]),
+    ...handoff.denied_actions.map((one): [string, string] => [
+      'denied',
+      `${one.capability} on ${one.target} by ${one.rule}`,
+    ]),
+    ...handoff.risks.map((risk): [string, string] => ['risk', risk]),
+    ...Object.entries(handoff.self_audit).map(([name, holds]): [string, string] => [
+      holds ? '✓' : '✗',
+      name.replaceAll('_', ' '),
+    ]),
+    ...handoff.next_steps.map((step): [string, string] => ['next', step]),
+    ['seal', status],
+  ]
+  const shown = rows.map(([label, value]) => `  ${label.padEnd(8)} ${printable(value)}\n`)
+  return `  ${handoff.id} · ${handoff.status}\n${shown.join('')}`
+}

@@ -1,0 +1,65 @@
+/** `craik login`, `logout` and `whoami`: under whose name this home acts. */
+import { Command } from 'commander'
+import type { NounBuilder } from './context.ts'
+import { formatOption, printRecord } from './output.ts'
+
+export const loginCommand: NounBuilder = (context) =>
+  new Command('login')
+    .option('--as <name>', 'act as operator:<name> (default: your user name on this machine)')
+    .addOption(formatOption())
+    .addHelpText('after', `\nIt says who acts; it proves nothing.\n\nExample:\n  craik login --as ada\n`)
+    .action(async (flags: { readonly as?: string; readonly format?: string }) => {
+      const { logIn, operatorSubject } = await import('../run/agents/login.ts')
+      const subject = flags.as === undefined ? context.localUser : operatorSubject(flags.as)
+      const { login, began, replaced, receipt } = await logIn(await context.store(), subject)
+      const record = {
+        subject: login.subject,
+        issuer: login.issuer,
+        since: new Date(login.sinceMs).toISOString(),
+        began,
+        replaced,
+        receipt_id: receipt?.id ?? null,
+      }
+      printRecord(context, flags, record, () =>
+        began
+          ? `  ${subject} acts from here on${replaced === null ? '' : `, no longer ${replaced}`}\n  receipt ${receipt?.id}\n`
+          : `  ${subject} is logged in already, since ${record.since}\n`,
+      )
+    })
+
+export const logoutCommand: NounBuilder = (context) =>
+  new Command('logout')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik logout\n')
+    .action(async (flags: { readonly format?: string }) => {
+      const { logOut } = await import('../run/agents/login.ts')
+      const { login, receipt } = await logOut(await context.store())
+      const record = { subject: login.subject, ended: true, receipt_id: receipt.id }
+      printRecord(
+        context,
+        flags,
+        record,
+        () =>
+          `  ${login.subject} is logged out; commands are ${context.localUser}'s again\n  receipt ${receipt.id}\n`,
+      )
+    })
+
+export const whoamiCommand: NounBuilder = (context) =>
+  new Command('whoami')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik whoami --format json\n')
+    .action(async (flags: { readonly format?: string }) => {
+      const { activeLogin } = await import('../run/agents/login.ts')
+      const login = await activeLogin(await context.store())
+      const record = {
+        subject: login?.subject ?? context.localUser,
+        logged_in: login !== undefined,
+        issuer: login?.issuer ?? null,
+        since: login === undefined ? null : new Date(login.sinceMs).toISOString(),
+      }
+      printRecord(context, flags, record, () =>
+        login === undefined
+          ? `  ${record.subject} · not logged in\n  log in:  craik login\n`
+          : `  ${record.subject} · ${login.issuer} login since ${record.since}\n`,
+      )
+    })

@@ -1,0 +1,211 @@
+/** `craik run`: attempts at a task, with or without a session around them. */
+import { Command, Option } from 'commander'
+import type { Json } from '../lib/canonical-json.ts'
+import type { Checked } from '../run/agents/records.ts'
+import type { Run } from '../run/agents/run-record.ts'
+import {
+  addLimits,
+  addRouting,
+  type LimitFlags,
+  limitsOf,
+  type RoutingFlags,
+  routingOf,
+} from './agent/options.ts'
+import { recordPlace, runPlace } from './agent/place.ts'
+import { executionRecord, exitCodeOf, shownRun, summary, Watcher } from './agent/run-view.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+
+export const runCommand: NounBuilder = (context) =>
+  new Command('run')
+    .addCommand(executeCommand(context))
+    .addCommand(listCommand(context))
+    .addCommand(showCommand(context))
+    .addCommand(resumeCommand(context))
+    .addCommand(cancelCommand(context))
+    .addCommand(recoverCommand(context))
+
+function executeCommand(context: CliContext): Command {
+  return addLimits(
+    addRouting(
+      new Command('execute')
+        .description('let a model work on a task')
+        .argument('<task>', 'what to do, in quotes'),
+    ),
+  )
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  craik run execute "run the fixture action" --fixture --provider-id provider_openai\n',
+    )
+    .action(async (task: string, flags: LimitFlags & RoutingFlags) => {
+      using watcher = new Watcher(context, flags)
+      const { executeTask } = await import('../run/agents/prompt.ts')
+      const executed = await executeTask(await runPlace(context), task, {
+        ...limitsOf(flags),
+        ...routingOf(flags),
+        operator: await context.operator(),
+        onProgress: watcher.onProgress,
+      })
+      const record = { schema: 'craik.provider_backed_run_execution', ...executionRecord(executed) }
+      printRecord(context, flags, record, () => summary(executed))
+      context.setExitCode(exitCodeOf(executed.run))
+    })
+}
+
+function resumeCommand(context: CliContext): Command {
+  return addLimits(
+    new Command('resume')
+      .description('a new attempt at an interrupted run’s task; what passed is not run again')
+      .argument('<run>')
+      .argument('<task>', 'the same text: it is kept nowhere, and compared by its hash')
+      .option('--workspace <folder>', 'where commands start (default: the session’s, or here)'),
+  )
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExample:\n  craik run resume run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD "run the fixture action"\n',
+    )
+    .action(async (id: string, task: string, flags: LimitFlags & { readonly workspace?: string }) => {
+      using watcher = new Watcher(context, flags)
+      const { resumeRun } = await import('../run/agents/prompt.ts')
+      const executed = await resumeRun(await runPlace(context), await context.operator(), id, task, {
+        ...limitsOf(flags),
+        workspace: flags.workspace,
+        onProgress: watcher.onProgress,
+      })
+      const record = { schema: 'craik.provider_backed_run_execution', ...executionRecord(executed) }
+      printRecord(context, flags, record, () => summary(executed))
+      context.setExitCode(exitCodeOf(executed.run))
+    })
+}
+
+/** The record's schema knows them too; loading it would cost more than the command. */
+const STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'interrupted']
+
+const COLUMNS: readonly Column<Checked<Run>>[] = [
+  { title: 'id', value: ({ record }) => record.id },
+  { title: 'status', value: ({ record }) => record.status },
+  { title: 'why', value: ({ record }) => record.stop_reason ?? record.phase },
+  { title: 'mode', value: ({ record }) => record.runner_mode },
+  { title: 'provider', value: ({ record }) => record.provider_id },
+  { title: 'turns', value: ({ record }) => `${record.iteration}/${record.max_iterations}` },
+  { title: 'session', value: ({ record }) => record.session_id ?? '–' },
+  { title: 'seal', value: ({ status }) => status },
+]
+
+function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('runs, newest first')
+    .addOption(new Option('--status <status>', 'only those').choices(STATUSES))
+    .option('--session <id>', 'only this session’s')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik run list --status interrupted\n')
+    .action(
+      async (flags: { readonly status?: string; readonly session?: string; readonly format?: string }) => {
+        const { listRuns } = await import('../run/agents/records.ts')
+        const filter = {
+          ...(flags.status !== undefined && { status: flags.status }),
+          ...(flags.session !== undefined && { session_id: flags.session }),
+        }
+        printRows(context, flags, await listRuns(await recordPlace(context), filter), COLUMNS, runJson)
+      },
+    )
+}
+
+function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('one run, whole')
+    .argument('<run>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik run show run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
+    .action(async (id: string, flags: { readonly format?: string }) => {
+      const { getRun } = await import('../run/agents/records.ts')
+      const found = await getRun(await recordPlace(context), id)
+      printRecord(context, flags, runJson(found), () => describeRun(found))
+    })
+}
+
+function cancelCommand(context: CliContext): Command {
+  return new Command('cancel')
+    .description('ask a run to stop; it ends as interrupted, with its handoff')
+    .argument('<run>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik run cancel run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
+    .action(async (runId: string, flags: { readonly format?: string }) => {
+      const { cancelRun } = await import('../run/agents/tokens.ts')
+      const store = await context.store()
+      const result = await store.write(cancelRun, { runId, operator: await context.operator() })
+      if (result.outcome === 'ended') return printEnded(context, flags, result)
+      if (result.outcome === 'refused') throw (await import('../run/agents/refused.ts')).refusedError(result)
+      const { askToStop } = await import('../run/agents/signal.ts')
+      const signalled = askToStop(result.owner)
+      printRecord(
+        context,
+        flags,
+        { run_id: runId, outcome: 'requested', pid: result.owner.pid, signalled },
+        () =>
+          `  ${runId} was asked to stop${signalled ? ` (process ${result.owner.pid})` : '; it will when it writes its next step'}\n  see it:  craik run show ${runId}\n`,
+      )
+    })
+}
+
+function recoverCommand(context: CliContext): Command {
+  return new Command('recover')
+    .description('end a run whose process is gone, and say truthfully what is known of it')
+    .argument('<run>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik run recover run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
+    .action(async (runId: string, flags: { readonly format?: string }) => {
+      const { recoverRun } = await import('../run/agents/tokens.ts')
+      const store = await context.store()
+      const result = await store.write(recoverRun, { runId, operator: await context.operator() })
+      if (result.outcome === 'refused') throw (await import('../run/agents/refused.ts')).refusedError(result)
+      printEnded(context, flags, result)
+    })
+}
+
+function printEnded(
+  context: CliContext,
+  flags: { readonly format?: string },
+  { run, handoff }: { readonly run: Run; readonly handoff: { readonly id: string; readonly status: string } },
+): void {
+  const record = { run_id: run.id, outcome: 'ended', run: shownRun(run), handoff: handoff as unknown as Json }
+  printRecord(
+    context,
+    flags,
+    record,
+    () =>
+      `  ${run.id} · ${run.status} (${run.stop_reason})\n  what it did:  craik handoff show ${handoff.id}\n  try again:    craik run resume ${run.id} "<the same task>"\n`,
+  )
+}
+
+function runJson({ record, seal, status }: Checked<Run>): Json {
+  return { run: shownRun(record), receipt_hmac: seal, hmac_status: status }
+}
+
+function describeRun({ record: run, status }: Checked<Run>): string {
+  const rows: [string, string | null][] = [
+    ['why', run.stop_reason],
+    ['phase', `${run.phase} · turn ${run.iteration} of ${run.max_iterations}`],
+    ['task', run.task_id],
+    ['session', run.session_id],
+    ['continues', run.resumed_from],
+    ['operator', run.operator_subject],
+    ['provider', `${run.provider_id} (${run.runner_mode})`],
+    ['policy', run.policy_envelope_id],
+    ['isolation', run.isolation],
+    ['tokens', run.tokens_used === null ? 'unknown' : String(run.tokens_used)],
+    ...run.commands.map((one): [string, string] => [
+      '$',
+      `${one.command_ref}  ${one.status}${one.exit_code === null ? '' : ` · exit ${one.exit_code}`}  ${one.receipt_id}`,
+    ]),
+    ['handoff', run.ended_at === null ? null : `craik handoff show ${run.handoff_id}`],
+    ['receipts', `${run.receipt_ids.length}   craik receipts list --run ${run.id}`],
+    ['seal', status],
+  ]
+  const shown = rows.map(([label, value]) =>
+    value === null ? '' : `  ${label.padEnd(10)} ${printable(value)}\n`,
+  )
+  return `  ${run.id} · ${run.status}\n${shown.join('')}`
+}

@@ -1,0 +1,26 @@
+/** `craik session`: the records of agent sessions, to look at and to hand over. */
+import { Command } from 'commander'
+import { sessionListCommand, sessionShowCommand } from './agent/look.ts'
+import { recordPlace } from './agent/place.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { printRecord } from './output.ts'
+
+export const sessionCommand: NounBuilder = (context) =>
+  new Command('session')
+    .addCommand(sessionListCommand(context, 'craik session list --format json'))
+    .addCommand(sessionShowCommand(context, 'show', 'session'))
+    .addCommand(exportCommand(context))
+
+function exportCommand(context: CliContext): Command {
+  return new Command('export')
+    .description('session, runs, events, handoffs and receipt ids as JSON; no prompts, no secrets')
+    .argument('<session>')
+    .addHelpText(
+      'after',
+      '\nExample:\n  craik session export agent_craik_fixture_local_20261115091244 > session.json\n',
+    )
+    .action(async (id: string) => {
+      const { exportSession } = await import('../run/agents/export.ts')
+      printRecord(context, { format: 'json' }, await exportSession(await recordPlace(context), id), () => '')
+    })
+}

@@ -1,0 +1,106 @@
+/** What agents' tests start from: the real store, sealer, backend and adapters around one operator and one workspace. */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
+import { createGrant } from '../../policy/grants.ts'
+import { TestClock } from '../../policy/policy.fixture.ts'
+import { enableProcedure } from '../../providers/settings.ts'
+import { processBackend } from '../../sandboxes/backends/process/backend.ts'
+import { ensureFixtureAction } from '../../sandboxes/fixture-action.ts'
+import { unknownSecret } from '../../secrets/secret.ts'
+import type { RunInput } from './execute.ts'
+import { newRunIds } from './execute.ts'
+import { type AgentProfile, launchAgent } from './launch.ts'
+import type { RunPlace } from './place.ts'
+import { promptSession } from './prompt.ts'
+
+export const ADA = 'operator:ada'
+export const OLLAMA = 'provider_local_ollama'
+
+export interface AgentScene extends Disposable {
+  readonly place: RunPlace
+  readonly store: InProcessStore
+  readonly clock: TestClock
+  readonly workspace: string
+  /** Aborts what runs, as Ctrl-C does. */
+  readonly interrupt: AbortController
+  launch(options?: { id?: string; profile?: AgentProfile; providerId?: string }): Promise<string>
+  prompt(sessionId: string, text?: string, allowFixtureAction?: boolean): ReturnType<typeof promptSession>
+  /** Lets live calls reach a server on loopback. */
+  enable(baseUrl: string): Promise<void>
+  register(ref: string, argv: readonly string[]): Promise<void>
+  grant(ref: string, sessionId: string): Promise<string>
+  /** A run as a library caller would ask for it: no session, no grants. */
+  input(changes?: Partial<RunInput>): RunInput
+}
+
+export async function agentScene(): Promise<AgentScene> {
+  const folder = mkdtempSync(join(tmpdir(), 'craik-agents-'))
+  const workspace = join(folder, 'work')
+  mkdirSync(workspace, { mode: 0o755 })
+  const clock = new TestClock()
+  const store = inProcessStore(clock)
+  const interrupt = new AbortController()
+  const place: RunPlace = {
+    store,
+    log: store.log,
+    home: store.home,
+    clock,
+    environment: {},
+    credential: async (name) => {
+      throw unknownSecret(name)
+    },
+    backend: processBackend({ craikHome: store.home.root, environment: process.env }),
+    signal: interrupt.signal,
+    killSignal: new AbortController().signal,
+  }
+  await ensureFixtureAction(store, ADA)
+  return {
+    place,
+    store,
+    clock,
+    workspace,
+    interrupt,
+    async launch({ id = 's1', profile, providerId } = {}) {
+      const input = { operator: ADA, issuer: 'local', sessionId: id, workspace, profile, providerId }
+      return (await launchAgent(place, input)).session.id
+    },
+    prompt: (sessionId, text = 'run the fixture action', allowFixtureAction = true) =>
+      promptSession(place, ADA, sessionId, text, { allowFixtureAction }),
+    async enable(baseUrl) {
+      await store.write(enableProcedure, {
+        operator: ADA,
+        providerId: OLLAMA,
+        baseUrl,
+        model: 'llama3.2',
+        modelCount: 1,
+      })
+    },
+    register: (ref, argv) => store.tables.commands.insert({ ref, argv, createdAtMs: clock.nowMs() }),
+    async grant(ref, sessionId) {
+      const { grant } = await createGrant(store, {
+        capability: 'shell.execute',
+        subject: ADA,
+        scope: { session_id: sessionId },
+        target: { ref },
+        operations: ['run'],
+        max_uses: 10,
+        approved_by: ADA,
+      })
+      return grant.id
+    },
+    input: (changes = {}) => ({
+      ...newRunIds(clock),
+      operator: ADA,
+      prompt: 'do it',
+      providerId: 'provider_fixture_local',
+      transport: 'fixture',
+      policyEnvelopeId: 'envelope_agent_s1',
+      workspace,
+      isolation: 'process',
+      ...changes,
+    }),
+    [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}

@@ -1,0 +1,251 @@
+/** An operator's checks of a session, each made on the records themselves: what was looked at, and whether it holds. */
+
+import { checkGrant } from '../../policy/grant.ts'
+import { findGrant } from '../../policy/lookup.ts'
+import { loadLogKeys } from '../../receipts/keys.ts'
+import type { Receipt } from '../../receipts/schema.ts'
+import { hmacOf, readReceipt } from '../../receipts/verifier/receipt-line.ts'
+import type { ReceiptRow, Tables } from '../../store/store.ts'
+import { type Checked, getSession, listHandoffs, listRuns, type RecordPlace } from './records.ts'
+import type { Run } from './run-record.ts'
+import type { Session } from './session.ts'
+
+interface Check {
+  readonly name: string
+  readonly passed: boolean
+  /** What was looked at. */
+  readonly looked_at: string
+  /** What does not hold, with the ids. */
+  readonly problems: readonly string[]
+}
+
+export interface Audit {
+  readonly session_id: string
+  readonly passed: boolean
+  readonly runs: number
+  readonly receipts: number
+  readonly checks: readonly Check[]
+}
+
+/** More receipts than this of one session are not looked at, and the audit says so. */
+const MAX_RECEIPTS = 20_000
+const MAX_PROBLEMS = 10
+
+interface Evidence {
+  readonly place: RecordPlace
+  readonly tables: Tables
+  readonly session: Session
+  readonly runs: readonly Run[]
+  /** Oldest first. */
+  readonly rows: readonly ReceiptRow[]
+  readonly bodies: readonly Receipt['body'][]
+}
+
+export async function auditSession(place: RecordPlace, sessionId: string): Promise<Audit> {
+  // In this order: a run that ends meanwhile is then one that is not over yet, and not one that the session forgot.
+  const runs = await listRuns(place, { session_id: sessionId })
+  const handoffs = await listHandoffs(place, { session_id: sessionId })
+  const session = await getSession(place, sessionId)
+  return place.store.read(async (tables) => {
+    const found = await tables.receipts.find({ sessionId }, MAX_RECEIPTS + 1)
+    const rows = found.slice(0, MAX_RECEIPTS).toReversed()
+    const bodies = rows.map(({ line }) => (JSON.parse(line) as Receipt).body)
+    const evidence: Evidence = {
+      place,
+      tables,
+      session: session.record,
+      runs: runs.map(({ record }) => record),
+      rows,
+      bodies,
+    }
+    const checks = [
+      seals(session, [...runs, ...handoffs]),
+      await linked(evidence, found.length > MAX_RECEIPTS),
+      providersExpected(evidence),
+      await commandsGranted(evidence),
+      await denialsRanNothing(evidence),
+      await receiptsGenuine(evidence),
+    ]
+    return {
+      session_id: sessionId,
+      passed: checks.every(({ passed }) => passed),
+      runs: runs.length,
+      receipts: rows.length,
+      checks,
+    }
+  })
+}
+
+function seals(session: Checked<Session>, others: readonly Checked<{ readonly id: string }>[]): Check {
+  const all = [session, ...others]
+  return check(
+    'the session, its runs and handoffs are as Craik left them',
+    `${all.length} seals`,
+    all.flatMap(({ record, status }) => (status === 'verified' ? [] : [`${record.id} is ${status}`])),
+  )
+}
+
+/** The environment receipts of every prompt are named by its run, and by the session as far back as it reaches. */
+async function linked({ session, runs, bodies, tables }: Evidence, isCut: boolean): Promise<Check> {
+  const ofSession = new Set(session.receipt_ids)
+  const isWhole = session.receipt_count === session.receipt_ids.length
+  const environment = bodies.filter(
+    (body) => isEnvironment(body) && body.links.run_id !== undefined && isOver(runs, body.links.run_id),
+  )
+  const newest = runs.find(({ ended_at }) => ended_at !== null)
+  const problems = isCut ? [`more than ${MAX_RECEIPTS} receipts: the oldest were not looked at`] : []
+  for (const { id, links } of environment) {
+    const run = runs.find((one) => one.id === links.run_id)
+    if (!run?.receipt_ids.includes(id)) problems.push(`${id} is not named by ${links.run_id}`)
+    else if (!ofSession.has(id) && (isWhole || run === newest))
+      problems.push(`${id} is not named by the session`)
+  }
+  for (const id of session.receipt_ids) {
+    if ((await tables.receipts.get(id)) === undefined) problems.push(`${id} is named, and not in the log`)
+  }
+  return check(
+    'the session names the environment receipts of its prompts',
+    `${environment.length} receipts of ${runs.length} run${runs.length === 1 ? '' : 's'}`,
+    problems,
+  )
+}
+
+const ENVIRONMENT = new Set(['provider_action', 'sandbox_action', 'denial'])
+
+/** Refusals to act on the record itself, which others can cause at any time, are no part of a prompt. */
+const isEnvironment = ({ kind, capability }: Receipt['body']): boolean =>
+  ENVIRONMENT.has(kind) && !capability.startsWith('agent.')
+
+const isOver = (runs: readonly Run[], id: string): boolean =>
+  runs.some((run) => run.id === id && run.ended_at !== null)
+
+/** Another provider only where a failover receipt of the same run allowed it. */
+function providersExpected({ session, bodies }: Evidence): Check {
+  const hops = new Set(
+    bodies
+      .filter(({ capability, status }) => capability === 'provider.failover' && status === 'passed')
+      .map(({ links }) => `${links.run_id} ${links.target_id}`),
+  )
+  const receipts = bodies.filter(({ kind }) => kind === 'provider_action')
+  return check(
+    `provider receipts are of ${session.provider_id} under ${session.policy_envelope_id}`,
+    `${receipts.length} provider receipts, ${hops.size} failover${hops.size === 1 ? '' : 's'}`,
+    receipts.flatMap(({ id, links }) => [
+      ...(links.policy_envelope_id === session.policy_envelope_id
+        ? []
+        : [`${id} is under ${links.policy_envelope_id ?? 'no envelope'}`]),
+      ...(links.provider_id === session.provider_id || hops.has(`${links.run_id} ${links.provider_id}`)
+        ? []
+        : [`${id} is of ${links.provider_id ?? 'no provider'}`]),
+    ]),
+  )
+}
+
+/** Each grant is looked up, and has to fit what was run at the moment when it was decided. */
+async function commandsGranted({ tables, rows, bodies }: Evidence): Promise<Check> {
+  const passed = bodies.filter(({ kind, phase, status }) => {
+    return kind === 'sandbox_action' && phase === 'end' && status === 'passed'
+  })
+  const problems: string[] = []
+  for (const { id, begin_id } of passed) {
+    const at = bodies.findIndex((body) => body.id === begin_id)
+    const begin = bodies[at]
+    const problem = begin === undefined ? 'has no beginning' : await ungranted(tables, begin, rows[at]!.atMs)
+    if (problem !== undefined) problems.push(`${id} ${problem}`)
+  }
+  return check(
+    'commands passed only where a usable grant is on record',
+    `${passed.length} passed command${passed.length === 1 ? '' : 's'}`,
+    problems,
+  )
+}
+
+async function ungranted(
+  tables: Tables,
+  { links, capability, operation, operator, decision }: Receipt['body'],
+  atMs: number,
+): Promise<string | undefined> {
+  if (decision?.effect !== 'allow') return 'was not allowed'
+  if (links.grant_outcome !== 'usable')
+    return `ran with a grant that was ${links.grant_outcome ?? 'not looked at'}`
+  const grant = await findGrant(tables, links.grant_id)
+  if (grant?.found !== 'grant') return `names ${links.grant_id ?? 'no grant'}, which does not exist`
+  const { session_id, task_id, run_id } = links
+  const outcome = checkGrant(
+    // Uses and revocation are as they are now; it was decided then.
+    { ...grant, uses_left: null, revoked: false },
+    {
+      operator,
+      capability,
+      operation: operation ?? '',
+      target: links.command_ref ?? '',
+      scope: { session_id, task_id, run_id },
+      grant_id: links.grant_id,
+    },
+    atMs,
+  )
+  return outcome === 'usable' ? undefined : `names ${links.grant_id}, which does not fit: ${outcome}`
+}
+
+/** A denial is a point in the log: nothing began with it, nothing ended it, and the same request did not run. */
+async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
+  const denials = bodies.filter(({ kind }) => kind === 'denial')
+  const problems: string[] = []
+  for (const denial of denials) {
+    const end = await tables.receipts.endOf(denial.id)
+    if (end !== undefined || denial.phase !== 'point') problems.push(`${denial.id} was begun or ended`)
+    const ran = bodies.find((body) => body.kind === 'sandbox_action' && isSameRequest(body, denial))
+    if (ran !== undefined) problems.push(`${denial.id} was denied, and ${ran.id} ran it`)
+  }
+  return check(
+    'what was denied did not run',
+    `${denials.length} denial${denials.length === 1 ? '' : 's'}`,
+    problems,
+  )
+}
+
+/** The answer of the model that asked for it, and the command that it asked for. */
+function isSameRequest(a: Receipt['body'], b: Receipt['body']): boolean {
+  const [cause] = a.links.receipt_ids ?? []
+  return (
+    cause !== undefined &&
+    cause === b.links.receipt_ids?.[0] &&
+    a.links.run_id === b.links.run_id &&
+    a.links.command_ref === b.links.command_ref
+  )
+}
+
+/** Sealed by the home's own keys, unchanged, and each linked to the receipt before it. */
+async function receiptsGenuine({ place, tables, rows }: Evidence): Promise<Check> {
+  const keys = new Map(
+    (await tables.logKeys.list()).map(({ kid }) => [kid, loadLogKeys(place.home, kid).macKey]),
+  )
+  const problems: string[] = []
+  for (const { id, seq, line, leaf } of rows) {
+    const receipt = readReceipt(Buffer.from(line))
+    const key = keys.get(receipt.seal?.kid ?? '')
+    const [before] = seq === 0 ? [] : await tables.receipts.scan(seq - 1, 1)
+    const isGenuine =
+      key !== undefined &&
+      receipt.seal?.seq === seq &&
+      receipt.entry.leaf.equals(leaf) &&
+      hmacOf(receipt, key) === receipt.seal.hmac &&
+      (seq === 0 || receipt.seal.prev === Buffer.from(before?.leaf ?? []).toString('hex'))
+    if (!isGenuine) problems.push(`${id} was changed`)
+  }
+  return check(
+    'every receipt is in the log, sealed and linked to the one before',
+    `${rows.length} receipts`,
+    problems,
+  )
+}
+
+function check(name: string, lookedAt: string, problems: readonly string[]): Check {
+  const more = problems.length - MAX_PROBLEMS
+  return {
+    name,
+    passed: problems.length === 0,
+    looked_at: lookedAt,
+    problems: more > 0 ? [...problems.slice(0, MAX_PROBLEMS), `and ${more} more`] : problems,
+  }
+}

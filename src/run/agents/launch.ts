@@ -1,0 +1,212 @@
+/** Launching a session, and preparing what a run needs: the provider, the envelope, the place. */
+import { randomBytes } from 'node:crypto'
+import { statSync } from 'node:fs'
+import { basename, resolve } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { REFERENCE } from '../../lib/ids.ts'
+import { buildEnvelope, createEnvelope, getEnvelope } from '../../policy/envelope.ts'
+import { type Profile, profileText } from '../../policy/profiles.ts'
+import { refuseSecrets } from '../../policy/request.ts'
+import { findProvider, loadProviders } from '../../providers/registry.ts'
+import { redactText } from '../../receipts/redaction/redact.ts'
+import type { Availability, SandboxBackend } from '../../sandboxes/backend.ts'
+import type { Home } from '../../store/home.ts'
+import type { Store } from '../../store/store.ts'
+import { LOCAL_BACKEND_ID, type RunInput } from './execute.ts'
+import { VERSION } from './fields.ts'
+import { sessionExists } from './keeper.ts'
+import type { Session } from './session.ts'
+import { launchSession } from './tokens.ts'
+
+const DEFAULT_PROVIDER_ID = 'provider_fixture_local'
+/** For work that nobody watches: every call needs a grant that fits, and under `strict` no command runs at all. */
+export type AgentProfile = 'automation' | 'strict'
+
+/** Room for what the envelope's id puts before it. */
+const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$/
+const MAX_NAME_CHARACTERS = 100
+
+export interface PreparePlace {
+  readonly store: Store
+  readonly home: Home
+  readonly clock: Clock
+  readonly backend: SandboxBackend
+}
+
+export interface Wanted {
+  readonly operator: string
+  readonly providerId?: string | undefined
+  readonly modelId?: string | undefined
+  /** The deterministic answers with the provider's record and limits; nothing is dialled. */
+  readonly fixture?: boolean | undefined
+  readonly workspace: string
+  /** The strongest that this machine has, unless named. */
+  readonly isolation?: 'process' | 'none' | undefined
+}
+
+export type Prepared = Pick<RunInput, 'providerId' | 'modelId' | 'transport' | 'workspace' | 'isolation'> & {
+  readonly availability: Availability
+}
+
+/** Everything that can be refused before anything is written. */
+export async function prepareRun({ home, backend }: PreparePlace, wanted: Wanted): Promise<Prepared> {
+  const record = findProvider(await loadProviders(home), wanted.providerId ?? DEFAULT_PROVIDER_ID)
+  if (!record.modes.includes('chat')) {
+    throw new CraikError('usage', `${record.id} does not do 'chat' (it does: ${record.modes.join(', ')})`)
+  }
+  if (wanted.modelId !== undefined && !REFERENCE.test(wanted.modelId)) {
+    throw new CraikError('usage', 'a model id is letters, digits and . _ : / @ -, at most 200 characters')
+  }
+  const workspace = resolve(wanted.workspace)
+  if (!statSync(workspace, { throwIfNoEntry: false })?.isDirectory()) {
+    throw new CraikError('usage', `the workspace ${wanted.workspace} is not a folder`, {
+      hint: 'give the folder to work in:  --workspace .',
+    })
+  }
+  const availability = await backend.probe()
+  const strongest = availability.isolation === 'process' ? 'process' : 'none'
+  const isolation = wanted.isolation ?? strongest
+  if (isolation === 'process' && strongest !== 'process') {
+    throw new CraikError('unavailable', `isolation by process cannot be reached: ${availability.reason}`, {
+      hint: `${availability.fix ?? 'mend it'}   or name the weaker one:  --isolation none`,
+    })
+  }
+  // A folder that no sandbox may show is better refused here than in the middle of a run.
+  await using _ = await backend.create({ isolation, workspace })
+  return {
+    providerId: record.id,
+    ...(wanted.modelId !== undefined && { modelId: wanted.modelId }),
+    transport: wanted.fixture || record.provider === 'fixture' ? 'fixture' : 'live',
+    workspace,
+    isolation,
+    availability,
+  }
+}
+
+/** The envelope that was named, or one of its own for a session or a task. */
+export async function prepareEnvelope(
+  { store, home, clock }: PreparePlace,
+  operator: string,
+  wanted: {
+    readonly envelopeId?: string | undefined
+    readonly profile?: AgentProfile | undefined
+    readonly own: { readonly id?: string; readonly taskId: string | null }
+  },
+): Promise<string> {
+  if (wanted.envelopeId !== undefined) {
+    if (wanted.profile !== undefined) {
+      throw new CraikError('usage', '--policy-envelope-id and --profile contradict each other', {
+        hint: 'an envelope has a profile: give one of the two',
+      })
+    }
+    const known = await getEnvelope(store, wanted.envelopeId)
+    if (known !== undefined) return known.id
+    throw new CraikError('not_found', `unknown policy envelope: ${wanted.envelopeId.slice(0, 200)}`, {
+      hint: 'make one:  craik policy show --profile automation --task-id TASK --include-receipt',
+    })
+  }
+  const profile: Profile = wanted.profile ?? 'automation'
+  const policyText = await profileText(profile, home)
+  const envelope = buildEnvelope({
+    ...wanted.own,
+    actor: operator,
+    profile,
+    policyText,
+    nowMs: clock.nowMs(),
+  })
+  return (await createEnvelope(store, envelope, policyText, { operator, receipt: true })).envelope.id
+}
+
+export interface LaunchInput extends Wanted {
+  readonly issuer: string
+  readonly sessionId?: string | undefined
+  /** The workspace's name unless given. */
+  readonly projectId?: string | undefined
+  readonly envelopeId?: string | undefined
+  readonly profile?: AgentProfile | undefined
+  readonly name?: string | undefined
+}
+
+export interface Launched {
+  readonly session: Session
+  readonly seal: string
+  readonly availability: Availability
+}
+
+export async function launchAgent(place: PreparePlace, input: LaunchInput): Promise<Launched> {
+  const { operator, issuer, name } = input
+  const prepared = await prepareRun(place, input)
+  const projectId = input.projectId ?? projectOf(prepared.workspace)
+  const id = input.sessionId ?? (await freeId(place, projectId, prepared.providerId))
+  if (!SESSION_ID.test(id)) {
+    throw new CraikError('usage', 'a session id is letters, digits and . _ -, at most 120 characters')
+  }
+  refuseSecrets({ session_id: id, model_id: prepared.modelId }, 'the session')
+  if ((await place.store.read((tables) => tables.sessions.get(id))) !== undefined) throw sessionExists(id)
+  const envelopeId = await prepareEnvelope(place, operator, {
+    envelopeId: input.envelopeId,
+    profile: input.profile,
+    own: { id: `envelope_agent_${id}`, taskId: null },
+  })
+  const now = new Date(place.clock.nowMs()).toISOString()
+  const launched = await place.store.write(launchSession, {
+    session: {
+      schema: 'craik.agent_session',
+      version: VERSION,
+      id,
+      display_name: sessionName(name ?? id),
+      project_id: projectId,
+      operator_subject: operator,
+      operator_issuer: issuer,
+      provider_id: prepared.providerId,
+      model_id: prepared.modelId ?? null,
+      transport: prepared.transport,
+      policy_envelope_id: envelopeId,
+      backend_id: LOCAL_BACKEND_ID,
+      isolation: prepared.isolation,
+      workspace: prepared.workspace,
+      mode: 'interactive',
+      status: 'idle',
+      active_task_id: null,
+      active_run_id: null,
+      created_at: now,
+      updated_at: now,
+      receipt_ids: [],
+      receipt_count: 0,
+      handoff_ids: [],
+      recovery: null,
+      redacted: true,
+    },
+  })
+  return { session: launched.session, seal: launched.seal, availability: prepared.availability }
+}
+
+/** One line for people: nothing invisible, no secret. */
+export function sessionName(given: string): string {
+  const name = redactText(given.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ').trim()).text
+  if (name !== '' && name.length <= MAX_NAME_CHARACTERS) return name
+  throw new CraikError('usage', `a name has 1 to ${MAX_NAME_CHARACTERS} characters`)
+}
+
+/** `agent_<project>_<provider>_<time>`; with a short random end when that is taken. */
+async function freeId(
+  { store, clock }: PreparePlace,
+  projectId: string,
+  providerId: string,
+): Promise<string> {
+  const time = new Date(clock.nowMs()).toISOString().replace(/\D/g, '').slice(0, 14)
+  const id = `agent_${projectId}_${providerId.replace(/^provider_/, '').slice(0, 40)}_${time}`
+  const taken = (await store.read((tables) => tables.sessions.get(id))) !== undefined
+  return taken ? `${id}_${randomBytes(3).toString('hex')}` : id
+}
+
+/** The folder's name, as far as a reference can hold it. */
+function projectOf(workspace: string): string {
+  const name = basename(workspace)
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, 40)
+  return name === '' || redactText(name).labels.length > 0 ? 'project' : name
+}

@@ -1,0 +1,62 @@
+/** Who acts. A login names the operator of everything that follows; it proves nothing about who is at the keyboard. */
+import { existsSync } from 'node:fs'
+import { CraikError } from '../../errors.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { redactText } from '../../receipts/redaction/redact.ts'
+import type { LoginRow } from '../../store/agent-tables.ts'
+import type { Home } from '../../store/home.ts'
+import { procedure, type Store } from '../../store/store.ts'
+
+/** Short enough to leave room for what ids and receipts put around it. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
+
+export interface LoggedIn {
+  readonly login: LoginRow
+  /** False: the same subject was logged in already. */
+  readonly began: boolean
+  /** Whose login this one replaced. */
+  readonly replaced: string | null
+  readonly receipt: ReceiptRef | null
+}
+
+export const logInProcedure = procedure<{ readonly subject: string }, LoggedIn>('agents.login')
+export const logOutProcedure = procedure<
+  Record<never, never>,
+  { readonly login: LoginRow; readonly receipt: ReceiptRef }
+>('agents.logout')
+
+export function logIn(store: Store, subject: string): Promise<LoggedIn> {
+  return store.write(logInProcedure, { subject })
+}
+
+export function logOut(store: Store): Promise<{ readonly login: LoginRow; readonly receipt: ReceiptRef }> {
+  return store.write(logOutProcedure, {})
+}
+
+export function activeLogin(store: Store): Promise<LoginRow | undefined> {
+  return store.read((tables) => tables.logins.active())
+}
+
+/** The subject of the active login. Commands on behalf of an operator do not go on without one. */
+export async function requireLogin(store: Store): Promise<LoginRow> {
+  const login = await activeLogin(store)
+  if (login !== undefined) return login
+  throw new CraikError('login_required', 'active operator session required; run craik login')
+}
+
+/** The active login's subject, or `fallback`. Where nothing was ever written there is no login, and none is made. */
+export async function actingOperator(
+  place: { readonly home: Home; store(): Promise<Store> },
+  fallback: string,
+): Promise<string> {
+  if (!existsSync(place.home.database)) return fallback
+  return (await activeLogin(await place.store()))?.subject ?? fallback
+}
+
+/** `operator:<name>` for a name that a person chose. */
+export function operatorSubject(name: string): string {
+  if (NAME.test(name) && redactText(name).labels.length === 0) return `operator:${name}`
+  throw new CraikError('usage', '--as takes a name of letters, digits and . _ @ -, at most 64 characters', {
+    hint: 'craik login --as ada',
+  })
+}

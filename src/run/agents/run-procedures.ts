@@ -1,0 +1,238 @@
+/** Runs in the writer thread: each step of a run is on disk before it is taken. */
+import { hash } from 'node:crypto'
+import { CraikError } from '../../errors.ts'
+import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
+import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { Receipt, ReceiptStatus } from '../../receipts/schema.ts'
+import { buildHandoff } from './handoff.ts'
+import type { Keeper } from './keeper.ts'
+import { isOver, PHASE_CHANGES, type Run } from './run-record.ts'
+import {
+  MAX_SESSION_HANDOFFS,
+  SESSION_CHANGES,
+  type Session,
+  type SessionStatus,
+  withReceipts,
+} from './session.ts'
+import type { AdvanceRunInput, EndedRun, FinishRunInput, Refused, RunRequest } from './tokens.ts'
+
+/** More receipts than the limits of a run allow. */
+const MAX_RUN_RECEIPTS = 20_000
+
+export async function begin(
+  keeper: Keeper,
+  { run }: { readonly run: Run },
+): Promise<Refused | { readonly outcome: 'begun'; readonly run: Run }> {
+  let session: Session | undefined
+  if (run.session_id !== null) {
+    const kept = await keeper.session(run.session_id)
+    const refused = await keeper.refusal('session', kept, run.operator_subject, 'prompt')
+    if (refused) return refused
+    session = kept.record
+    requireReady(session, run)
+  }
+  await keeper.receipt({ status: 'passed', operation: 'begin', ...aboutRun(run) })
+  await keeper.putRun(run, 'insert')
+  await keeper.event(run, 'prompt_received', { prompt_hash: run.prompt_hash, task_id: run.task_id })
+  if (session !== undefined) {
+    await keeper.putSession(
+      {
+        ...session,
+        status: 'running',
+        active_task_id: run.task_id,
+        active_run_id: run.id,
+        updated_at: new Date(keeper.nowMs).toISOString(),
+      },
+      'update',
+    )
+  }
+  return { outcome: 'begun', run }
+}
+
+/** The session gives the run its identity, so the run is about what the session is about, and one at a time. */
+function requireReady(session: Session, run: Run): void {
+  const { id, status, active_run_id } = session
+  if (
+    session.policy_envelope_id !== run.policy_envelope_id ||
+    session.provider_id !== run.provider_id ||
+    session.backend_id !== run.backend_id
+  ) {
+    throw new CraikError('usage', `session ${id} is for another provider, backend or policy envelope`)
+  }
+  if (SESSION_CHANGES[status].includes('running')) return
+  if (status === 'running' || status === 'stopping') {
+    throw new CraikError('usage', `session ${id} is ${status}: ${active_run_id ?? 'a run'} is not over`, {
+      hint: `wait, or if its process was killed:  craik agent recover ${id}`,
+    })
+  }
+  throw new CraikError('usage', `session ${id} is ${status}`, { hint: `craik agent restart ${id}` })
+}
+
+export async function advance(
+  keeper: Keeper,
+  input: AdvanceRunInput,
+): Promise<{ readonly cancelRequestedBy: string | null }> {
+  const run = await keeper.trustedRun(input.runId)
+  requireOwner(run, input.owner)
+  if (!PHASE_CHANGES[run.phase].includes(input.phase)) {
+    throw new CraikError('internal', `run ${run.id} cannot go from ${run.phase} to ${input.phase}`)
+  }
+  await keeper.putRun(
+    {
+      ...run,
+      phase: input.phase,
+      iteration: input.iteration ?? run.iteration,
+      tokens_used: input.tokensUsed === undefined ? run.tokens_used : input.tokensUsed,
+      provider_result_count: input.providerResultCount ?? run.provider_result_count,
+      commands: input.command === undefined ? run.commands : [...run.commands, input.command],
+    },
+    'update',
+  )
+  return { cancelRequestedBy: run.cancel_requested_by }
+}
+
+export async function finish(keeper: Keeper, input: FinishRunInput): Promise<EndedRun> {
+  const run = await keeper.trustedRun(input.runId)
+  requireOwner(run, input.owner)
+  return endRun(keeper, run, input)
+}
+
+/** The one end that a run has, whoever writes it. */
+async function endRun(
+  keeper: Keeper,
+  run: Run,
+  { status, stopReason, sessionStatus }: Pick<FinishRunInput, 'status' | 'stopReason' | 'sessionStatus'>,
+): Promise<EndedRun> {
+  const bodies = await receiptsOf(keeper, run.id)
+  const ended: Run = {
+    ...run,
+    status,
+    phase: 'stop',
+    stop_reason: stopReason,
+    ended_at: new Date(keeper.nowMs).toISOString(),
+    receipt_ids: bodies.map(({ id }) => id),
+  }
+  const handoff = buildHandoff(ended, bodies, keeper.nowMs)
+  const receipt = await keeper.receipt({
+    status: RECEIPT_STATUS[status],
+    operation: 'end',
+    ...aboutRun(ended),
+    digests: { handoff: `sha256:${hash('sha256', canonicalJson(handoff as unknown as Json))}` },
+    metadata: { run_status: status, stop_reason: stopReason, iteration: run.iteration },
+  })
+  const final = { ...ended, receipt_ids: [...ended.receipt_ids, receipt.id] }
+  await keeper.putRun(final, 'update')
+  await keeper.putHandoff(handoff)
+  await keeper.event(run, `run_${status}`, { stop_reason: stopReason, handoff_id: handoff.id })
+  const session = await endInSession(keeper, final, sessionStatus)
+  return { outcome: 'ended', run: final, handoff, ...(session && { session }) }
+}
+
+const RECEIPT_STATUS: Readonly<Record<FinishRunInput['status'], ReceiptStatus>> = {
+  completed: 'passed',
+  blocked: 'blocked',
+  failed: 'failed',
+  interrupted: 'failed',
+}
+
+async function endInSession(keeper: Keeper, run: Run, wanted: SessionStatus): Promise<Session | undefined> {
+  if (run.session_id === null) return undefined
+  const { record, seal } = await keeper.session(run.session_id)
+  // A session that was changed outside Craik is evidence: no new seal covers it.
+  if (seal !== 'verified' || record.active_run_id !== run.id) return undefined
+  const status = record.status === 'stopping' ? 'stopped' : wanted
+  const session: Session = {
+    ...withReceipts(record, run.receipt_ids, run.receipt_ids.length),
+    status,
+    active_task_id: null,
+    active_run_id: null,
+    updated_at: new Date(keeper.nowMs).toISOString(),
+    handoff_ids: [...record.handoff_ids, run.handoff_id].slice(-MAX_SESSION_HANDOFFS),
+  }
+  await keeper.putSession(session, 'update')
+  if (status === 'stopped') await keeper.event(undefined, 'exited', {}, session.id)
+  return session
+}
+
+export async function cancel(
+  keeper: Keeper,
+  { runId, operator }: RunRequest,
+): Promise<Refused | EndedRun | { readonly outcome: 'requested'; readonly owner: Owner }> {
+  const kept = await keeper.run(runId)
+  const refused = await keeper.refusal('run', kept, operator, 'cancel')
+  if (refused) return refused
+  const run = kept.record
+  requireGoingOn(run)
+  if (ownerState(run.owner) === 'dead') return endDead(keeper, run, 'cancelled')
+  await keeper.receipt({ status: 'passed', operation: 'cancel', ...aboutRun(run), operator })
+  await keeper.putRun({ ...run, cancel_requested_by: operator }, 'update')
+  return { outcome: 'requested', owner: run.owner }
+}
+
+export async function recover(keeper: Keeper, { runId, operator }: RunRequest): Promise<Refused | EndedRun> {
+  const kept = await keeper.run(runId)
+  const refused = await keeper.refusal('run', kept, operator, 'recover')
+  if (refused) return refused
+  requireGoingOn(kept.record)
+  requireDead(kept.record)
+  return endDead(keeper, kept.record, 'owner_died')
+}
+
+/** What the dead process had begun is ended as indeterminate first, so that the handoff can say it. */
+export async function endDead(keeper: Keeper, run: Run, stopReason: string): Promise<EndedRun> {
+  await keeper.sealer.closeDead(keeper.tables)
+  return endRun(keeper, run, { status: 'interrupted', stopReason, sessionStatus: 'idle' })
+}
+
+export function requireDead(run: Run): void {
+  const state = ownerState(run.owner)
+  if (state === 'dead') return
+  throw new CraikError(
+    'usage',
+    state === 'alive'
+      ? `run ${run.id} is going on in process ${run.owner.pid}`
+      : `whether run ${run.id} is going on cannot be seen from here`,
+    { hint: `stop it first:  craik run cancel ${run.id}` },
+  )
+}
+
+function requireGoingOn(run: Run): void {
+  if (!isOver(run)) return
+  throw new CraikError('usage', `run ${run.id} is over: ${run.status}`, {
+    hint: `see it:  craik run show ${run.id}`,
+  })
+}
+
+function requireOwner(run: Run, owner: Owner): void {
+  if (isOver(run)) {
+    throw new CraikError('conflict', `run ${run.id} was ended by somebody else: ${run.status}`, {
+      hint: `see it:  craik run show ${run.id}`,
+    })
+  }
+  const same = (['bootId', 'pid', 'startedAt', 'pidNamespace'] as const).every(
+    (field) => run.owner[field] === owner[field],
+  )
+  if (!same) throw new CraikError('conflict', `run ${run.id} belongs to another process`)
+}
+
+async function receiptsOf(keeper: Keeper, runId: string): Promise<readonly Receipt['body'][]> {
+  const rows = await keeper.tables.receipts.find({ runId }, MAX_RUN_RECEIPTS)
+  return rows.toReversed().map(({ line }) => (JSON.parse(line) as Receipt).body)
+}
+
+function aboutRun(run: Run) {
+  return {
+    operator: run.operator_subject,
+    capability: 'agent.run',
+    target: run.id,
+    links: {
+      run_id: run.id,
+      task_id: run.task_id,
+      handoff_id: run.handoff_id,
+      provider_id: run.provider_id,
+      backend_id: run.backend_id,
+      policy_envelope_id: run.policy_envelope_id,
+      ...(run.session_id !== null && { session_id: run.session_id }),
+    },
+  }
+}

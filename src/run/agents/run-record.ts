@@ -1,0 +1,79 @@
+/** One run: an attempt at a task, within limits of turns, tokens and time. */
+import { z } from 'zod'
+import { isolation, moment, reference, VERSION } from './fields.ts'
+
+const RUN_STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'interrupted'] as const
+export type RunStatus = (typeof RUN_STATUSES)[number]
+
+const PHASES = ['plan', 'act', 'observe', 'evaluate', 'continue', 'stop'] as const
+export type Phase = (typeof PHASES)[number]
+
+/** What may follow a phase. */
+export const PHASE_CHANGES: Readonly<Record<Phase, readonly Phase[]>> = {
+  plan: ['act', 'evaluate'],
+  act: ['observe'],
+  observe: ['act', 'evaluate'],
+  evaluate: ['continue'],
+  continue: ['plan'],
+  stop: [],
+}
+
+/** A command that the run started, or that was refused it. */
+const commandRun = z.strictObject({
+  command_ref: reference,
+  capability: reference,
+  status: z.enum(['passed', 'failed', 'denied', 'indeterminate']),
+  exit_code: z.int().nullable(),
+  isolation: isolation.nullable(),
+  receipt_id: reference,
+})
+export type CommandRun = z.infer<typeof commandRun>
+
+const runSchema = z.strictObject({
+  schema: z.literal('craik.run'),
+  version: z.literal(VERSION),
+  id: reference,
+  task_id: reference,
+  session_id: reference.nullable(),
+  /** The attempt at the same task that this one continues. */
+  resumed_from: reference.nullable(),
+  operator_subject: reference,
+  provider_id: reference,
+  model_id: reference.nullable(),
+  policy_envelope_id: reference,
+  backend_id: reference,
+  isolation,
+  runner_mode: z.enum(['fixture', 'live']),
+  status: z.enum(RUN_STATUSES),
+  phase: z.enum(PHASES),
+  /** Model calls so far. */
+  iteration: z.int().nonnegative(),
+  max_iterations: z.int().positive(),
+  token_budget: z.int().positive().nullable(),
+  /** Null once a call did not say what it used. */
+  tokens_used: z.int().nonnegative().nullable(),
+  wall_budget_ms: z.int().positive(),
+  provider_result_count: z.int().nonnegative(),
+  commands: z.array(commandRun),
+  /** The first 16 hex digits of the prompt's SHA-256. The prompt itself is kept nowhere. */
+  prompt_hash: z.string().regex(/^[0-9a-f]{16}$/),
+  stop_reason: reference.nullable(),
+  cancel_requested_by: reference.nullable(),
+  /** The process that runs it: boot, pid, start, pid namespace. */
+  owner: z.strictObject({
+    bootId: z.string(),
+    pid: z.int(),
+    startedAt: z.string(),
+    pidNamespace: z.string(),
+  }),
+  receipt_ids: z.array(reference),
+  handoff_id: reference,
+  created_at: moment,
+  ended_at: moment.nullable(),
+})
+
+export type Run = z.infer<typeof runSchema>
+
+export const parseRun = (document: string): Run => runSchema.parse(JSON.parse(document))
+
+export const isOver = (run: Run): boolean => run.status !== 'pending' && run.status !== 'running'

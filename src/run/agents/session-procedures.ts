@@ -1,0 +1,157 @@
+/** Sessions in the writer thread: the record and the receipt of each change are one transaction. */
+import { CraikError } from '../../errors.ts'
+import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { type Keeper, keptReason } from './keeper.ts'
+import { endDead, requireDead } from './run-procedures.ts'
+import { isOver } from './run-record.ts'
+import {
+  ACTIVE_STATUSES,
+  SESSION_CHANGES,
+  type Session,
+  type SessionStatus,
+  withReceipts,
+} from './session.ts'
+import type { ChangedSession, ChangeSessionInput, EndedRun, Refused } from './tokens.ts'
+
+export async function launch(
+  keeper: Keeper,
+  { session }: { readonly session: Session },
+): Promise<{ readonly session: Session; readonly seal: string; readonly receipt: ReceiptRef }> {
+  const receipt = await keeper.receipt({
+    operation: 'launch',
+    ...aboutSession(session, session.operator_subject),
+  })
+  const launched = withReceipts(session, [receipt.id])
+  const seal = await keeper.putSession(launched, 'insert')
+  await keeper.event(undefined, 'launched', { receipt_id: receipt.id }, session.id)
+  return { session: launched, seal, receipt }
+}
+
+export async function change(keeper: Keeper, input: ChangeSessionInput): Promise<ChangedSession | Refused> {
+  const kept = await keeper.session(input.id)
+  const refused = await keeper.refusal('session', kept, input.operator, input.action)
+  if (refused) return refused
+  const { record: session } = kept
+  switch (input.action) {
+    case 'rename':
+      return put(keeper, input, { ...session, display_name: input.name ?? session.display_name })
+    case 'restart':
+      if (ACTIVE_STATUSES.includes(session.status)) {
+        throw new CraikError(
+          'usage',
+          `session ${session.id} is ${session.status}: it does not need a restart`,
+          {
+            hint: `stop it first:  craik agent stop ${session.id}`,
+          },
+        )
+      }
+      return put(keeper, input, { ...session, status: 'idle' })
+    case 'stop':
+      return stop(keeper, input, session)
+    case 'recover':
+      return recover(keeper, input, session)
+  }
+}
+
+async function stop(keeper: Keeper, input: ChangeSessionInput, session: Session): Promise<ChangedSession> {
+  if (session.status === 'stopped' || session.status === 'stopping') {
+    throw new CraikError('usage', `session ${session.id} is ${session.status} already`, {
+      hint:
+        session.status === 'stopped'
+          ? `start it again:  craik agent restart ${session.id}`
+          : `if its process was killed:  craik agent recover ${session.id}`,
+    })
+  }
+  const run = session.active_run_id === null ? undefined : await keeper.trustedRun(session.active_run_id)
+  if (run === undefined || isOver(run)) {
+    return put(keeper, input, { ...session, status: 'stopped', active_run_id: null, active_task_id: null })
+  }
+  if (ownerState(run.owner) === 'dead') {
+    const ended = await endDead(keeper, run, 'owner_died')
+    return put(keeper, input, { ...(ended.session ?? session), status: 'stopped' }, { ended })
+  }
+  await keeper.putRun({ ...run, cancel_requested_by: input.operator }, 'update')
+  return put(keeper, input, { ...session, status: 'stopping' }, { signal: run.owner })
+}
+
+/** Brings a session to where it can be prompted again, and says truthfully what became of its run. */
+async function recover(keeper: Keeper, input: ChangeSessionInput, session: Session): Promise<ChangedSession> {
+  const { status: from_status, active_run_id } = session
+  if (from_status === 'stopped' || (from_status === 'idle' && active_run_id === null)) {
+    throw new CraikError('usage', `session ${session.id} is ${from_status}: there is nothing to recover`, {
+      hint:
+        from_status === 'stopped'
+          ? `start it again:  craik agent restart ${session.id}`
+          : `prompt it:  craik agent prompt ${session.id} "<what to do>"`,
+    })
+  }
+  const run = active_run_id === null ? undefined : await keeper.trustedRun(active_run_id)
+  let ended: EndedRun | undefined
+  if (run !== undefined && !isOver(run)) {
+    requireDead(run)
+    ended = await endDead(keeper, run, 'owner_died')
+  }
+  const status: SessionStatus = from_status === 'stopping' ? 'stopped' : 'idle'
+  return put(
+    keeper,
+    input,
+    {
+      ...(ended?.session ?? session),
+      status,
+      active_run_id: null,
+      active_task_id: null,
+      recovery: { at: new Date(keeper.nowMs).toISOString(), from_status, run_id: active_run_id },
+    },
+    ended && { ended },
+  )
+}
+
+async function put(
+  keeper: Keeper,
+  { id, operator, action, reason }: ChangeSessionInput,
+  changed: Session,
+  more: { readonly ended?: EndedRun; readonly signal?: Owner } = {},
+): Promise<ChangedSession> {
+  const { record: before } = await keeper.session(id)
+  if (before.status !== changed.status && !SESSION_CHANGES[before.status].includes(changed.status)) {
+    throw new CraikError('internal', `session ${id} cannot go from ${before.status} to ${changed.status}`)
+  }
+  const receipt = await keeper.receipt({
+    operation: action,
+    ...aboutSession(changed, operator),
+    metadata: { from_status: before.status, to_status: changed.status },
+  })
+  const session = withReceipts(
+    { ...changed, updated_at: new Date(keeper.nowMs).toISOString() },
+    [receipt.id],
+    changed.receipt_ids.length + 1,
+  )
+  const seal = await keeper.putSession(session, 'update')
+  await keeper.event(undefined, EVENTS[action], { receipt_id: receipt.id, ...keptReason(reason) }, id)
+  if (before.status !== 'stopped' && session.status === 'stopped')
+    await keeper.event(undefined, 'exited', {}, id)
+  return { outcome: 'changed', session, seal, receipt, ...more }
+}
+
+const EVENTS = {
+  rename: 'renamed',
+  stop: 'stop_requested',
+  restart: 'restarted',
+  recover: 'recovered',
+} as const
+
+function aboutSession(session: Session, operator: string) {
+  return {
+    status: 'passed' as const,
+    operator,
+    capability: 'agent.session',
+    target: session.id,
+    links: {
+      session_id: session.id,
+      provider_id: session.provider_id,
+      backend_id: session.backend_id,
+      policy_envelope_id: session.policy_envelope_id,
+    },
+  }
+}

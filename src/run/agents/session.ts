@@ -1,0 +1,91 @@
+/** An agent's session: identity and continuity. It links what was decided elsewhere and confers no capability. */
+import { z } from 'zod'
+import { isolation, moment, reference, VERSION } from './fields.ts'
+
+export const SESSION_STATUSES = [
+  'starting',
+  'running',
+  'idle',
+  'stopping',
+  'stopped',
+  'failed',
+  'auth_expired',
+  'provider_unavailable',
+  'sandbox_failed',
+] as const
+export type SessionStatus = (typeof SESSION_STATUSES)[number]
+
+/** Every change that a session can go through; what is not here does not happen. */
+export const SESSION_CHANGES: Readonly<Record<SessionStatus, readonly SessionStatus[]>> = {
+  starting: ['idle', 'failed', 'stopped'],
+  idle: ['running', 'stopped'],
+  running: [
+    'idle',
+    'stopping',
+    'stopped',
+    'failed',
+    'auth_expired',
+    'provider_unavailable',
+    'sandbox_failed',
+  ],
+  stopping: ['stopped'],
+  stopped: ['idle'],
+  failed: ['idle', 'stopped'],
+  auth_expired: ['running', 'idle', 'stopped'],
+  provider_unavailable: ['running', 'idle', 'stopped'],
+  sandbox_failed: ['running', 'idle', 'stopped'],
+}
+
+/** A restart is for what has come to rest. */
+export const ACTIVE_STATUSES: readonly SessionStatus[] = ['starting', 'running', 'idle', 'stopping']
+
+/** How many receipts a session names itself; the log has them all. The last prompt's are kept whatever their number. */
+export const MAX_SESSION_RECEIPTS = 500
+export const MAX_SESSION_HANDOFFS = 100
+
+const sessionSchema = z.strictObject({
+  schema: z.literal('craik.agent_session'),
+  version: z.literal(VERSION),
+  id: reference,
+  display_name: z.string().max(100),
+  project_id: reference,
+  operator_subject: reference,
+  operator_issuer: reference,
+  provider_id: reference,
+  /** Null: the provider's default. */
+  model_id: reference.nullable(),
+  transport: z.enum(['live', 'fixture']),
+  policy_envelope_id: reference,
+  backend_id: reference,
+  isolation,
+  workspace: z.string().max(4096),
+  mode: z.literal('interactive'),
+  status: z.enum(SESSION_STATUSES),
+  active_task_id: reference.nullable(),
+  active_run_id: reference.nullable(),
+  created_at: moment,
+  updated_at: moment,
+  /** The newest, oldest first. */
+  receipt_ids: z.array(reference),
+  receipt_count: z.int().nonnegative(),
+  handoff_ids: z.array(reference).max(MAX_SESSION_HANDOFFS),
+  /** The last recovery: which run it ended, and what the session was before. */
+  recovery: z
+    .strictObject({ at: moment, from_status: z.enum(SESSION_STATUSES), run_id: reference.nullable() })
+    .nullable(),
+  redacted: z.literal(true),
+})
+
+export type Session = z.infer<typeof sessionSchema>
+
+export const parseSession = (document: string): Session => sessionSchema.parse(JSON.parse(document))
+
+/** The session with what a run left, within its bound. */
+export function withReceipts(session: Session, receiptIds: readonly string[], keep = 0): Session {
+  const bound = Math.max(MAX_SESSION_RECEIPTS, keep)
+  return {
+    ...session,
+    receipt_ids: [...session.receipt_ids, ...receiptIds].slice(-bound),
+    receipt_count: session.receipt_count + receiptIds.length,
+  }
+}

@@ -1,0 +1,98 @@
+/** The repository that a demo is shown on, recognised by what lies in its folder; git itself is never run on it. */
+import { closeSync, constants, openSync, readSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { redactText } from '../../receipts/redaction/redact.ts'
+
+export interface Repository {
+  /** As it really is, with every link followed. */
+  readonly path: string
+  /** As it was given. */
+  readonly given: string
+  /** Fit for ids: letters, digits, `.`, `_` and `-`. */
+  readonly name: string
+}
+
+const NAME_MAX = 40
+/** A worktree or submodule has a file where others have a folder. */
+const LINK_TO_REPOSITORY = 'gitdir: '
+
+export function findRepository(path: string, name?: string): Repository {
+  const found = realFolder(path)
+  if (!holdsRepository(found)) {
+    const around = repositoryAround(found)
+    throw new CraikError('usage', `${path} is not a git repository: it has no .git`, {
+      hint:
+        around === undefined
+          ? 'go to a repository of yours, or make one here with git init, then try again'
+          : `it lies in one; try again with --repo-path ${join(path, around)}`,
+    })
+  }
+  return { path: found, given: path, name: name === undefined ? nameOf(found) : givenName(name) }
+}
+
+function realFolder(path: string): string {
+  let found: string
+  try {
+    found = realpathSync(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const message = code === 'ENOENT' ? `there is no folder ${path}` : `${path} cannot be read (${code})`
+    throw new CraikError('usage', message, {
+      hint: 'give --repo-path the folder of a git repository',
+      cause: error,
+    })
+  }
+  if (statSync(found).isDirectory()) return found
+  throw new CraikError('usage', `${path} is not a folder`, {
+    hint: 'give --repo-path the folder of a git repository',
+  })
+}
+
+function holdsRepository(folder: string): boolean {
+  const git = join(folder, '.git')
+  try {
+    const stats = statSync(git, { throwIfNoEntry: false })
+    if (stats?.isDirectory()) return statSync(join(git, 'HEAD'), { throwIfNoEntry: false })?.isFile() ?? false
+    return stats?.isFile() === true && startOf(git) === LINK_TO_REPOSITORY
+  } catch (error) {
+    // A folder that may not be looked into is no repository of this user's.
+    if (isForbidden(error)) return false
+    throw error
+  }
+}
+
+const isForbidden = (error: unknown) => ['EACCES', 'EPERM'].includes((error as { code?: string }).code ?? '')
+
+function startOf(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const buffer = Buffer.alloc(LINK_TO_REPOSITORY.length)
+    return buffer.toString('latin1', 0, readSync(file, buffer, 0, buffer.length, 0))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** The way up to it, as a person would type it. */
+function repositoryAround(folder: string): string | undefined {
+  let steps = '..'
+  for (let at = dirname(folder); at !== dirname(at); at = dirname(at), steps = `../${steps}`)
+    if (holdsRepository(at)) return steps
+  return undefined
+}
+
+function nameOf(folder: string): string {
+  const name = basename(folder)
+    .replace(/[^A-Za-z0-9._-]+/g, '-')
+    .replace(/^[._-]+|[._-]+$/g, '')
+    .slice(0, NAME_MAX)
+  return name === '' || redactText(name).labels.length > 0 ? 'project' : name
+}
+
+function givenName(name: string): string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/.test(name) && redactText(name).labels.length === 0) return name
+  throw new CraikError('usage', '--project-name takes letters, digits and . _ -, at most 40 characters', {
+    hint: 'leave it out to use the name of the folder',
+  })
+}

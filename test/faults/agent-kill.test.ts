@@ -1,0 +1,149 @@
+/** SIGKILL in the middle of a prompt: what is left says what is known, and what is not. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { NODE, ROOT, TestHome } from '../craik.ts'
+import { startLocalModel } from '../local-model.ts'
+import type { Act } from '../wire/wire-server.ts'
+
+/** Unlikely to be anybody else's. */
+const NAP = '86397'
+
+const SLOW: Act = { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'slow' } }
+
+async function scene(script: readonly Act[]) {
+  const home = new TestHome()
+  mkdirSync(home.path('work'))
+  const model = await startLocalModel(script)
+  await home.json(['login', '--as', 'ada'])
+  await home.json(['provider', 'enable', 'ollama', '--base-url', model.baseUrl])
+  await home.json(['command', 'register', 'slow', '--', 'sleep', NAP])
+  const where = ['--workspace', home.path('work'), '--provider-id', 'provider_local_ollama']
+  await home.json(['agent', 'launch', '--session-id', 's1', ...where])
+  const grant = ['grant', 'create', '--capability', 'shell.execute', '--operation', 'run']
+  await home.json([...grant, '--target', 'slow', '--session-id', 's1'])
+  const started: ChildProcess[] = []
+  return {
+    home,
+    model,
+    prompt() {
+      const child = startPrompt(home)
+      started.push(child)
+      return child
+    },
+    async [Symbol.asyncDispose]() {
+      for (const child of started) child.kill('SIGKILL')
+      await model[Symbol.asyncDispose]()
+      home[Symbol.dispose]()
+    },
+  }
+}
+
+function startPrompt(home: TestHome): ChildProcess {
+  return spawn(NODE, [join(ROOT, 'src/main.ts'), 'agent', 'prompt', 's1', 'work on it'], {
+    cwd: home.folder,
+    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
+    stdio: 'ignore',
+  })
+}
+
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await what())) await sleep(25)
+}
+
+const ended = (child: ChildProcess) =>
+  child.exitCode !== null || child.signalCode !== null
+    ? Promise.resolve()
+    : new Promise<void>((done) => child.once('exit', () => done()))
+
+/** The sandboxed command, wherever it is on this machine. */
+function isNapping(): boolean {
+  return readdirSync('/proc').some((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'latin1').startsWith(`sleep\0${NAP}\0`)
+    } catch {
+      return false
+    }
+  })
+}
+
+describe('a prompt that is killed', () => {
+  it('during a command: the command dies too, its outcome is indeterminate, the run interrupted', async () => {
+    await using at = await scene([SLOW, { kind: 'text', text: 'never' }])
+    const { home } = at
+    const child = at.prompt()
+    await until(isNapping)
+    child.kill('SIGKILL')
+    await ended(child)
+    await until(() => !isNapping())
+
+    expect(await home.json(['agent', 'status', 's1'])).toMatchObject({ session: { status: 'running' } })
+    expect((await home.run(['agent', 'prompt', 's1', 'more'])).code).toBe(2)
+    const recovered = await home.json<{ ended_run: { run_id: string; handoff_id: string } }>([
+      ...['agent', 'recover', 's1', '--reason', 'the machine went away'],
+    ])
+    expect(recovered).toMatchObject({ session: { status: 'idle' }, ended_run: { status: 'interrupted' } })
+    const { run_id, handoff_id } = recovered.ended_run
+    expect(await home.json(['run', 'show', run_id])).toMatchObject({
+      run: { status: 'interrupted', stop_reason: 'owner_died', phase: 'stop' },
+      hmac_status: 'verified',
+    })
+    expect(await home.json(['handoff', 'show', handoff_id])).toMatchObject({
+      handoff: {
+        status: 'incomplete',
+        commands_run: [{ command_ref: 'slow', status: 'indeterminate', exit_code: null }],
+        self_audit: { every_receipt_has_ended: true, no_denied_action_ran: true },
+      },
+    })
+    expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
+    expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
+  })
+
+  it('during a slow call: nothing is claimed about the answer, and the session can be prompted again', async () => {
+    await using at = await scene([{ kind: 'silence' }, { kind: 'text', text: 'here I am' }])
+    const { home, model } = at
+    const child = at.prompt()
+    await until(() => model.requests.length === 1)
+    child.kill('SIGKILL')
+    await ended(child)
+
+    const [{ run }] = await home.json<[{ run: { id: string } }]>(['run', 'list', '--status', 'running'])
+    const recovered = await home.json(['run', 'recover', run.id])
+    expect(recovered).toMatchObject({
+      run: { status: 'interrupted', provider_result_count: 0 },
+      handoff: { status: 'incomplete', completed_actions: [], commands_run: [] },
+    })
+    expect(await home.json(['agent', 'status', 's1'])).toMatchObject({
+      session: { status: 'idle', active_run_id: null },
+      hmac_status: 'verified',
+    })
+    const resumed = await home.json(['run', 'resume', run.id, 'work on it'])
+    expect(resumed).toMatchObject({ status: 'completed', answer: 'here I am', run: { resumed_from: run.id } })
+    expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
+    expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
+  })
+})
+
+describe('a prompt that is asked to stop from another process', () => {
+  it.each([
+    ['run cancel', 'idle'],
+    ['agent stop', 'stopped'],
+  ])('by %s ends its command and its run, and says so', async (verb, status) => {
+    await using at = await scene([SLOW, { kind: 'text', text: 'never' }])
+    const { home } = at
+    const child = at.prompt()
+    await until(isNapping)
+    const [{ run }] = await home.json<[{ run: { id: string } }]>(['run', 'list', '--status', 'running'])
+    await home.json([...verb.split(' '), verb === 'run cancel' ? run.id : 's1'])
+    await ended(child)
+    expect(child.exitCode).toBe(130)
+    expect(isNapping()).toBe(false)
+    expect(await home.json(['run', 'show', run.id])).toMatchObject({
+      run: { status: 'interrupted', stop_reason: 'cancelled', commands: [{ status: 'failed' }] },
+    })
+    expect(await home.json(['agent', 'status', 's1'])).toMatchObject({ session: { status } })
+    expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
+  })
+})
