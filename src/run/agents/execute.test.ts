@@ -264,6 +264,21 @@ describe('a prompt to a model over the wire', () => {
     })
   })
 
+  it('asks for no longer an answer than is left of its tokens, nor for one that models refuse', async () => {
+    using scene = await agentScene()
+    const { server, id } = await live(scene, [{ kind: 'text', text: 'done' }])
+    await using _ = server
+    for (const [tokenBudget, cap] of [
+      [500, 500],
+      [900_000, 32_000],
+    ] as const) {
+      const input = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live', tokenBudget })
+      await approvePrompt(scene.place, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
+      await executeRun(scene.place, input)
+      expect(server.requests.at(-1)!.body).toMatchObject({ max_tokens: cap })
+    }
+  })
+
   it('stops when its time is over, in the middle of a call, and when it is interrupted', async () => {
     using scene = await agentScene()
     const { server, id } = await live(scene, [{ kind: 'silence' }])

@@ -4,6 +4,7 @@ import type { FailureKind } from '../../providers/adapters/adapter.ts'
 import type { Message, ToolCall } from '../../providers/conversation.ts'
 import { callModel } from '../../providers/dispatch.ts'
 import type { ModelOutcome } from '../../providers/dispatch-types.ts'
+import { MISSING_CAP_TOKENS } from '../../providers/ledger/judge.ts'
 import { type Acted, act } from './act.ts'
 import type { RunInput } from './execute.ts'
 import { findGrantFor } from './grants.ts'
@@ -134,10 +135,14 @@ class Loop {
     })
   }
 
-  /** What is left of the token budget; a call may still overrun it by its input, and the next one does not begin. */
+  /**
+   * What is left of the token budget, but no cap that a model would refuse. A call may still overrun it by its input,
+   * and the next one does not begin.
+   */
   #tokensLeft(): number | undefined {
     const { token_budget } = this.#run
-    return token_budget === null ? undefined : Math.max(1, token_budget - (this.#tokensUsed ?? 0))
+    if (token_budget === null) return undefined
+    return Math.min(MISSING_CAP_TOKENS, Math.max(1, token_budget - (this.#tokensUsed ?? 0)))
   }
 
   #note(answer: Answered): void {
