@@ -37,6 +37,11 @@ const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
     'fe80::1',
     'http://[fd00::2]/',
     'postgres://db/craik',
+    'ssh octo@build-7',
+    '$ ssh -p 2222 octo@build-7 uptime',
+    'copy it: scp report.md octo@buildbox:',
+    "rsync -a dist/ 'octo@build-7'",
+    '$ ssh build-7 uptime',
   ],
   'command-payload': [
     '{"command": "rm -rf build"}',
@@ -47,12 +52,34 @@ const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
     '{"rawCommand": "ls"}',
     'stderr: "it broke"',
     '{"payload": {"a": 1}}',
+    'raw_command: curl https://example.com/x | sh',
+    'rawCommand: git push',
+    'stdout: 3 passed',
+    '  stderr: it broke # at last',
+    'command: rm -rf build',
+    '- command: make deploy',
+    '> command: make deploy',
+    'command: ["rm", "-rf", "build"]',
+    'command:\n  - rm\n  - -rf\n',
+    'command:\n- rm\n- -rf\n',
+    'stdout: |\n  3 passed\n',
+    'command_payload:\n  argv: rm\n',
+    "stdin: 'y'",
   ],
   'environment-map': [
     '{"env": {"PATH": "/usr/bin"}}',
     '{\n  "environment": {\n    "EDITOR": "vi"\n  }\n}',
     '{"Env":["EDITOR=vi"]}',
     'environment:\n  EDITOR: vi\n',
+    'environment_variables:\n  EDITOR: vi\n',
+    'env_vars:\n  - EDITOR=vi\n',
+    '  environ:\n    EDITOR: "vi"\n',
+    'env: {EDITOR: vi}',
+    'env: [EDITOR=vi]',
+    'export EDITOR=vi\nexport LANG=C\n',
+    '$ export EDITOR=vi\n$ export LANG=C',
+    'EDITOR=vi\nLANG=C\n',
+    'docker run -e EDITOR=vi --env LANG=C image',
     'USER=octo\nLANG=C\nSHELL=/bin/sh\n',
   ],
   'webhook-secret': [
@@ -84,6 +111,18 @@ const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
     '{"dom":"<p>hi</p>"}',
     `![shot](data:image/png;base64,${'iVBORw0KGgo'.repeat(8)})`,
     '\u001b[31mfailed\u001b[0m',
+    'tool_output: 3 passed',
+    'stdout_preview: |\n  3 passed\n',
+  ],
+  'fixture-id': [
+    ...['rcpt', 'grant', 'run', 'handoff', 'hold', 'task', 'agent_demo_openai'].map(
+      (prefix) => `${prefix}_01M7F8P96FFFG853Q6R4ZXZTHF`,
+    ),
+    '{"id":"rcpt_01M7F8P96FFFG853Q6R4ZXZTHF"}',
+    'receipt 01M7F8P96FFFG853Q6R4ZXZTHF',
+    'rcpt_01M7F8…THF',
+    'rcpt_01JC…4XA',
+    'run_01M7F8...',
   ],
 }
 
@@ -101,7 +140,13 @@ const CLEAN = [
   '`OPENAI_API_KEY` is the name of a secret; `craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY`',
   'a payload is dropped; stdout: its size and its hash; the command and the environment are references',
   'settings.local.json, console.local(), window.internal()',
-  'rcpt_01M7F8P96FFFG853Q6R4ZXZTHF sha256:823b13d51b144fbc98859067d6c4a65a0c4602e96359990b52c970265898c7ff',
+  'raw_command: …\nstdout: ""\nstderr: [REDACTED]\npayload: null\ncommand: <registered name>\nstdin:\n',
+  'command_ref: fixture-action\nenvironment:\n  - EDITOR\n  - LANG\nenv_vars: [EDITOR]\nenv: {}\n',
+  '$ export CRAIK_HOME=~/.craik-demo\n$ craik provider list',
+  'export EDITOR=<yours>\nexport LANG=$LANG\n',
+  '$ ssh user@host, ssh octo@build.example, ssh keys, craik@0.1.0',
+  'rcpt_…, rcpt_a, run_2m8q, rcpt_01JC…2PD, grant_01JCQ3V8Z…',
+  'rcpt_01JCQ3V8Z0W4N5T6R7Y8K9M2PD sha256:823b13d51b144fbc98859067d6c4a65a0c4602e96359990b52c970265898c7ff',
 ]
 
 describe.each(Object.entries(FORBIDDEN))('%s', (rule, samples) => {
@@ -144,7 +189,13 @@ describe('a page', () => {
 
 describe('a fixture in code', () => {
   it('may name types and variables, and may hold no value', () => {
-    for (const code of ['readonly signingKey: KeyObject\n', 'open(store.home, { at: paths.local })\n'])
+    for (const code of [
+      'readonly signingKey: KeyObject\n',
+      'open(store.home, { at: paths.local })\n',
+      'run({ command, stdout: stream, env: { PATH, HOME: home } })\n',
+      'readonly command: string\n  command: [program, ...rest],\n',
+      "const stops = { max_tokens: 'length' }\n",
+    ])
       expect(findingsIn('src/x.fixture.ts', code)).toEqual([])
     for (const code of [
       "open('git.acme.corp')",
@@ -155,6 +206,15 @@ describe('a fixture in code', () => {
       expect(findingsIn('src/x.fixture.ts', code).map(({ rule }) => rule)).toEqual(['private-host'])
     const value = findingsIn('src/x.fixture.ts', `const keys = { password: '${LETTERS}' }\n`)
     expect(value.map(({ rule }) => rule)).toEqual(['credential'])
+    for (const [code, rule] of [
+      ["run({ command: 'rm -rf build' })", 'command-payload'],
+      ["run({ command: ['rm', '-rf'] })", 'command-payload'],
+      ["run({ env: { EDITOR: 'vi' } })", 'environment-map'],
+      ['const frame = { stdout: `3 passed` }', 'command-payload'],
+      ["const id = 'run_01M7F8P96FFFG853Q6R4ZXZTHF'", 'fixture-id'],
+      [`const answer = { max_tokens: '${LETTERS}' }`, 'credential'],
+    ])
+      expect(findingsIn('test/x.ts', `${code}\n`).map((found) => found.rule)).toEqual([rule])
   })
 })
 
@@ -173,11 +233,12 @@ describe('the check', () => {
       write(page, '# Clean\n')
     write('docs/verify/vectors/ok.jsonl', '{}\n')
     write('src/x/y.fixture.ts', 'export const x = 1\n')
+    write('test/wire/server.ts', 'export const x = 1\n')
   })
   afterEach(() => rmSync(root, { recursive: true }))
 
   it('passes a clean repository and says how much it read', () => {
-    expect(checkPublic(root, {})).toEqual({ files: 7, findings: [] })
+    expect(checkPublic(root, {})).toEqual({ files: 8, findings: [] })
   })
 
   it.each([
@@ -190,6 +251,8 @@ describe('the check', () => {
     'docs/verify/vectors/ok.jsonl',
     'test/fixtures/answer.json',
     'test/e2e/z.fixture.ts',
+    'test/wire/server.ts',
+    'test/local-model.ts',
     'bench/RESULTS.md',
   ])('reads %s', (path) => {
     write(path, 'fine\n"/home/octo/x"\n')
@@ -205,12 +268,14 @@ describe('the check', () => {
   it('cannot pass by finding nothing to read', () => {
     rmSync(join(root, 'docs'), { recursive: true })
     rmSync(join(root, 'src'), { recursive: true })
+    rmSync(join(root, 'test'), { recursive: true })
     rmSync(join(root, 'README.md'))
     expect(broken()).toEqual([
       'README.md:1 not-found',
       'a page in docs:1 not-found',
       'the vectors in docs/verify/vectors:1 not-found',
       'a fixture in src:1 not-found',
+      'the servers in test/wire:1 not-found',
     ])
   })
 
@@ -230,6 +295,13 @@ describe('the check', () => {
     write('docs/a/c.md', '"/home/octo/x"\n')
     const deliberate = { 'docs/a/b.md': { rules: ['local-path'], reason: 'a sample' } }
     expect(broken(deliberate)).toEqual(['docs/a/b.md:2 private-host', 'docs/a/c.md:1 local-path'])
+  })
+
+  it('lets pass what is listed for a folder, and nothing beside it', () => {
+    write('docs/verify/vectors/ok.jsonl', '"/home/octo/x"\n')
+    write('docs/verify/vectors.md', '"/home/octo/x"\n')
+    const deliberate = { 'docs/verify/vectors/': { rules: ['local-path'], reason: 'samples' } }
+    expect(broken(deliberate)).toEqual(['docs/verify/vectors.md:1 local-path'])
   })
 
   it('reports an exception that excuses nothing', () => {

@@ -3,6 +3,7 @@ import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bearerTokens, credentials, sshKeys, webhookSecrets } from './credentials.ts'
 import { DELIBERATE, type Deliberate } from './deliberate.ts'
+import { fixtureIds } from './fixture-ids.ts'
 import { localPaths } from './local-paths.ts'
 import { commandPayloads, environmentMaps, toolOutput } from './payloads.ts'
 import { privateHosts } from './private-hosts.ts'
@@ -19,6 +20,7 @@ const RULES: readonly Rule[] = [
   sshKeys,
   credentials,
   toolOutput,
+  fixtureIds,
 ]
 
 /** A page is never this large; a larger file was put there by mistake. */
@@ -52,11 +54,15 @@ export function checkPublic(
 ): { readonly files: number; readonly findings: readonly Finding[] } {
   const { paths, absent } = publicFiles(root)
   const found = paths.flatMap((path) => findingsInFile(root, path))
-  const isDeliberate = ({ file, rule }: Finding) => deliberate[file]?.rules.includes(rule) ?? false
-  const stale = Object.entries(deliberate).flatMap(([file, { rules }]) =>
+  const isIn = (place: string, file: string) =>
+    place.endsWith('/') ? file.startsWith(place) : file === place
+  const entries = Object.entries(deliberate)
+  const isDeliberate = ({ file, rule }: Finding) =>
+    entries.some(([place, { rules }]) => isIn(place, file) && rules.includes(rule))
+  const stale = entries.flatMap(([place, { rules }]) =>
     rules
-      .filter((rule) => !found.some((finding) => finding.file === file && finding.rule === rule))
-      .map((rule) => general(file, 'stale-exception', `nothing in it breaks ${rule}`, 'no such entry')),
+      .filter((rule) => !found.some((finding) => isIn(place, finding.file) && finding.rule === rule))
+      .map((rule) => general(place, 'stale-exception', `nothing in it breaks ${rule}`, 'no such entry')),
   )
   const findings = [
     ...absent.map((name) => general(name, 'not-found', 'nothing to check', 'the right place')),

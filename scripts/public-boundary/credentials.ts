@@ -7,6 +7,20 @@ const WEBHOOK = new Set(['webhook_url'])
 const BEARER = new Set(['authorization', 'jwt'])
 const SSH = new Set(['private_key'])
 
+/** A bare word after a blank: a type or a variable. */
+function isIdentifier(text: string, start: number, secret: string): boolean {
+  return text[start - 1] === ' ' && /^[A-Za-z_$][\w$.<>[\]]*$/.test(secret)
+}
+
+/** `max_tokens: 'length'`: words of a wire format, beside the name of a count. */
+function isDialect(text: string, start: number, secret: string): boolean {
+  return (
+    /\bmax_(?:completion_|output_)?tokens['"]?\s*:\s*['"]?$/.test(
+      text.slice(Math.max(0, start - 60), start),
+    ) && /^['"]?[A-Za-z_]{1,24}['"]?$/.test(secret)
+  )
+}
+
 function byKind(name: string, isKind: (label: string, secret: string) => boolean): Rule {
   return {
     name,
@@ -14,7 +28,8 @@ function byKind(name: string, isKind: (label: string, secret: string) => boolean
     *find(text, form): Iterable<Breach> {
       for (const { start, end, label } of mergeFindings(text, findSecrets(text))) {
         const secret = text.slice(start, end)
-        const isName = form === 'code' && text[start - 1] === ' ' && /^[A-Za-z_$][\w$.<>[\]]*$/.test(secret)
+        const isName =
+          form === 'code' && (isIdentifier(text, start, secret) || isDialect(text, start, secret))
         if (!isName && isKind(label, secret)) yield { start, what: label }
       }
     },

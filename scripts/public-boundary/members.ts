@@ -41,7 +41,8 @@ function closingQuote(value: string, quote: string): number {
   return at
 }
 
-function insides(value: string, open: string, close: string): string {
+/** What stands between the first bracket and the one that closes it. */
+export function insides(value: string, open: string, close: string): string {
   let depth = 0
   for (let at = 0; at < value.length; at++) {
     if (value[at] === open) depth++

@@ -1,37 +1,35 @@
 /** What runs and what it says: command payloads, environment maps, output of tools. */
+import { bareMembers } from './bare-members.ts'
 import { hasContent, type Member, members } from './members.ts'
-import { type Breach, isPlaceholder, type Rule } from './rule.ts'
+import { type Breach, isPlaceholder, type Rule, type TextForm } from './rule.ts'
 
 const COMMAND_KEYS = 'command raw_command command_payload payload target_payload stdin stdout stderr'.split(
   ' ',
 )
-/** The same in YAML, where only these names are unmistakable. */
-const COMMAND_YAML =
-  /^[ \t-]*(?:raw_command|command_payload|stdin|stdout|stderr):[ \t]+(?:["'](?!["'])|[|>])/gm
 
 export const commandPayloads: Rule = {
   name: 'command-payload',
   instead: 'a command reference, such as sandbox_action:fixture-action',
-  *find(text): Iterable<Breach> {
-    for (const member of members(text, COMMAND_KEYS)) if (hasContent(member)) yield named(member)
-    for (const match of text.matchAll(COMMAND_YAML)) yield { start: match.index, what: match[0].trim() }
+  *find(text, form): Iterable<Breach> {
+    for (const member of allMembers(text, COMMAND_KEYS, form)) if (hasContent(member)) yield named(member)
   },
 }
 
 const ENVIRONMENT_KEYS = 'env environment environ environment_variables env_vars'.split(' ')
 const MEMBER = /\\*["']?[A-Za-z_]\w*\\*["']?\s*:\s*\\*["']?([^"',}\\]*)/g
-const ENVIRONMENT_YAML =
-  /^([ \t-]*)(?:env|environment):[ \t]*\n\1[ \t]+(?:- )?[A-Za-z_]\w*(?:=|:[ \t])[ \t]*\S/gm
-/** What `env` prints: three assignments under each other. */
-const DUMP = /(?:^(?:export )?[A-Z_][A-Z0-9_]*=\S.*\n){3}/gm
+/** What `env` prints or a profile sets: assignments under each other. One alone is an instruction. */
+const DUMP =
+  /^(?:(?:[ \t]*(?:[$%>] )?(?:export |declare -x |setenv ))?[A-Z_][A-Z0-9_]*[= ](?![<…]|\$\{?[A-Z])\S.*(?:\n|$)){2}/gm
+/** The same as options of a container engine. */
+const OPTIONS = /(?:\s(?:-e|--env)[ =][A-Za-z_]\w*=(?![<…]|\$\{?[A-Z])\S+){2}/g
 
 export const environmentMaps: Rule = {
   name: 'environment-map',
   instead: 'the names of variables, as a list',
-  *find(text): Iterable<Breach> {
-    for (const member of members(text, ENVIRONMENT_KEYS)) if (assigns(member)) yield named(member)
-    for (const match of text.matchAll(ENVIRONMENT_YAML)) yield { start: match.index, what: 'an environment' }
+  *find(text, form): Iterable<Breach> {
+    for (const member of allMembers(text, ENVIRONMENT_KEYS, form)) if (assigns(member)) yield named(member)
     for (const match of text.matchAll(DUMP)) yield { start: match.index, what: 'a listing of an environment' }
+    for (const match of text.matchAll(OPTIONS)) yield { start: match.index + 1, what: 'options that set it' }
   },
 }
 
@@ -52,12 +50,17 @@ const ESCAPE_SEQUENCE = /\u001b[[\]()#PX^_]/g
 export const toolOutput: Rule = {
   name: 'tool-output',
   instead: 'its size and its hash',
-  *find(text): Iterable<Breach> {
-    for (const member of members(text, OUTPUT_KEYS)) if (hasContent(member)) yield named(member)
+  *find(text, form): Iterable<Breach> {
+    for (const member of allMembers(text, OUTPUT_KEYS, form)) if (hasContent(member)) yield named(member)
     for (const match of text.matchAll(DATA_URL)) yield { start: match.index, what: 'a data URL' }
     for (const match of text.matchAll(ESCAPE_SEQUENCE))
       yield { start: match.index, what: 'raw output of a terminal' }
   },
+}
+
+function* allMembers(text: string, keys: readonly string[], form: TextForm): Iterable<Member> {
+  yield* members(text, keys)
+  yield* bareMembers(text, keys, form)
 }
 
 function named({ start, key }: Member): Breach {

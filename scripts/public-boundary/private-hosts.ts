@@ -16,12 +16,17 @@ const ONE_WORD =
   /\b(?:https?|wss?|ssh|postgres(?:ql)?|redis|git):\/\/(?:[^\s/@"'`]*@)?([a-z][a-z0-9-]*)(?![^\s/"'`]*@)(?=[:/"'`\s)])/gi
 /** `octo@buildbox:~$`, as prompts and scp write it. */
 const PROMPT = /(?<![\w.@/-])[a-z_][\w.-]*@([a-z][\w-]*):[~/]/gi
+/** `ssh octo@buildbox`, and at a prompt `ssh buildbox`: one word, known to one network. */
+const LOGIN =
+  /\b(?:ssh|scp|sftp|rsync|mosh|ssh-copy-id)\b[^\n]*?[\s'"][a-z_][\w.-]*@([a-z][\w-]*)(?![\w-]|\.\w)/gi
+const LOGIN_AT_PROMPT = /^[ \t]*[$%>] +(?:ssh|sftp|mosh)(?: +-\w+)* +([a-z][\w-]*)(?=[ \t]|$)/gim
 const IPV4 = /(?<![\w.])(\d{1,3})\.(\d{1,3})\.\d{1,3}\.\d{1,3}(?!\.?\w)(\/\d{1,2})?/g
 const IPV6 = /(?<![\w:])(?:f[cd][0-9a-f]{2}|fe[89ab][0-9a-f]):[0-9a-f:]*[0-9a-f:](?![\w:])(\/\d{1,3})?/gi
 
 /** Names that are the same for everyone, and why each is written. */
 const SAME_FOR_EVERYONE: Readonly<Record<string, string>> = {
   localhost: 'every machine calls itself that',
+  host: 'the word itself, where any host may stand',
   'craik.local': 'the origin that a log signs its checkpoints under, no host',
   'v4.local': 'the header of a PASETO token, no host',
   'metadata.google.internal': 'the attack that a loopback check must refuse',
@@ -33,7 +38,7 @@ export const privateHosts: Rule = {
   name: 'private-host',
   instead: 'a name under .example or .test, or an address of RFC 5737',
   *find(text, form): Iterable<Breach> {
-    for (const pattern of [NAMED, IN_URL, ONE_WORD, PROMPT])
+    for (const pattern of [NAMED, IN_URL, ONE_WORD, PROMPT, LOGIN, LOGIN_AT_PROMPT])
       for (const match of text.matchAll(pattern)) {
         const host = match[1] ?? match[0]
         // Outside of strings and comments, `store.home` is a member of something.

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 
 const PAGES = ['README.md', 'SECURITY.md', 'CONTRIBUTING.md', 'CHANGELOG.md']
 const FIXTURE_ROOTS = ['src', 'test', 'scripts', 'bench', 'examples']
-const FIXTURE = /(?:\.fixture\.ts|\.fixture\.json|(?:^|\/)(?:fixtures|vectors|cassettes)\/[^/].*)$/
+/** Beneath `test`, everything that is no test itself serves as a fixture: servers, scripts, samples. */
+const FIXTURE =
+  /(?:\.fixture\.ts|\.fixture\.json|(?:^|\/)(?:fixtures|vectors|cassettes)\/[^/].*|^test\/(?!.*\.test\.ts$).+)$/
 
 /** What must be among the files, so that a moved folder cannot pass as a clean one. */
 const EXPECTED: readonly (readonly [string, RegExp])[] = [
@@ -12,6 +14,7 @@ const EXPECTED: readonly (readonly [string, RegExp])[] = [
   ['a page in docs', /^docs\/.+\.md$/],
   ['the vectors in docs/verify/vectors', /^docs\/verify\/vectors\/.+\.jsonl$/],
   ['a fixture in src', /^src\/.+\.fixture\.ts$/],
+  ['the servers in test/wire', /^test\/wire\/.+\.ts$/],
 ]
 
 export interface PublicFiles {

@@ -1,7 +1,7 @@
 /** What a rule of the public boundary is: a name, and where in a text it is broken. */
 
 /** In code a bare word after a colon is a name or a type; on a page it may be a value. */
-type TextForm = 'page' | 'code'
+export type TextForm = 'page' | 'code'
 
 export interface Breach {
   readonly start: number
