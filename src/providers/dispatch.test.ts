@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { startAnthropic } from '../../test/wire/anthropic.ts'
 import { startChatCompletions } from '../../test/wire/chat-completions.ts'
+import type { Act } from '../../test/wire/wire-server.ts'
 import { OPERATOR } from '../policy/policy.fixture.ts'
 import { replayReadiness } from './dispatch/readiness.ts'
 import {
@@ -199,6 +200,21 @@ test('a provider that repeats the key in its error finds it in no receipt and no
   const everything = JSON.stringify([outcome, await run.at.store.bodies()])
   expect(everything).not.toContain(KEY)
   expect(everything).not.toContain(KEY.slice(4, 16))
+})
+
+test.each<[string, Act]>([
+  ['in its answer', { kind: 'text', text: `your key is ${KEY}.` }],
+  ['in base64', { kind: 'text', text: Buffer.from(KEY).toString('base64') }],
+  ['as a command to run', { kind: 'tool_call', name: 'run_command', arguments: { command_ref: KEY } }],
+  ['as the name of a tool', { kind: 'tool_call', name: KEY, arguments: {} }],
+])('a provider that repeats the key %s has failed, and the key is nowhere', async (_, act) => {
+  await using run = await team(act)
+  const shown: string[] = []
+  const outcome = await run.call({ onText: (text) => shown.push(text) })
+  expect(outcome).toMatchObject({ outcome: 'failed', failure: 'garbage' })
+  const everything = JSON.stringify([outcome, shown.join(''), await run.at.store.bodies()])
+  expect(everything).not.toContain(KEY.slice(0, 16))
+  expect(everything).not.toContain(Buffer.from(KEY).toString('base64').slice(0, 16))
 })
 
 test('a setting that was tampered with does not lead a local provider off this machine', async () => {

@@ -9,12 +9,15 @@ interface Counts {
   readonly output: unknown
 }
 
-/** Measured usage, or `absent` when any of the counts cannot be one. All input includes both cached parts. */
+/**
+ * Measured usage, or `absent` when any of the counts cannot be one. All input includes both cached parts, and is never
+ * zero: no request is empty, so a server that says so did not count. An answer may well be.
+ */
 export function measured(counts: Counts): Usage {
   const { input, cacheRead, cacheWrite, output } = counts
   if (!isCount(input) || !isCount(cacheRead) || !isCount(cacheWrite) || !isCount(output))
     return { source: 'absent' }
-  if (cacheRead + cacheWrite > input) return { source: 'absent' }
+  if (input === 0 || cacheRead + cacheWrite > input) return { source: 'absent' }
   return {
     source: 'measured',
     inputTokens: input,

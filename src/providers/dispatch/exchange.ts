@@ -3,6 +3,7 @@ import { CraikError } from '../../errors.ts'
 import type { Adapter, Endpoint, Failure } from '../adapters/adapter.ts'
 import { failureOf } from '../adapters/failure.ts'
 import type { ModelRequest, StopReason, ToolCall, Usage } from '../conversation.ts'
+import { AnswerGuard } from './answer-guard.ts'
 
 export interface Exchange {
   readonly text: string
@@ -30,26 +31,33 @@ export async function exchange(
   signal: AbortSignal,
   onText: ((text: string) => void) | undefined,
 ): Promise<Exchange> {
+  const guard = new AnswerGuard(endpoint.credential)
   const pieces: string[] = []
   const toolCalls: ToolCall[] = []
   let usage: Usage | undefined
   let receivedBytes = 0
   let contentPassedOn = false
   let end: Exchange['end'] | undefined
+  const passOn = (text: string) => {
+    if (text === '') return
+    pieces.push(text)
+    contentPassedOn ||= onText !== undefined
+    onText?.(text)
+  }
   try {
     for await (const event of adapter.call(endpoint, request, body, signal)) {
       if (event.type === 'text') {
-        pieces.push(event.text)
         receivedBytes += Buffer.byteLength(event.text)
-        contentPassedOn ||= onText !== undefined
-        onText?.(event.text)
+        passOn(guard.text(event.text))
       } else if (event.type === 'tool_call') {
+        guard.check(JSON.stringify(event.call))
         toolCalls.push(event.call)
         receivedBytes += Buffer.byteLength(JSON.stringify(event.call.arguments)) + event.call.name.length
         contentPassedOn ||= onText !== undefined
       } else if (event.type === 'usage') usage = event.usage
       else end = { kind: 'answered', stopReason: event.reason }
     }
+    passOn(guard.rest())
     end ??= brokenOff()
   } catch (error) {
     end = failureEnd(error)
