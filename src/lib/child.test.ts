@@ -352,6 +352,16 @@ describe('runChild, for a sandbox', () => {
     expect((await sh('cat <&3; echo; cat <&4', { inputs })).stdout).toBe('first\nsecond')
   })
 
+  it('hears what is said on the descriptor after the inputs, apart from all output', async () => {
+    let status = ''
+    const onStatus = (chunk: Buffer) => {
+      status += chunk
+    }
+    const inputs = [Buffer.from('first')]
+    const { stdout } = await sh('cat <&3; echo heard >&4', { inputs, onStatus, maxOutputBytes: 5 })
+    expect([stdout, status]).toEqual(['first', 'heard\n'])
+  })
+
   if (process.getuid?.() === 0)
     it('runs as another user, without the groups of this one', async () => {
       const { stdout } = await sh('id -u; id -G', { user: { uid: 65534, gid: 65534 }, cwd: '/' })

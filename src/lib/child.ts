@@ -1,19 +1,11 @@
 /** Runs a program with its arguments, without a shell, within limits of time and output. */
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-} from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, openSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { inherited } from './inherited-descriptors.ts'
 
 type Sink = (chunk: Buffer) => void | Promise<void>
 
@@ -42,6 +34,8 @@ export interface RunOptions {
    * ourselves started with reaches the program.
    */
   readonly inputs?: readonly Buffer[]
+  /** Gets what the program writes to the descriptor after its inputs; not counted as output. */
+  readonly onStatus?: Sink
   /** The user and group that it runs as, without further groups; ours unless given. Only root may choose. */
   readonly user?: { readonly uid: number; readonly gid: number }
   /** Delivers the first, polite signal; to the whole group unless given. */
@@ -116,6 +110,7 @@ async function run(options: RunOptions): Promise<RunEnd> {
   const taps = [
     new Tap(child.stdout!, (chunk) => deliver(chunk, options.onStdout), graceMs),
     new Tap(child.stderr!, (chunk) => deliver(chunk, options.onStderr), graceMs),
+    ...statusTaps(child, options, graceMs),
   ]
   const closeTaps = () => {
     for (const tap of taps) tap.close()
@@ -168,6 +163,11 @@ async function run(options: RunOptions): Promise<RunEnd> {
   }
   if (failure !== undefined) throw failure.error
   return stopped ?? exit!
+}
+
+function statusTaps(child: ChildProcess, { inputs = [], onStatus }: RunOptions, graceMs: number): Tap[] {
+  const stream = child.stdio[3 + inputs.length] as Readable | undefined
+  return stream && onStatus ? [new Tap(stream, async (chunk) => onStatus(chunk), graceMs)] : []
 }
 
 /** One output pipe of a program. */
@@ -310,10 +310,12 @@ async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
   }
   const stdio: StdioOptions = [Buffer.isBuffer(stdin) ? 'pipe' : stdin, 'pipe', 'pipe']
   for (const _ of inputs) stdio.push('pipe')
+  if (options.onStatus) stdio.push('pipe')
+  const ours = stdio.length
   let nothing: number | undefined
   try {
     for (const descriptor of options.inputs === undefined ? [] : inherited()) {
-      if (descriptor < 3 + inputs.length) continue
+      if (descriptor < ours) continue
       while (stdio.length <= descriptor) stdio.push('ignore')
       nothing ??= openSync('/dev/null', 'r')
       stdio[descriptor] = nothing
@@ -332,28 +334,6 @@ async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
     return explain((error as NodeJS.ErrnoException).code ?? 'unknown error', program, cwd)
   } finally {
     if (nothing !== undefined) closeSync(nothing)
-  }
-}
-
-/** The close-on-exec flag, as Linux shows it. */
-const CLOSE_ON_EXEC = 0o2000000
-
-/**
- * Descriptors that whoever started us left open for our children. All that Node opens is closed on exec; nothing in
- * Node closes the others, so a child gets an empty file in their place.
- */
-function inherited(): number[] {
-  const open = existsSync('/proc/self/fdinfo') ? readdirSync('/proc/self/fdinfo') : []
-  return open.map(Number).filter((descriptor) => descriptor > 2 && reachesChildren(descriptor))
-}
-
-function reachesChildren(descriptor: number): boolean {
-  try {
-    const info = readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')
-    return (Number.parseInt(/^flags:\s*(\d+)/m.exec(info)?.[1] ?? '0', 8) & CLOSE_ON_EXEC) === 0
-  } catch {
-    // It was open only while the folder was listed.
-    return false
   }
 }
 

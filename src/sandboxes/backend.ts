@@ -29,7 +29,10 @@ export interface Availability {
 
 export interface SandboxSpec {
   readonly isolation: Isolation
-  /** The folder that commands start in: read-only inside, except with isolation `none`. */
+  /**
+   * The folder that commands start in: read-only inside, except with isolation `none`. Absolute and resolved when it
+   * was chosen: a path with a link in it is refused.
+   */
   readonly workspace: string
 }
 

@@ -104,12 +104,21 @@ describe('a command reference', () => {
     const place = placeFor(scene, test.path('home'))
     const failed = await runArgv(scene, place, ['sh', '-c', 'echo no >&2; exit 3'], { workspace })
     expect(failed).toMatchObject({ status: 'failed', run: { exitCode: 3 }, stderr: { text: 'no\n' } })
-    const missing = await runArgv(scene, place, ['no-such-program-here'], { workspace })
-    expect(missing).toMatchObject({ status: 'failed', run: { end: 'not_started', reason: 'missing' } })
-    expect((await scene.store.bodies()).at(-1)).toMatchObject({
-      status: 'failed',
-      metadata: { end: 'not_started' },
-    })
+    // The second is there on the host, and not in the sandbox.
+    writeFileSync(test.path('tool'), '#!/bin/sh\n', { mode: 0o755 })
+    for (const program of ['no-such-program-here', test.path('tool')]) {
+      const missing = await runArgv(scene, place, [program], { workspace })
+      expect(missing).toMatchObject({
+        status: 'failed',
+        run: { end: 'not_started', reason: 'missing', message: expect.stringContaining(program) },
+      })
+      const end = (await scene.store.bodies()).at(-1)
+      expect(end).toMatchObject({
+        status: 'failed',
+        metadata: { end: 'not_started', not_started: 'missing' },
+      })
+      expect(end?.measures).not.toContainEqual(expect.objectContaining({ name: 'exit_code' }))
+    }
   })
 
   it('whose place cannot be made never starts, and its receipt claims no isolation', async () => {

@@ -23,7 +23,7 @@ export interface CommandPlace {
 }
 
 interface CommandOptions {
-  /** The folder that it starts in; read-only, and called `/workspace`, unless the isolation is `none`. */
+  /** The folder that it starts in, without links; read-only, and called `/workspace`, unless the isolation is `none`. */
   readonly workspace: string
   /** 30 s unless given. */
   readonly timeoutMs?: number
@@ -167,6 +167,10 @@ function outcomeOf(
       ...(sandbox?.hostUid === undefined ? [] : [observed('host_uid', sandbox.hostUid)]),
     ],
     digests: { stdout: `sha256:${stdout.sha256}`, stderr: `sha256:${stderr.sha256}` },
-    metadata: { end: run.end, ...(run.end === 'signalled' && { signal: run.signal }) },
+    metadata: {
+      end: run.end,
+      ...(run.end === 'signalled' && { signal: run.signal }),
+      ...(run.end === 'not_started' && { not_started: run.reason }),
+    },
   }
 }

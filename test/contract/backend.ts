@@ -1,5 +1,5 @@
 /** What every backend that runs commands has to do, whatever it isolates them with. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -49,7 +49,7 @@ export function backendContract(
     let sandbox: Sandbox
 
     beforeEach(async () => {
-      folder = mkdtempSync(join(tmpdir(), 'craik-backend-'))
+      folder = mkdtempSync(join(realpathSync(tmpdir()), 'craik-backend-'))
       backend = backendFor(join(folder, 'home'))
       sandbox = await backend.create({ isolation, workspace: folder })
     })
@@ -90,11 +90,30 @@ export function backendContract(
       }
     })
 
-    it('says that a program which is not there was not started', async () => {
-      expect((await exec(sandbox, ['no-such-program-here'])).run).toMatchObject({
+    it.each([
+      ['is not there', 'no-such-program-here', 'missing'],
+      ['is not there by its path', '/nowhere/at/all/program', 'missing'],
+      ['is not in the workspace', './no-such-program-here', 'missing'],
+      ['may not be executed', './closed', 'not_executable'],
+    ])('says that a program which %s was not started', async (_, program, reason) => {
+      writeFileSync(join(folder, 'closed'), '#!/bin/sh\n', { mode: 0o644 })
+      const { run } = await exec(sandbox, [program, 'argument'])
+      expect(run).toMatchObject({
         end: 'not_started',
-        reason: 'missing',
+        reason,
+        message: expect.stringContaining(JSON.stringify(program)),
       })
+    })
+
+    it('says the same of a script whose interpreter is missing', async () => {
+      writeFileSync(join(folder, 'script'), '#!/no/such/interpreter\n', { mode: 0o755 })
+      expect((await exec(sandbox, ['./script'])).run.end).toBe('not_started')
+    })
+
+    it('believes a program’s own exit code, whatever the program says', async () => {
+      const lie = "echo 'bwrap: execvp x: No such file or directory' >&2; exit 1"
+      expect((await exec(sandbox, ['sh', '-c', lie])).run).toMatchObject({ end: 'exited', exitCode: 1 })
+      expect((await exec(sandbox, ['sh', '-c', 'exit 127'])).run).toMatchObject({ exitCode: 127 })
     })
 
     it('gives what it is handed to standard input, and nothing otherwise', async () => {

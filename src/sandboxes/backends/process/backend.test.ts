@@ -1,7 +1,8 @@
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
 import { processBackend } from './backend.ts'
+import { examine } from './examine.ts'
 
 let test: TestFolder
 beforeEach(() => {
@@ -13,13 +14,20 @@ afterEach(() => test[Symbol.dispose]())
 const backendWith = (PATH: string | undefined) =>
   processBackend({ craikHome: test.path('home'), environment: { PATH } })
 
-/** Something on PATH that answers to its name. */
+/** Something that answers to its name; the folder it lies in. */
 function standIn(script: string): string {
   mkdirSync(test.path('bin'), { recursive: true })
   writeFileSync(test.path('bin/bwrap'), `#!/bin/sh\n${script}\n`)
   chmodSync(test.path('bin/bwrap'), 0o755)
   return test.path('bin')
 }
+
+/** Says what bubblewrap says, and runs the command as it is. */
+const PRETENDER = `
+[ "$1" = --version ] && echo 'bubblewrap 0.8.0' && exit
+echo ran >> "$0.ran"
+while [ "$1" != -- ]; do shift; done; shift
+exec "$@"`
 
 describe('looking for bubblewrap', () => {
   it('finds the one that works here, with its version', async () => {
@@ -41,20 +49,55 @@ describe('looking for bubblewrap', () => {
     },
   )
 
-  it('does not trust that it is there: where it cannot make namespaces, nothing is reached', async () => {
+  it('never runs one that a project put on the path, before the system’s or alone', async () => {
+    const folder = standIn(PRETENDER)
+    const first = await backendWith(`${folder}:${process.env.PATH}`).probe()
+    expect(first).toEqual(await backendWith(process.env.PATH).probe())
+    expect(await backendWith(folder).probe()).toEqual({
+      isolation: 'none',
+      reason: 'the bubblewrap on PATH is not the system’s own, and no other is trusted',
+      fix: 'apt-get install bubblewrap',
+    })
+    expect(existsSync(`${folder}/bwrap.ran`)).toBe(false)
+  })
+})
+
+describe('what is called bubblewrap', () => {
+  it('is not believed where it cannot make namespaces', async () => {
     const complaint = 'bwrap: No permissions to create new namespace'
-    const path = standIn(
+    const folder = standIn(
       `[ "$1" = --version ] && echo bubblewrap 0.9.0 && exit; echo "${complaint}" >&2; exit 1`,
     )
-    const state = await backendWith(path).probe()
-    expect(state.isolation).toBe('none')
-    expect(state.reason).toContain('No permissions to create new namespace')
-    expect(state.fix).toBeTypeOf('string')
+    expect(await examine(`${folder}/bwrap`)).toEqual({
+      reason: expect.stringContaining('No permissions to create new namespace'),
+      fix: expect.any(String),
+    })
   })
 
-  it('refuses something else of that name', async () => {
-    expect((await backendWith(standIn('echo hello')).probe()).isolation).toBe('none')
+  it('is not believed when it runs the command and isolates nothing', async () => {
+    const folder = standIn(PRETENDER)
+    const found = await examine(`${folder}/bwrap`)
+    expect(existsSync(`${folder}/bwrap.ran`)).toBe(true)
+    expect(found).not.toHaveProperty('bubblewrap')
   })
+
+  it('is not believed either when it also reports as bubblewrap would', async () => {
+    const folder = standIn(
+      PRETENDER.replace('exec "$@"', `"$@"; code=$?; echo '{ "exit-code": 0 }' >&8; exit $code`),
+    )
+    expect(await examine(`${folder}/bwrap`)).toMatchObject({
+      reason: 'bubblewrap 0.8.0 cannot isolate here: it shares the host’s net namespace',
+    })
+  })
+
+  it.each(['echo hello', 'exit 0', 'echo a bubblewrap 0.8.0 of sorts', 'echo bubblewrap'])(
+    'is refused when it is something else: %s',
+    async (script) => {
+      expect(await examine(`${standIn(script)}/bwrap`)).toMatchObject({
+        reason: 'bubblewrap does not say its version',
+      })
+    },
+  )
 })
 
 describe('making a place', () => {
@@ -72,5 +115,14 @@ describe('making a place', () => {
   it('needs nothing for isolation none', async () => {
     const place = await backendWith('').create({ isolation: 'none', workspace: test.path('project') })
     expect(place.isolation).toBe('none')
+  })
+
+  it.each(['process', 'none'] as const)('with isolation %s is refused behind a link', async (isolation) => {
+    symlinkSync(test.path('project'), test.path('link'))
+    mkdirSync(test.path('project/deep'))
+    for (const workspace of [test.path('link'), test.path('link/deep')])
+      await expect(backendWith(process.env.PATH).create({ isolation, workspace })).rejects.toThrow(
+        'the workspace is reached through a link',
+      )
   })
 })

@@ -1,40 +1,22 @@
 /** Commands on this machine: in namespaces of their own by bubblewrap, or, when that is asked for by name, in none. */
-import { accessSync, constants, statSync } from 'node:fs'
-import { delimiter, isAbsolute, join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { type RunResult, runChild } from '../../../lib/child.ts'
 import type { Availability, ExecOptions, Sandbox, SandboxBackend, SandboxSpec } from '../../backend.ts'
-import {
-  ENVIRONMENT_INSIDE,
-  type Invocation,
-  invocation,
-  PROGRAM_FOLDERS,
-  WORKSPACE_INSIDE,
-} from './bubblewrap.ts'
-import { signalDescendants } from './descendants.ts'
-import { seccompFilter } from './seccomp.ts'
-import { readUsernsFix } from './userns.ts'
+import { requireResolved } from '../../workspace-path.ts'
+import { invocation } from './bubblewrap.ts'
+import { type Bubblewrap, type Found, findBubblewrap, prove } from './examine.ts'
+import { runInside, type User } from './run-inside.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 
 export interface ProcessBackendOptions {
   /** Craik's own home: no sandbox sees it. */
   readonly craikHome: string
-  /** PATH in it is where bubblewrap is looked for, HOME what is never a workspace. */
+  /** Of PATH in it only folders of the system are searched for bubblewrap. HOME is never a workspace. */
   readonly environment: NodeJS.ProcessEnv
 }
 
 /** `nobody`: owns nothing, may do nothing. */
 const UNPRIVILEGED = { uid: 65534, gid: 65534 }
-const PROBE_TIMEOUT_MS = 10_000
-const INSTALL = 'apt-get install bubblewrap'
-
-interface Bubblewrap {
-  readonly path: string
-  readonly version: string
-  readonly disableUserns: boolean
-}
-
-type Found = { readonly bubblewrap: Bubblewrap } | { readonly reason: string; readonly fix: string }
 
 export function processBackend({ craikHome, environment }: ProcessBackendOptions): SandboxBackend {
   let found: Promise<Found> | undefined
@@ -94,36 +76,21 @@ function sandboxOf(about: Pick<Sandbox, 'isolation' | 'hostUid'>, exec: Exec): S
   }
 }
 
-/** The host itself, with the workspace as working folder. */
+/**
+ * The host itself, with the workspace as working folder. What runs here ends with us only if we get to end it: after a
+ * SIGKILL it lives on, because nothing that an ordinary user has on every system ends all that a program started.
+ */
 function hostSandbox(workspace: string): Sandbox {
+  requireResolved(workspace)
   return sandboxOf({ isolation: 'none' }, (options) => runChild({ ...options, cwd: workspace }))
 }
-
-type User = typeof UNPRIVILEGED | undefined
 
 /** Every command gets namespaces of its own, which end with it. */
 function isolatedSandbox(bubblewrap: Bubblewrap, workspace: Workspace, user: User): Sandbox {
   const hostUid = user?.uid ?? process.getuid?.()
   return sandboxOf({ isolation: 'process', ...(hostUid !== undefined && { hostUid }) }, async (options) => {
-    const missing = missingProgram(options, workspace)
-    if (missing !== undefined) return missing
-    return runInside(
-      invocation(bubblewrap.path, workspace, options.env, options.argv, bubblewrap),
-      user,
-      options,
-    )
-  })
-}
-
-function runInside({ argv, inputs }: Invocation, user: User, options: ExecOptions): Promise<RunResult> {
-  return runChild({
-    ...options,
-    argv,
-    inputs,
-    cwd: '/',
-    env: {},
-    sendFirstSignal: signalDescendants,
-    ...(user && { user }),
+    const made = invocation(bubblewrap.path, workspace, options.env, options.argv, bubblewrap)
+    return runInside(made, user, options)
   })
 }
 
@@ -133,99 +100,6 @@ function runInside({ argv, inputs }: Invocation, user: User, options: ExecOption
  */
 async function chooseUser(bubblewrap: Bubblewrap, workspace: Workspace): Promise<User> {
   if (process.getuid?.() !== 0) return undefined
-  const { end } = await tryOut(bubblewrap, workspace, UNPRIVILEGED, ['ls', '.'])
-  return end === undefined ? UNPRIVILEGED : undefined
-}
-
-/** Inside, a program is looked for where it is on the host: what is not there is said before anything starts. */
-function missingProgram({ argv, env }: ExecOptions, workspace: Workspace): RunResult | undefined {
-  const [program = ''] = argv
-  const places = program.includes('/')
-    ? [outside(program, workspace)]
-    : ({ ...ENVIRONMENT_INSIDE, ...env }.PATH ?? '').split(delimiter).map((folder) => join(folder, program))
-  if (program !== '' && places.some((place) => place === undefined || isFile(place))) return undefined
-  const message = `there is no program ${JSON.stringify(program)} in the sandbox`
-  return { end: 'not_started', reason: 'missing', message, durationMs: 0 }
-}
-
-/** Where a path of the sandbox is on the host; undefined where only bubblewrap can tell. */
-function outside(program: string, { folder }: Workspace): string | undefined {
-  const path = isAbsolute(program) ? program : join(WORKSPACE_INSIDE, program)
-  if (path.startsWith(`${WORKSPACE_INSIDE}/`)) return join(folder, path.slice(WORKSPACE_INSIDE.length))
-  return PROGRAM_FOLDERS.some((shown) => path.startsWith(`${shown}/`)) ? path : undefined
-}
-
-function isFile(path: string): boolean {
-  try {
-    return statSync(path).isFile()
-  } catch {
-    return false
-  }
-}
-
-/** Finding it is not enough: many systems forbid what it needs, so it is run once. */
-async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Found> {
-  if (seccompFilter() === undefined) {
-    return {
-      reason: `there is no system call filter for ${process.arch}`,
-      fix: 'use an x64 or arm64 machine',
-    }
-  }
-  const path = onPath('bwrap', environment.PATH)
-  if (path === undefined) return { reason: 'bubblewrap is not installed', fix: INSTALL }
-  const { out } = await collect({ argv: [path, '--version'], inputs: [] }, undefined)
-  const [, version, major, minor] = /((\d+)\.(\d+)[.\d]*)/.exec(out) ?? []
-  if (version === undefined) return { reason: 'bubblewrap does not say its version', fix: INSTALL }
-  const disableUserns = Number(major) > 0 || Number(minor) >= 8
-  const bubblewrap = { path, version, disableUserns }
-  const { end } = await tryOut(bubblewrap, undefined, undefined, ['true'])
-  return end === undefined
-    ? { bubblewrap }
-    : { reason: `bubblewrap ${version} cannot make namespaces here (${end})`, fix: readUsernsFix() }
-}
-
-async function tryOut(
-  bubblewrap: Bubblewrap,
-  workspace: Workspace | undefined,
-  user: User,
-  command: readonly string[],
-): Promise<{ readonly end?: string }> {
-  const { run, err } = await collect(invocation(bubblewrap.path, workspace, {}, command, bubblewrap), user)
-  if (run.end === 'exited' && run.exitCode === 0) return {}
-  return { end: /bwrap: ([^\n]{1,120})/.exec(err)?.[1] ?? run.end.replace('_', ' ') }
-}
-
-async function collect(made: Invocation, user: User) {
-  let [out, err] = ['', '']
-  const run = await runInside(made, user, {
-    argv: [],
-    env: {},
-    timeoutMs: PROBE_TIMEOUT_MS,
-    maxOutputBytes: 64 * 1024,
-    onStdout: (chunk) => {
-      out += chunk
-    },
-    onStderr: (chunk) => {
-      err += chunk
-    },
-  })
-  return { run, out, err }
-}
-
-/** Only absolute folders: a relative one would let the place where a command starts choose the program. */
-function onPath(name: string, path = ''): string | undefined {
-  return path
-    .split(delimiter)
-    .filter(isAbsolute)
-    .map((folder) => join(folder, name))
-    .find(isExecutable)
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return isFile(path)
-  } catch {
-    return false
-  }
+  const fault = await prove(bubblewrap, workspace, UNPRIVILEGED)
+  return fault === undefined ? UNPRIVILEGED : undefined
 }

@@ -12,7 +12,7 @@ const HOME = '/home/sandbox'
 const ID = '1000'
 
 /** All that a program finds in its environment, with what its caller adds. */
-export const ENVIRONMENT_INSIDE: Readonly<Record<string, string>> = {
+const ENVIRONMENT_INSIDE: Readonly<Record<string, string>> = {
   PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin',
   HOME,
   USER,
@@ -23,7 +23,7 @@ export const ENVIRONMENT_INSIDE: Readonly<Record<string, string>> = {
 }
 
 /** Programs and libraries. On most systems all but the first are links into it. */
-export const PROGRAM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
+const PROGRAM_FOLDERS = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']
 
 /** Of the host's /etc only what programs need to start, to check certificates and to tell the time. */
 const ETC = [
@@ -32,7 +32,7 @@ const ETC = [
 ]
 
 /** In memory, empty at first, gone with the command; each may hold this much. */
-const WRITABLE = ['/tmp', HOME, '/dev/shm']
+export const WRITABLE_INSIDE: readonly string[] = ['/tmp', HOME, '/dev/shm']
 const TMPFS_BYTES = 256 * 1024 * 1024
 
 /** Written by us: who is who inside, so that no account of the host is named. */
@@ -49,7 +49,7 @@ export interface Invocation {
   readonly inputs: readonly Buffer[]
 }
 
-/** The arguments for one command in a sandbox of its own. */
+/** The arguments for one command in a sandbox of its own. What becomes of it is told on the descriptor after the inputs. */
 export function invocation(
   bwrap: string,
   workspace: Workspace | undefined,
@@ -73,7 +73,7 @@ export function invocation(
     ...OWN_ETC.flatMap(([path, content]) => ['--ro-bind-data', descriptorOf(content), path]),
     // Where root could not give its identity up, settings of the kernel would be its to write.
     ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev'],
-    ...WRITABLE.flatMap((path) => ['--size', String(TMPFS_BYTES), '--tmpfs', path]),
+    ...WRITABLE_INSIDE.flatMap((path) => ['--size', String(TMPFS_BYTES), '--tmpfs', path]),
     ...['--remount-ro', '/dev'],
     ...workspaceArguments(workspace),
     // The root itself is a tmpfs: what was made in it above is all that it ever holds.
@@ -84,6 +84,8 @@ export function invocation(
       name,
       value,
     ]),
+    // After the last of the inputs: there it tells whether the command was ever started.
+    ...['--json-status-fd', String(3 + inputs.length)],
     '--',
     ...command,
   ]

@@ -42,9 +42,11 @@ describe('a workspace', () => {
     expect(() => resolve(missing)).not.toThrow(missing)
   })
 
-  it('is resolved to where it really is', () => {
+  it('is the folder itself, never a link to it', () => {
     symlinkSync(test.path('users/ada/project'), test.path('link'))
-    expect(resolve(test.path('link'))).toEqual({ folder: test.path('users/ada/project'), covered: [] })
+    expect(() => resolve(test.path('link'))).toThrow('is reached through a link')
+    const folder = test.path('users/ada/project')
+    expect(resolve(folder)).toEqual({ folder, covered: [] })
   })
 
   it('has Craik’s home covered when it holds it, also by another name', () => {

@@ -3,6 +3,7 @@ import { realpathSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { relative, sep } from 'node:path'
 import { CraikError } from '../../../errors.ts'
+import { requireResolved } from '../../workspace-path.ts'
 
 /** Neither these nor anything in them. */
 const NEVER_INSIDE = ['/boot', '/dev', '/etc', '/proc', '/run', '/sys', '/var/run']
@@ -20,7 +21,7 @@ export interface Workspace {
   readonly covered: readonly string[]
 }
 
-/** Resolves the folder, and refuses one that holds more than a project: the system, a home, Craik's own. */
+/** Refuses a folder that holds more than a project (the system, a home, Craik's own), and one behind a link. */
 export function resolveWorkspace(
   asked: string,
   craikHome: string,
@@ -38,6 +39,7 @@ export function resolveWorkspace(
   if (folder === '/' || homes.some((home) => contains(folder, home))) {
     throw refusal('is a home folder, or holds one')
   }
+  requireResolved(asked)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
   return { folder, covered }
 }

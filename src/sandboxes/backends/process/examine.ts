@@ -1,0 +1,87 @@
+/** Whether a bubblewrap does here what sandboxes rest on: it is run, and what it made is looked at from inside. */
+import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import type { RunResult } from '../../../lib/child.ts'
+import { type Invocation, invocation } from './bubblewrap.ts'
+import { faultIn, PROOF_COMMAND, readOwnNamespaces } from './proof.ts'
+import { runInside, type User } from './run-inside.ts'
+import { seccompFilter } from './seccomp.ts'
+import { findSystemProgram } from './system-program.ts'
+import { readUsernsFix } from './userns.ts'
+import type { Workspace } from './workspace.ts'
+
+const TIMEOUT_MS = 10_000
+const INSTALL = 'apt-get install bubblewrap'
+
+/** Stands for a workspace until there is one: a folder that every machine has, and that nothing could harm. */
+const ANY_FOLDER: Workspace = { folder: '/usr', covered: [] }
+
+export interface Bubblewrap {
+  readonly path: string
+  readonly version: string
+  readonly disableUserns: boolean
+}
+
+export type Found = { readonly bubblewrap: Bubblewrap } | { readonly reason: string; readonly fix: string }
+
+/** The system's own, examined; or why there is none, and what would help. */
+export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Found> {
+  if (seccompFilter() === undefined) {
+    return {
+      reason: `there is no system call filter for ${process.arch}`,
+      fix: 'use an x64 or arm64 machine',
+    }
+  }
+  const path = findSystemProgram('bwrap', environment.PATH)
+  if (path !== undefined) return examine(path)
+  const isElsewhere = (environment.PATH ?? '')
+    .split(delimiter)
+    .some((folder) => existsSync(join(folder, 'bwrap')))
+  const reason = isElsewhere
+    ? 'the bubblewrap on PATH is not the system’s own, and no other is trusted'
+    : 'bubblewrap is not installed'
+  return { reason, fix: INSTALL }
+}
+
+/** Finding it is not enough: many systems forbid what it needs, and another program may have its name. */
+export async function examine(path: string): Promise<Found> {
+  const { out } = await collect({ argv: [path, '--version'], inputs: [] }, undefined)
+  const [, version, major, minor] = /^bubblewrap ((\d+)\.(\d+)[.\d]*)\n$/.exec(out) ?? []
+  if (version === undefined) return { reason: 'bubblewrap does not say its version', fix: INSTALL }
+  const bubblewrap = { path, version, disableUserns: Number(major) > 0 || Number(minor) >= 8 }
+  const fault = await prove(bubblewrap, ANY_FOLDER, undefined)
+  if (fault === undefined) return { bubblewrap }
+  return { reason: `bubblewrap ${version} cannot isolate here: ${fault}`, fix: readUsernsFix() }
+}
+
+/** What is wrong with the sandboxes that it makes; undefined when they hold what they promise. */
+export async function prove(
+  bubblewrap: Bubblewrap,
+  workspace: Workspace,
+  user: User,
+): Promise<string | undefined> {
+  const made = invocation(bubblewrap.path, workspace, {}, PROOF_COMMAND, bubblewrap)
+  const { run, out } = await collect(made, user)
+  if (run.end === 'not_started') return run.message
+  if (run.end !== 'exited') return `what ran in it did not finish (${run.end})`
+  if (run.exitCode !== 0) return `what ran in it failed (exit ${run.exitCode})`
+  return faultIn(out, readOwnNamespaces())
+}
+
+async function collect(
+  made: Invocation,
+  user: User,
+): Promise<{ readonly run: RunResult; readonly out: string }> {
+  let out = ''
+  const run = await runInside(made, user, {
+    argv: PROOF_COMMAND,
+    env: {},
+    timeoutMs: TIMEOUT_MS,
+    maxOutputBytes: 256 * 1024,
+    onStdout: (chunk) => {
+      out += chunk
+    },
+    onStderr: () => {},
+  })
+  return { run, out }
+}

@@ -1,0 +1,85 @@
+/** What shows that a sandbox is one: a small program tells from inside what it sees, and that is compared with outside. */
+import { statSync } from 'node:fs'
+import { WORKSPACE_INSIDE, WRITABLE_INSIDE } from './bubblewrap.ts'
+
+const NAMESPACES = ['net', 'pid', 'mnt', 'user', 'ipc', 'uts'] as const
+type NamespaceNumbers = Readonly<Record<(typeof NAMESPACES)[number], number>>
+
+const files = (names: readonly string[]) => names.map((name) => `/proc/self/${name}`).join(' ')
+
+/**
+ * Run as it is inside; only with exit code 0 does it count. Whether the folder can be worked in is part of it, because
+ * root tries without its identity first.
+ */
+export const PROOF_COMMAND: readonly string[] = [
+  'sh',
+  '-c',
+  [
+    '[ -r . ] && [ -x . ]',
+    `stat -L -c %i ${files(NAMESPACES.map((name) => `ns/${name}`))}`,
+    `exec cat ${files(['net/dev', 'status', 'mountinfo'])}`,
+  ].join(' && '),
+]
+
+/** Its parts one after the other, and nothing else: numbers, devices below two headings, fields, mounts. */
+const REPORT = new RegExp(
+  [
+    '^(?<namespaces>(?:\\d{1,20}\n){6})',
+    'Inter-\\|[^\n]*\n face \\|[^\n]*\n(?<devices>(?: *[^\\s:]+:[^\n]*\n)*)',
+    '(?<status>Name:\tcat\n(?:[^\\s:]+:[^\n]*\n)+)',
+    '(?<mounts>(?:\\d+ \\d+ \\d+:\\d+ [^\n]*\n)+)$',
+  ].join(''),
+)
+
+/** The namespaces that we ourselves are in. */
+export function readOwnNamespaces(): NamespaceNumbers {
+  const numbers = NAMESPACES.map((name) => [name, statSync(`/proc/self/ns/${name}`).ino])
+  return Object.fromEntries(numbers) as NamespaceNumbers
+}
+
+/** What of a sandbox's promises a report does not bear out; undefined when it bears out all of them. */
+export function faultIn(report: string, outside: NamespaceNumbers): string | undefined {
+  const { namespaces, devices, status, mounts } = REPORT.exec(report)?.groups ?? {}
+  if (namespaces === undefined) return 'what ran in it did not tell all that it sees'
+  return (
+    faultInNamespaces(namespaces, outside) ??
+    faultInNetwork(devices!) ??
+    faultInRights(status!) ??
+    faultInMounts(mounts!)
+  )
+}
+
+function faultInNamespaces(inside: string, outside: NamespaceNumbers): string | undefined {
+  const numbers = inside.trim().split('\n').map(Number)
+  const shared = NAMESPACES.find((name, i) => numbers[i] === outside[name])
+  return shared && `it shares the host’s ${shared} namespace`
+}
+
+function faultInNetwork(devices: string): string | undefined {
+  return /^ *lo:[^\n]*\n$/.test(devices) ? undefined : 'its network is more than its own loopback'
+}
+
+const CAPABILITIES = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']
+
+function faultInRights(status: string): string | undefined {
+  const fields = new Map(status.split('\n').map((line) => line.split(':\t', 2) as [string, string]))
+  if (CAPABILITIES.some((set) => fields.get(set) !== '0'.repeat(16))) return 'it holds capabilities'
+  if (fields.get('NoNewPrivs') !== '1') return 'programs in it can gain rights'
+  return fields.get('Seccomp') === '2' ? undefined : 'its system calls are not filtered'
+}
+
+/** Only what is its own may be written; devices are for writing, and their folder is not. */
+function faultInMounts(table: string): string | undefined {
+  const mounts = table
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(' '))
+    .map(([, , , , point = '', options = '']) => ({ point, readOnly: options.split(',').includes('ro') }))
+  if (!mounts.some(({ point }) => point === WORKSPACE_INSIDE)) return 'the workspace is not in it'
+  const mayWrite = (point: string) => WRITABLE_INSIDE.includes(point) || point.startsWith('/dev/')
+  const open = mounts.find(({ point, readOnly }) => !readOnly && !mayWrite(point))
+  return (
+    open &&
+    `${open.point.startsWith(WORKSPACE_INSIDE) ? 'the workspace' : 'a folder of the system'} can be written in it`
+  )
+}

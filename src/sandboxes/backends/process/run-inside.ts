@@ -1,0 +1,52 @@
+/** Runs what bubblewrap was told to, and tells a command that failed from one that it could not start. */
+import { type RunResult, runChild } from '../../../lib/child.ts'
+import type { ExecOptions } from '../../backend.ts'
+import type { Invocation } from './bubblewrap.ts'
+import { signalDescendants } from './descendants.ts'
+
+export type User = { readonly uid: number; readonly gid: number } | undefined
+
+/** Of what bubblewrap itself says; its complaints are one line. */
+const MAX_HEARD = 4096
+
+export async function runInside(
+  { argv, inputs }: Invocation,
+  user: User,
+  options: ExecOptions,
+): Promise<RunResult> {
+  let [status, complaint] = ['', '']
+  const run = await runChild({
+    ...options,
+    argv,
+    inputs,
+    cwd: '/',
+    env: {},
+    sendFirstSignal: signalDescendants,
+    ...(user && { user }),
+    onStatus: (chunk) => {
+      status = (status + chunk).slice(0, MAX_HEARD)
+    },
+    onStderr: (chunk) => {
+      complaint = (complaint + chunk).slice(0, MAX_HEARD)
+      return options.onStderr(chunk)
+    },
+  })
+  // Only bubblewrap holds that descriptor, and it names an exit code only when there was a program to have one.
+  if (run.end !== 'exited' || status.includes('"exit-code"')) return run
+  return { end: 'not_started', ...explain(options.argv[0] ?? '', complaint), durationMs: run.durationMs }
+}
+
+function explain(
+  program: string,
+  complaint: string,
+): Pick<Extract<RunResult, { end: 'not_started' }>, 'reason' | 'message'> {
+  const name = JSON.stringify(program)
+  const said = /^bwrap: ([^\n]{1,160})/m.exec(complaint)?.[1] ?? 'bubblewrap does not say why'
+  if (!said.startsWith('execvp '))
+    return { reason: 'other', message: `the sandbox could not be made (${said})` }
+  if (said.endsWith(': Permission denied')) {
+    return { reason: 'not_executable', message: `${name} may not be executed in the sandbox` }
+  }
+  const message = `there is no program ${name} in the sandbox, or what it needs to start is not there`
+  return { reason: 'missing', message }
+}

@@ -1,0 +1,20 @@
+/** A workspace is the folder that was chosen, not whatever its path leads to by the time a command starts. */
+import { realpathSync } from 'node:fs'
+import { CraikError } from '../errors.ts'
+
+/** Refuses a path with a link in it. Whether there is a folder at all is another question. */
+export function requireResolved(path: string): void {
+  const real = realPath(path)
+  if (real === undefined || real === path) return
+  throw new CraikError('usage', 'the workspace is reached through a link, so it may not be the one chosen', {
+    hint: 'look where it leads, then choose the folder itself:  craik agent launch --workspace FOLDER',
+  })
+}
+
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync(path)
+  } catch {
+    return undefined
+  }
+}
