@@ -13,7 +13,8 @@ type Unanswered = Exclude<Attempt, { kind: 'answered' }>
 
 /**
  * Calls a model. Denials and failures are outcomes; it throws only when the configuration is not valid, when the
- * store cannot be written, and what `onText` and `grantFor` throw. Whatever was begun is settled either way.
+ * store cannot be written, and what `onText` and `grantFor` throw. Whatever was begun is settled either way; where even
+ * that cannot be written, what was held stays held until this process has ended.
  */
 export async function callModel(place: ProviderPlace, call: ModelCall): Promise<ModelOutcome> {
   const records = await loadProviders(place.home)
@@ -40,7 +41,8 @@ export async function callModel(place: ProviderPlace, call: ModelCall): Promise<
       const { kind: _, ...answer } = result
       return { outcome: 'answered', providerId: record.id, ...answer, receiptIds: written }
     }
-    const failure = failureIn(result)
+    // Of a denial: the failure that the provider is being left alone for.
+    const { failure } = result
     // A stand-in that may not be called leaves things as they were: the first provider's failure is what happened.
     if (failure === undefined && before !== undefined) {
       const more = `; ${record.id} cannot stand in: ${result.reason}`
@@ -56,11 +58,6 @@ export async function callModel(place: ProviderPlace, call: ModelCall): Promise<
     // The model that was asked for is one of the first provider's.
     model = undefined
   }
-}
-
-/** What a rule of failover may be about: a failure, or the failure that a provider is being left alone for. */
-function failureIn(result: Unanswered): FailureKind | undefined {
-  return result.failure
 }
 
 async function nextHop(

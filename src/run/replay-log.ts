@@ -2,6 +2,7 @@
 import { replayDecision } from '../policy/replay.ts'
 import { isReadinessDecision, replayReadiness } from '../providers/dispatch/readiness.ts'
 import { isFailoverDecision, replayFailover } from '../providers/failover/record.ts'
+import { isCall } from '../providers/ledger/call-pairing.ts'
 import { LedgerReplay, type LedgerReport } from '../providers/ledger/replay.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import { isSandboxDecision, replaySandboxDecision } from '../sandboxes/replay.ts'
@@ -11,11 +12,11 @@ export interface Replay {
   readonly agree: number
   readonly notReplayable: number
   readonly differ: readonly { readonly seq: number; readonly id: string; readonly detail: string }[]
-  /** What every budget came to, rebuilt from the receipts alone. */
+  /** What every budget came to, and which calls were held against it, rebuilt from the receipts alone. */
   readonly ledger: LedgerReport
 }
 
-/** Differences beyond this are counted, not listed. */
+/** Differences beyond this are not listed: the log is found out by then. */
 const MAX_LISTED = 100
 
 export async function replayLog(
@@ -35,10 +36,12 @@ export async function replayLog(
       const { _document: document } = JSON.parse(line) as { _document: { digest: string; text: string } }
       documents.set(document.digest, document.text)
     }
-    if (!line.startsWith('{"_')) ledger ??= new LedgerReplay(Number(/"seq":(\d+)\}\}$/.exec(line)?.[1] ?? 0))
-    if (!line.includes('"decision":{') && !line.includes('"kind":"budget"')) continue
-    const { body, seal } = JSON.parse(line) as Receipt
-    if (body.kind === 'budget' && ledger !== undefined) {
+    if (line.startsWith('{"_')) continue
+    // Each one is read: a look at its text would miss what is spelled with a blank more.
+    const { body, seal } = parseReceipt(line)
+    ledger ??= new LedgerReplay(seal.seq, differs)
+    if (isCall(body)) ledger.call(body, seal)
+    if (body.kind === 'budget') {
       const outcome = ledger.receipt(body, seal)
       if (body.decision !== undefined) decisions++
       if (outcome === 'not_replayable') notReplayable++
@@ -59,8 +62,28 @@ export async function replayLog(
       differs(seal.seq, body.id, detail)
     }
   }
-  const report = ledger?.report() ?? { budgets: [], notRebuilt: [] }
-  return { decisions, agree, notReplayable, differ, ledger: report }
+  ledger ??= new LedgerReplay(0, differs)
+  const report = ledger.finish()
+  return {
+    decisions,
+    agree,
+    notReplayable,
+    differ: differ.sort((a, b) => a.seq - b.seq),
+    ledger: report,
+  }
+}
+
+/** Receipts that no checkpoint covers are verified by nothing but their seal: a body may hold anything. */
+function parseReceipt(line: string): Receipt {
+  const { body, seal } = (JSON.parse(line) ?? {}) as Partial<Receipt>
+  if (
+    typeof body?.links !== 'object' ||
+    body.links === null ||
+    typeof body.id !== 'string' ||
+    seal === undefined
+  )
+    throw new SyntaxError('not a receipt')
+  return { body, seal }
 }
 
 function replayerOf(body: Receipt['body']): typeof replayDecision {

@@ -87,6 +87,7 @@ describe('a budget', () => {
   it('is proved by the log alone: where it was passed, by how much, and why', async () => {
     const { code, stdout } = await home.run(['receipts', 'verify', '--replay', '--format', 'table'])
     expect([code, stdout]).toEqual([0, expect.stringContaining('decisions recomputed')])
+    expect(stdout).toMatch(/^ {2}5 calls, each with a reservation of its own$/m)
     expect(stdout).toMatch(
       /^ {2}budget_provider_openai: peak \$0\.000002706 of \$2\.00, exceeded by \$0\.000000705 at receipt \d+: .*\(overrun\)$/m,
     )
@@ -110,6 +111,7 @@ describe('a budget', () => {
       replay: {
         differ: [],
         not_replayable: 0,
+        calls: { begun: 5, reserved: 5, open: 0 },
         budgets: [
           { id: 'budget_provider_openai', peak_nano_usd: 2706, exceeded: { cause: 'overrun', by: 705 } },
         ],
@@ -174,5 +176,37 @@ describe('a mistake', () => {
       'budget_total_month',
     ])
     expect(await home.json(['budget', 'show'])).toHaveLength(2)
+  })
+})
+
+describe('a call that was made past the ledger', () => {
+  it('is found by the replay, although the log itself is whole', async () => {
+    using other = new TestHome()
+    let begun: string
+    {
+      await using opened = await openLog(other.home)
+      const open = await opened.log.begin({
+        ...{ kind: 'provider_action', operator: OPERATOR, capability: 'model.chat', operation: 'chat' },
+        target: 'provider_openai',
+        links: { provider_id: 'provider_openai' },
+      })
+      begun = open.id
+      await open.end({ status: 'passed' })
+    }
+    expect((await other.run(['receipts', 'verify'])).code).toBe(0)
+    const { code, stdout } = await other.run(['receipts', 'verify', '--replay'])
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout)).toMatchObject({
+      outcome: 'tampered',
+      replay: {
+        calls: { begun: 1, reserved: 0, open: 0 },
+        differ: [
+          { seq: 0, id: begun, detail: 'it began a call, and nothing was reserved for it' },
+          { seq: 1, detail: expect.stringContaining('it ends a call that is not open') },
+        ],
+      },
+    })
+    const table = await other.run(['receipts', 'verify', '--replay', '--format', 'table'])
+    expect(table.stdout).toContain('  1 call, 0 with a reservation of its own\n')
   })
 })

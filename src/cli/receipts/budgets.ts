@@ -1,5 +1,6 @@
-/** What the replay of a log found out about a budget, as JSON and as a line for a person. */
+/** What the replay of a log found out about budgets and calls, as JSON and as a line for a person. */
 import type { Json } from '../../lib/canonical-json.ts'
+import type { CallReport } from '../../providers/ledger/call-pairing.ts'
 import { formatTokens, formatUsd } from '../../providers/ledger/money.ts'
 import type { BudgetReport } from '../../providers/ledger/peaks.ts'
 
@@ -13,6 +14,14 @@ export function budgetJson({ id, period, limitNanoUsd, limitTokens, peak, exceed
     peak_tokens: peak.tokens,
     exceeded: exceeded && { ...exceeded },
   }
+}
+
+/** `301 calls, each with a reservation of its own · 2 not settled yet` */
+export function describeCalls({ begun, reserved, open }: CallReport): string {
+  const calls = `${begun.toLocaleString('en')} call${begun === 1 ? '' : 's'}`
+  const paired = reserved === begun ? 'each with' : `${reserved.toLocaleString('en')} with`
+  const unsettled = open === 0 ? '' : ` · ${open.toLocaleString('en')} not settled yet`
+  return `${calls}, ${paired} a reservation of its own${unsettled}`
 }
 
 /** `budget team-eng: peak $48.20 of $50.00, never exceeded` */

@@ -5,7 +5,7 @@ import type { Report } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
 import type { SideLogCheck } from '../../run/side-log-check.ts'
 import { printable } from '../output.ts'
-import { budgetJson, describeBudget } from './budgets.ts'
+import { budgetJson, describeBudget, describeCalls } from './budgets.ts'
 
 export interface Verification {
   readonly report: Report
@@ -43,6 +43,7 @@ export function verificationJson(verification: Verification): Json {
       not_replayable: replay.notReplayable,
       differ: replay.differ.map((difference) => ({ ...difference })),
       budgets: replay.ledger.budgets.length === 0 ? undefined : replay.ledger.budgets.map(budgetJson),
+      calls: replay.ledger.calls.begun === 0 ? undefined : { ...replay.ledger.calls },
       not_rebuilt: replay.ledger.notRebuilt.length === 0 ? undefined : replay.ledger.notRebuilt,
     },
   }
@@ -60,6 +61,7 @@ export function describeVerification(verification: Verification): string {
     const rest = replay.notReplayable > 0 ? ` · ${count(replay.notReplayable)} cannot be recomputed` : ''
     lines.push(`  ${counted(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`)
     for (const { seq, id, detail } of replay.differ) lines.push(`  ✗ receipt ${seq} (${id}): ${detail}`)
+    if (replay.ledger.calls.begun > 0) lines.push(`  ${describeCalls(replay.ledger.calls)}`)
     for (const budget of replay.ledger.budgets) lines.push(`  ${describeBudget(budget)}`)
     for (const what of replay.ledger.notRebuilt) lines.push(`  – not rebuilt: ${what}`)
   }

@@ -152,7 +152,7 @@ async function replayLines(
   } catch (error) {
     // The verifier hashes receipts and does not parse them: one that no checkpoint covers may hold anything.
     if (!(error instanceof SyntaxError)) throw error
-    const detail = `receipt ${receipts - 1} is not JSON, or was changed while it was read`
+    const detail = `receipt ${receipts - 1} does not read as a receipt, or was changed while it was read`
     return { report: tamperedWith(report, { problem: 'malformed', detail }) }
   }
 }

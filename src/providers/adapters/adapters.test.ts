@@ -132,11 +132,15 @@ describe.each(CASES)('$dialect', ({ dialect, start, model, keyHeader }) => {
     expect(got).toMatchObject({ reason: 'refused', failure: undefined })
   })
 
-  it('calls usage absent when none came, and a reported zero a zero', async () => {
+  it('calls usage absent when none came, or when no input was counted, and a zero of output a zero', async () => {
     const without = await play([{ kind: 'text', text: 'hi', usage: 'none' }])
     expect(without).toMatchObject({ text: 'hi', reason: 'end', usage: [{ source: 'absent' }] })
     const zero = await play([{ kind: 'text', text: 'hi', usage: { input: 0, cacheRead: 0, output: 0 } }])
-    expect(zero.usage).toMatchObject([{ source: 'measured', inputTokens: 0, outputTokens: 0 }])
+    expect(zero.usage).toEqual([{ source: 'absent' }])
+    const empty = await play([{ kind: 'text', text: 'hi', usage: { input: 9, cacheRead: 0, output: 0 } }])
+    expect(empty.usage).toMatchObject([
+      { source: 'measured', inputTokens: 9, cacheReadTokens: 0, outputTokens: 0 },
+    ])
   })
 
   it.each([-1, 1.5, 2 ** 41, '7', null, {}])('never books a count of %j', async (count) => {

@@ -1,6 +1,7 @@
 /** One answer while it comes in: what may be passed on at once, and what only its end makes certain. */
 import type { Json } from '../../lib/canonical-json.ts'
 import type { StopReason, ToolCall, Usage } from '../conversation.ts'
+import { inputTokensAtMost, writtenTokens } from '../estimate.ts'
 import type { ModelEvent } from './adapter.ts'
 import type { Counterpart } from './counterpart.ts'
 import {
@@ -24,8 +25,6 @@ type InputCounts = Pick<
   'inputTokens' | 'cacheReadTokens' | 'cacheWriteTokens'
 >
 
-/** English has about four, Chinese about three: the smaller one errs towards counting more. */
-const BYTES_PER_TOKEN = 3
 const CALL_ID = /^[\w.:|/+=-]{1,256}$/
 const TOOL_NAME = /^[\w.:-]{1,128}$/
 
@@ -140,11 +139,11 @@ export class Answer {
   /** What an answer that broke off has cost so far, as far as it can be told; undefined if nothing came. */
   spentSoFar(requestBytes: number, outputCap = Number.MAX_SAFE_INTEGER): Usage | undefined {
     if (this.#writtenBytes === 0 && this.#input === undefined) return undefined
-    const input = Math.ceil(requestBytes / BYTES_PER_TOKEN)
+    const input = inputTokensAtMost(requestBytes)
     return {
       ...(this.#input ?? { inputTokens: input, cacheReadTokens: 0, cacheWriteTokens: 0 }),
       source: 'estimated',
-      outputTokens: Math.min(Math.ceil(this.#writtenBytes / BYTES_PER_TOKEN), outputCap),
+      outputTokens: Math.min(writtenTokens(this.#writtenBytes), outputCap),
     }
   }
 

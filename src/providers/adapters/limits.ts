@@ -17,6 +17,11 @@ export const ARGUMENT_DEPTH_MAX = 64
 export const QUIET_EVENTS_MAX = 10_000
 /** All the waiting for one answer put together, after its headers. */
 export const ANSWER_WAIT_MS_MAX = 30 * 60_000
+/**
+ * No call lasts longer: that wait, and what comes before it (the key, the connection, the headers) with time to spare.
+ * What a process that cannot be seen from here has begun is taken for lost by then.
+ */
+export const CALL_MS_MAX = ANSWER_WAIT_MS_MAX + 5 * 60_000
 /** The body of a refusal. */
 export const REFUSAL_BYTES_MAX = 64 * 1024
 /** What is quoted of a provider's own words. */

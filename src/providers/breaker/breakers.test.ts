@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
 import type { Owner } from '../../lib/owner.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
-import { askBreaker, breakerStates, PROBE_LEASE_MS, tellBreaker } from './breakers.ts'
+import { CALL_MS_MAX } from '../adapters/limits.ts'
+import { askBreaker, breakerStates, tellBreaker } from './breakers.ts'
 
 const P = 'provider_openai'
 const ILL = { result: 'failed', failure: 'unreachable' } as const
@@ -93,7 +94,7 @@ test('a probe whose process cannot be seen is taken for lost after its lease', a
   await open(at)
   at.clock.advance(30_000)
   await askBreaker({ ...at, owner: { ...at.owner, pidNamespace: 'elsewhere' } }, P)
-  at.clock.advance(PROBE_LEASE_MS - 1)
+  at.clock.advance(CALL_MS_MAX - 1)
   expect(await askBreaker(at, P)).toMatchObject({ admitted: false })
   at.clock.advance(1)
   expect(await askBreaker(at, P)).toMatchObject({ admitted: true })

@@ -15,9 +15,6 @@ import {
 } from './state.ts'
 import { type BreakerAdmission, breakerAdmit, breakerReport } from './tokens.ts'
 
-/** Longer than any call may last: a probe that was not reported by then is taken for lost, whoever made it. */
-export const PROBE_LEASE_MS = 35 * 60_000
-
 interface BreakerPlace {
   readonly store: Store
   readonly clock: Clock

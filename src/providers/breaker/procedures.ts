@@ -4,7 +4,8 @@ import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { BreakerRow } from '../../store/breaker-table.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
-import { admissionWithoutProbe, PROBE_LEASE_MS, stateOf } from './breakers.ts'
+import { CALL_MS_MAX } from '../adapters/limits.ts'
+import { admissionWithoutProbe, stateOf } from './breakers.ts'
 import { afterReport, CLOSED, phaseOf } from './state.ts'
 import {
   type BreakerAdmission,
@@ -54,7 +55,7 @@ function isOver(
   nowMs: number,
   stateOfOwner: (owner: Owner) => 'alive' | 'dead' | 'unknown',
 ): boolean {
-  return nowMs >= sinceMs + PROBE_LEASE_MS || stateOfOwner(owner) === 'dead'
+  return nowMs >= sinceMs + CALL_MS_MAX || stateOfOwner(owner) === 'dead'
 }
 
 async function report(

@@ -44,6 +44,17 @@ it('changes nothing in an answer without it', () => {
   )
 })
 
+it('passes whole characters on, also where it holds the rest back', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {
+      const guard = new AnswerGuard(Buffer.from(KEY))
+      const passed = [...[...text].map((character) => guard.text(character)), guard.rest()]
+      expect(passed.every((piece) => piece.isWellFormed())).toBe(true)
+      expect(passed.join('')).toBe(text)
+    }),
+  )
+})
+
 it.each([
   ['upper case', KEY.toUpperCase()],
   ['base64', Buffer.from(KEY).toString('base64')],

@@ -20,7 +20,9 @@ export class AnswerGuard {
   text(piece: string): string {
     const text = this.#held + piece
     this.check(text)
-    const safe = Math.max(0, text.length - this.#echo.overlap)
+    const end = Math.max(0, text.length - this.#echo.overlap)
+    // Whoever writes each piece as it comes would write half a character as none.
+    const safe = end > 0 && /[\uD800-\uDBFF]/.test(text[end - 1]!) ? end - 1 : end
     this.#held = text.slice(safe)
     return text.slice(0, safe)
   }

@@ -47,7 +47,10 @@ export async function attempt(hop: Hop): Promise<Attempt> {
     report = reportOf(done.exchange)
     return done.attempt
   } finally {
-    if (turn !== undefined) await tellBreaker(breaker, record.id, turn.probeId, report, hop.cooldownMs)
+    // What was answered is settled and on record, and what was thrown says more: a breaker that misses a report must
+    // hide neither. At worst it stays open until a lost probe's time is over.
+    if (turn !== undefined)
+      await tellBreaker(breaker, record.id, turn.probeId, report, hop.cooldownMs).catch(() => {})
   }
 }
 

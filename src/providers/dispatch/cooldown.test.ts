@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
 import type { Act } from '../../../test/wire/wire-server.ts'
-import { HELLO, team } from '../dispatch.fixture.ts'
+import { CraikError } from '../../errors.ts'
+import { breakerReport } from '../breaker/tokens.ts'
+import { type CallPlace, HELLO, modelCall, TEAM, team } from '../dispatch.fixture.ts'
+import { callModel } from '../dispatch.ts'
+import type { ModelCall } from '../dispatch-types.ts'
 import { replayReadiness } from './readiness.ts'
 
 test('after three failures the provider is left alone, then tried once, then used again', async () => {
@@ -44,4 +48,34 @@ test('a rate limit is waited out for as long as the provider asks', async () => 
   })
   run.at.clock.advance(7000)
   expect(await run.call()).toMatchObject({ outcome: 'answered' })
+})
+
+/** A call at a time when the breaker's row cannot be written. */
+async function callWithoutBreaker(at: CallPlace, changes: Partial<ModelCall> = {}) {
+  const { store } = at.place
+  const write: typeof store.write = (procedure, input) =>
+    procedure.name === breakerReport.name
+      ? Promise.reject(new CraikError('disk_full', 'no room for the breaker'))
+      : store.write(procedure, input)
+  const place = { ...at.place, store: { ...store, write } }
+  return callModel(place, await modelCall(at, { providerId: TEAM, ...changes }))
+}
+
+test('a breaker that cannot be written hides neither an answer that was paid for, nor a failure, nor an error', async () => {
+  await using run = await team({ kind: 'refuse', status: 503 }, HELLO, HELLO)
+  expect(await callWithoutBreaker(run.at)).toMatchObject({ outcome: 'failed', failure: 'overloaded' })
+  await run.at.store.tables.breakers.put({
+    providerId: TEAM,
+    failures: 1,
+    openings: 0,
+    openUntilMs: null,
+    lastFailure: 'overloaded',
+    probe: null,
+    updatedAtMs: run.at.clock.nowMs(),
+  })
+  expect(await callWithoutBreaker(run.at)).toMatchObject({ outcome: 'answered', text: 'hello' })
+  const onText = () => {
+    throw new Error('the screen is gone')
+  }
+  await expect(callWithoutBreaker(run.at, { onText })).rejects.toThrow('the screen is gone')
 })

@@ -100,18 +100,35 @@ test.each<[string, Act]>([
   ['breaks', { kind: 'break', text: 'half an answer' }],
   ['ends with an error', { kind: 'error_event', text: 'half an answer', message: 'oops' }],
   ['is cut', { kind: 'cut', text: 'half an answer' }],
-])('a stream that %s is booked as an estimate, never above its bytes', async (_what, act) => {
+])('a stream that %s is booked by the bytes that went each way', async (_what, act) => {
   await using run = await team(act)
   await tokenBudget(run.at, 10_000)
   const outcome = await run.call()
   expect(outcome.outcome).toBe('failed')
-  const { spent, held } = await balance(run.at)
   const sentBytes = Buffer.byteLength(run.server.requests[0]!.rawBody)
-  expect(held).toBe(0)
-  expect(spent).toBeGreaterThan(0)
-  expect(spent).toBeLessThanOrEqual(sentBytes + Buffer.byteLength('half an answer'))
+  expect(await balance(run.at)).toEqual({ spent: sentBytes + 5, held: 0 })
   const settlement = (await run.at.receiptsOf(outcome)).find(({ operation }) => operation === 'settle')
   expect(settlement?.metadata).toMatchObject({ usage_source: 'estimated' })
+})
+
+test('a call that is cancelled after minutes, with a few words to show for it, is booked by the minutes', async () => {
+  await using run = await team({ kind: 'hang', text: 'once upon a time there was' })
+  await tokenBudget(run.at, 10_000)
+  const controller = new AbortController()
+  const onText = () => {
+    run.at.clock.advance(600_000)
+    controller.abort()
+  }
+  expect(await run.call({ signal: controller.signal, onText })).toMatchObject({ failure: 'cancelled' })
+  const sentBytes = Buffer.byteLength(run.server.requests[0]!.rawBody)
+  expect(await balance(run.at)).toEqual({ spent: sentBytes + 2000, held: 0 })
+})
+
+test('an answer whose provider counted no input is booked at its whole hold', async () => {
+  await using run = await team({ ...HELLO, usage: { input: 0, cacheRead: 0, output: 0 } })
+  await tokenBudget(run.at, 10_000)
+  expect(await run.call()).toMatchObject({ outcome: 'answered', usage: { source: 'absent' } })
+  expect((await balance(run.at)).spent).toBe(2000 + Buffer.byteLength(run.server.requests[0]!.rawBody))
 })
 
 test('an answer without counts is booked at its whole hold, and says so', async () => {
@@ -123,7 +140,7 @@ test('an answer without counts is booked at its whole hold, and says so', async 
 })
 
 test('a call that is cancelled in the middle closes the connection and is settled', async () => {
-  await using run = await team({ kind: 'hang', text: 'once upon' })
+  await using run = await team({ kind: 'hang', text: 'once upon a time there was' })
   await tokenBudget(run.at, 10_000)
   const controller = new AbortController()
   const outcome = await run.call({ signal: controller.signal, onText: () => controller.abort() })

@@ -35,16 +35,29 @@ test('an answer without counts has absent usage, never a zero', () => {
   expect(spentOn(answered, FACTS)).toEqual({ kind: 'spent', usage: { source: 'absent' } })
 })
 
-test('a silence is booked by how long it lasted, within the cap', () => {
+test('a silence is booked by how long it lasted, within the cap, and the request by its bytes, as it was held', () => {
   expect(spentOn(exchange(), FACTS)).toMatchObject({
-    usage: { source: 'estimated', inputTokens: 100, outputTokens: 400 },
+    usage: { source: 'estimated', inputTokens: 300, outputTokens: 400 },
   })
   expect(spentOn(exchange(), { ...FACTS, durationMs: 60_000 })).toMatchObject({
     usage: { outputTokens: 1000 },
   })
 })
 
-test('counts that came before the break are kept', () => {
+test('a few bytes after a long time are not all that was written: a model thinks unseen', () => {
+  const long = { durationMs: 600_000, maxOutputTokens: 1000 }
+  expect(spentOn(exchange({ receivedBytes: 2 }), long)).toMatchObject({ usage: { outputTokens: 1000 } })
+  expect(spentOn(exchange({ receivedBytes: 2 }), { ...long, maxOutputTokens: null })).toMatchObject({
+    usage: { outputTokens: 120_000 },
+  })
+})
+
+test('many bytes in a short time are counted by the bytes', () => {
+  const quick = { durationMs: 10, maxOutputTokens: 1000 }
+  expect(spentOn(exchange({ receivedBytes: 600 }), quick)).toMatchObject({ usage: { outputTokens: 200 } })
+})
+
+test('counts that came before the break are kept, and the output only goes up', () => {
   const usage = {
     source: 'measured',
     inputTokens: 77,
@@ -52,27 +65,30 @@ test('counts that came before the break are kept', () => {
     cacheWriteTokens: 0,
     outputTokens: 1,
   } as const
-  expect(spentOn(exchange({ usage, receivedBytes: 30 }), FACTS)).toEqual({
+  expect(spentOn(exchange({ usage, receivedBytes: 30 }), { ...FACTS, durationMs: 0 })).toEqual({
     kind: 'spent',
     usage: { ...usage, source: 'estimated', outputTokens: 10 },
   })
+  const much = { ...usage, outputTokens: 5000 }
+  expect(spentOn(exchange({ usage: much }), FACTS)).toMatchObject({ usage: { outputTokens: 5000 } })
 })
 
-test('an estimate is never above the bytes that went each way, nor above the cap', () => {
+test('an estimate is at least what the bytes and the time say, and never above what was held', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 1e8 }),
-      fc.integer({ min: 1, max: 1e8 }),
+      fc.nat({ max: 1e8 }),
       fc.nat({ max: 1e9 }),
       fc.option(fc.integer({ min: 1, max: 1e6 })),
       (sentBytes, receivedBytes, durationMs, maxOutputTokens) => {
         const result = spentOn(exchange({ sentBytes, receivedBytes }), { durationMs, maxOutputTokens })
         if (result.kind !== 'spent' || result.usage.source !== 'estimated') throw new Error('not estimated')
-        expect(result.usage.inputTokens).toBeLessThanOrEqual(sentBytes)
-        expect(result.usage.outputTokens).toBeLessThanOrEqual(
-          Math.min(receivedBytes, maxOutputTokens ?? receivedBytes),
-        )
-        expect(result.usage.outputTokens).toBeGreaterThan(0)
+        const { inputTokens, outputTokens } = result.usage
+        expect(inputTokens).toBe(sentBytes)
+        const cap = maxOutputTokens ?? Infinity
+        expect(outputTokens).toBeLessThanOrEqual(cap)
+        expect(outputTokens).toBeGreaterThanOrEqual(Math.min(cap, receivedBytes / 3))
+        expect(outputTokens).toBeGreaterThanOrEqual(Math.min(cap, durationMs / 5))
       },
     ),
   )

@@ -1,11 +1,10 @@
 /** What a call is booked at, when its provider said how much it used and when it did not. */
 import type { Usage } from '../conversation.ts'
+import { inputTokensAtMost, writtenTokens } from '../estimate.ts'
 import type { SettleInput } from '../ledger/tokens.ts'
 import type { Exchange } from './exchange.ts'
 
-/** English has about four, Chinese about three: the smaller one errs towards booking more. */
-const BYTES_PER_TOKEN = 3
-/** What a large hosted model writes at most, thinking included, while nothing of it is seen yet. */
+/** What a large hosted model writes at most, thinking included. */
 const TOKENS_PER_SECOND = 200
 
 export interface CallFacts {
@@ -22,19 +21,19 @@ export function spentOn(exchange: Exchange, facts: CallFacts): SettleInput['resu
   return { kind: 'spent', usage: estimate(exchange, facts) }
 }
 
-/** Never more tokens than bytes, and never more output than was allowed. */
+/**
+ * Input by its bytes, as it was held. Output by what came or by how long it took, whichever is more, up to the cap: a
+ * model that thinks unseen writes much more than it shows.
+ */
 function estimate(
   { usage, sentBytes, receivedBytes }: Exchange,
   { durationMs, maxOutputTokens }: CallFacts,
 ): Usage {
   const known = usage === undefined || usage.source === 'absent' ? undefined : usage
-  const written =
-    receivedBytes > 0
-      ? Math.ceil(receivedBytes / BYTES_PER_TOKEN)
-      : Math.ceil((durationMs * TOKENS_PER_SECOND) / 1000)
+  const written = Math.max(writtenTokens(receivedBytes), Math.ceil((durationMs * TOKENS_PER_SECOND) / 1000))
   return {
     source: 'estimated',
-    inputTokens: known?.inputTokens ?? Math.ceil(sentBytes / BYTES_PER_TOKEN),
+    inputTokens: known?.inputTokens ?? inputTokensAtMost(sentBytes),
     cacheReadTokens: known?.cacheReadTokens ?? 0,
     cacheWriteTokens: known?.cacheWriteTokens ?? 0,
     outputTokens: Math.max(

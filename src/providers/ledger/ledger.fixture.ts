@@ -3,9 +3,11 @@ import { spawnSync } from 'node:child_process'
 import type { InProcessStore } from '../../../test/in-process-store.ts'
 import { currentOwner, type Owner } from '../../lib/owner.ts'
 import { grantIn, OPERATOR, storeWith, type TestClock } from '../../policy/policy.fixture.ts'
+import { Sealer } from '../../receipts/sealer.ts'
 import { type Replay, replayLog } from '../../run/replay-log.ts'
 import type { Usage } from '../conversation.ts'
 import { type BudgetTerms, removeBudgetProcedure, setBudget, setQuota } from './limits.ts'
+import { sweepDead } from './sweep.ts'
 import { type AdmitInput, type AdmitOutput, admitCall, type Price, settleCall } from './tokens.ts'
 
 export const PROVIDER = 'provider_openai'
@@ -32,6 +34,10 @@ export interface Ledger {
   admit(call?: Partial<Call>, owner?: Owner, session?: string, target?: string): Promise<AdmitOutput>
   allowed(call?: Partial<Call>, owner?: Owner, session?: string): Promise<Allowed>
   settle(allowed: Allowed, usage: Usage | 'nothing'): ReturnType<InProcessStore['write']>
+  /** What another process does about holds when it starts. */
+  sweep(): Promise<void>
+  /** What it does before, about receipts without an end. */
+  closeDead(): Promise<void>
 }
 
 /** The grant has a million uses, unless told otherwise; null: there is none. */
@@ -53,6 +59,11 @@ export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
   const admit: Ledger['admit'] = (call = {}, owner = store.log.owner, session = 'agent_1', target) => {
     const input = admitInput({ ...CALL, ...call }, owner, grant_id, session)
     return store.write(admitCall, { ...input, request: { ...input.request, ...(target && { target }) } })
+  }
+  const elsewhere = async (work: (sealer: Sealer) => Promise<void>) => {
+    store.database.exec('BEGIN IMMEDIATE')
+    await work(new Sealer(store.home, clock))
+    store.database.exec('COMMIT')
   }
   return {
     store,
@@ -80,6 +91,8 @@ export async function ledger(uses: number | null = 1_000_000): Promise<Ledger> {
         end: { status: 'passed' },
         result: usage === 'nothing' ? { kind: 'nothing' } : { kind: 'spent', usage },
       }),
+    sweep: () => elsewhere((sealer) => sweepDead(store.tables, sealer, clock)),
+    closeDead: () => elsewhere((sealer) => sealer.closeDead(store.tables)),
   }
 }
 

@@ -12,7 +12,6 @@ import {
 } from './ledger.fixture.ts'
 import { listBudgets } from './limits.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
-import { sweepHolds } from './tokens.ts'
 
 interface Flight {
   readonly call: Allowed
@@ -95,7 +94,7 @@ async function take(book: Ledger, books: Books, each: Step): Promise<void> {
   if (each.do === 'set') return setLimit(book, books, each.budget, each.limit)
   if (each.do === 'wait') {
     book.clock.advance(each.ms)
-    await book.store.write(sweepHolds, undefined)
+    await book.sweep()
     sweep(book, books)
     return
   }

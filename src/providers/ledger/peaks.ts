@@ -33,8 +33,8 @@ export class BudgetPeaks {
   removed = false
   #peak: Peak = { nanoUsd: 0, ofNanoUsd: null, tokens: 0, ofTokens: null }
   #exceeded: Exceeded | null = null
-  /** The newest window with a call that cost more than was held for it. */
-  #overranIn: number | undefined
+  /** Windows with a call that cost more than was held for it. One may still be settled after the next has begun. */
+  readonly #overranIn = new Set<number>()
   #lowered = false
 
   constructor(id: string, limits: Limits) {
@@ -53,8 +53,8 @@ export class BudgetPeaks {
 
   /** False when a limit was passed, and nothing on record explains it. */
   spent(balance: BalanceFacts, seq: number, overrun: boolean): boolean {
-    if (overrun) this.#overranIn = balance.window_start_ms
-    const overran = this.#overranIn === balance.window_start_ms
+    if (overrun) this.#overranIn.add(balance.window_start_ms)
+    const overran = this.#overranIn.has(balance.window_start_ms)
     const { limit_nano_usd, limit_tokens } = this.limits
     const { spent_nano_usd, spent_tokens } = balance
     if (spent_nano_usd > this.#peak.nanoUsd)

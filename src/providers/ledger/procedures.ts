@@ -5,14 +5,12 @@ import type { Procedures, Tables } from '../../store/store.ts'
 import { admit } from './admit.ts'
 import { limitProcedures } from './limit-procedures.ts'
 import { settle } from './settle.ts'
-import { sweepDead } from './sweep.ts'
-import { type AdmitInput, admitCall, type SettleInput, settleCall, sweepHolds } from './tokens.ts'
+import { type AdmitInput, admitCall, type SettleInput, settleCall } from './tokens.ts'
 
 export function ledgerProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
     ...limitProcedures(receipts, clock),
     [admitCall.name]: (tables: Tables, input: AdmitInput) => admit(tables, input, receipts, clock),
     [settleCall.name]: (tables: Tables, input: SettleInput) => settle(tables, input, receipts),
-    [sweepHolds.name]: (tables: Tables) => sweepDead(tables, receipts, clock),
   }
 }

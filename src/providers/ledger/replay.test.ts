@@ -289,6 +289,20 @@ test('tells a limit that was lowered from an overrun', async () => {
   })
 })
 
+test('remembers an overrun of yesterday when one of its calls is settled after another of today', async () => {
+  const book = await ledger()
+  await book.budget({ limit_nano_usd: 100_000_000 })
+  const [overran, late] = [await book.allowed(), await book.allowed()]
+  await book.settle(overran, measured(1000, 50_000))
+  book.clock.advance(86_400_000)
+  await book.settle(await book.allowed(), measured(1000, 20_000))
+  await book.settle(late, measured(1000, 2000))
+  expect(await replayed(book)).toMatchObject({
+    differ: [],
+    ledger: { budgets: [{ exceeded: { cause: 'overrun' } }] },
+  })
+})
+
 test('does not hold yesterday’s spending against today’s limit', async () => {
   const book = await ledger()
   await book.budget()

@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Receipt } from '../../receipts/schema.ts'
+import { CallPairing, type CallReport } from './call-pairing.ts'
 import {
   type BookedEntry,
   type Entry,
@@ -28,6 +29,7 @@ type Body = Receipt['body']
 
 export interface LedgerReport {
   readonly budgets: readonly BudgetReport[]
+  readonly calls: CallReport
   /** What the log does not reach back to, and so cannot be rebuilt. */
   readonly notRebuilt: readonly string[]
 }
@@ -54,10 +56,23 @@ export class LedgerReplay {
   readonly #balances = new Map<string, BalanceFacts>()
   readonly #holds = new Map<string, ReplayHold>()
   readonly #notRebuilt = new Set<string>()
+  readonly #calls: CallPairing
+  /** The first hold that is settled and was made before the log begins. */
+  #inFlight: string | undefined
 
-  /** A log that does not start at its first receipt tells of budgets and holds from before; those are believed. */
-  constructor(firstSeq: number) {
+  /**
+   * A log that does not start at its first receipt tells of budgets and holds from before; those are believed.
+   * `differs` takes what is found out about calls, which may be a receipt that was passed before.
+   */
+  constructor(firstSeq: number, differs: (seq: number, id: string, detail: string) => void) {
     this.#complete = firstSeq === 0
+    this.#calls = new CallPairing(this.#complete, differs)
+  }
+
+  /** For receipts of calls to models, in order with the others. */
+  call(body: Body, { seq }: Pick<Receipt['seal'], 'seq'>): void {
+    if (body.phase === 'begin') this.#calls.began(body, seq)
+    else if (body.phase === 'end') this.#calls.ended(body, seq)
   }
 
   /** For receipts of kind `budget`, in order. */
@@ -70,18 +85,31 @@ export class LedgerReplay {
       case 'set':
       case 'remove':
         return outcome(this.#change(entry, seal))
-      case 'reserved':
       case 'refused':
         return this.#decide(body, entry, seal)
-      default:
-        return outcome(this.#book(entry.type, entry.entry, seal.seq))
+      case 'reserved': {
+        const decided = this.#decide(body, entry, seal)
+        const unpaired = this.#calls.reserved(body, entry.entry.hold_id)
+        return unpaired === undefined || typeof decided === 'object' ? decided : { differs: unpaired }
+      }
+      default: {
+        const unpaired = this.#calls.booked(body, entry.type, entry.entry.hold_id)
+        return outcome(this.#book(entry.type, entry.entry, seal.seq) ?? unpaired)
+      }
     }
   }
 
-  report(): LedgerReport {
+  /** After the last receipt. */
+  finish(): LedgerReport {
+    const calls = this.#calls.finish()
+    if (this.#inFlight !== undefined)
+      this.#notRebuilt.add(`calls that were in flight when this log begins, such as ${this.#inFlight}`)
+    if (this.#calls.reachesBack)
+      this.#notRebuilt.add('what was reserved for calls that began before this log')
     const budgets = [...this.#budgets.values()].map((budget) => budget.report())
     return {
       budgets: budgets.sort((a, b) => (a.id < b.id ? -1 : 1)),
+      calls,
       notRebuilt: [...this.#notRebuilt].sort(),
     }
   }
@@ -207,7 +235,7 @@ export class LedgerReplay {
     const hold = this.#holds.get(entry.hold_id)
     if (hold === undefined) {
       if (this.#complete) return `hold ${entry.hold_id} is not open: it was never made, or settled before`
-      this.#notRebuilt.add(`calls that were in flight when this log begins, such as ${entry.hold_id}`)
+      this.#inFlight ??= entry.hold_id
       for (const stated of entry.balances) this.#balances.set(keyOf(stated), stated)
       return undefined
     }

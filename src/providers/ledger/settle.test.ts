@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { deadOwner, type Ledger, ledger, measured, replayed, USD } from './ledger.fixture.ts'
 import { listBudgets } from './limits.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
-import { sweepHolds } from './tokens.ts'
 
 const WORST_NANO_USD = 1000 * 1250 + 2000 * 10_000
 
@@ -138,10 +138,10 @@ describe('a hold whose owner died', () => {
     const book = await bookWithBudget()
     const call = await book.allowed({}, deadOwner())
     book.clock.advance(INDETERMINATE_AFTER_MS - 1)
-    await book.store.write(sweepHolds, undefined)
+    await book.sweep()
     expect(await balance(book)).toEqual([0, WORST_NANO_USD, 0, 3000])
     book.clock.advance(1)
-    await book.store.write(sweepHolds, undefined)
+    await book.sweep()
     expect(await balance(book)).toEqual([WORST_NANO_USD, 0, 3000, 0])
     expect((await book.store.bodies()).at(-1)).toMatchObject({
       kind: 'budget',
@@ -161,12 +161,31 @@ describe('a hold whose owner died', () => {
     expect(await balance(book)).toEqual([WORST_NANO_USD, WORST_NANO_USD, 3000, 3000])
   })
 
-  test('is not swept while its owner lives, or cannot be seen', async () => {
+  test('is not swept while its owner lives', async () => {
     const book = await bookWithBudget()
     await book.allowed()
-    await book.allowed({}, { ...deadOwner(), pidNamespace: 'pid:[1]' })
-    book.clock.advance(10 * INDETERMINATE_AFTER_MS)
-    await book.store.write(sweepHolds, undefined)
-    expect(await balance(book)).toEqual([0, 2 * WORST_NANO_USD, 0, 6000])
+    book.clock.advance(10 * CALL_MS_MAX)
+    await book.sweep()
+    const holds = await book.store.tables.holds.madeUntil(book.clock.nowMs())
+    expect(holds).toHaveLength(1)
+  })
+})
+
+describe('a hold whose owner cannot be seen from here', () => {
+  const elsewhere = { ...deadOwner(), pidNamespace: 'pid:[1]' }
+
+  test('is spent, and its slot free, when no call can last that long any more, and not before', async () => {
+    const book = await bookWithBudget()
+    await book.quota({ concurrent: 1 })
+    const call = await book.allowed({}, elsewhere)
+    book.clock.advance(CALL_MS_MAX - 1)
+    await book.sweep()
+    expect(await balance(book)).toEqual([0, WORST_NANO_USD, 0, 3000])
+    expect(await book.admit()).toMatchObject({ effect: 'deny', rule: 'quota.concurrent' })
+    book.clock.advance(1)
+    await book.settle(await book.allowed(), 'nothing')
+    expect(await balance(book)).toEqual([WORST_NANO_USD, 0, 3000, 0])
+    await expect(book.settle(call, measured(1, 1))).rejects.toMatchObject({ code: 'conflict' })
+    expect(await replayed(book)).toMatchObject({ differ: [] })
   })
 })

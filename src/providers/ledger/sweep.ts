@@ -1,8 +1,10 @@
-/** Holds that nobody will settle: their owner died. After a while they count as spent, because they may be. */
+/** Holds that nobody will settle: their owner died, or cannot be seen and must be done. After a while they count as spent, because they may be. */
 import type { Clock } from '../../lib/clock.ts'
 import { ownerState } from '../../lib/owner.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
+import type { HoldRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
+import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { ledgerEntry, parseHold, settleHold } from './hold.ts'
 
 /** A provider may still be answering, and billing, a caller that is gone. */
@@ -10,8 +12,9 @@ export const INDETERMINATE_AFTER_MS = 15 * 60_000
 
 /** Runs in the transaction of whoever is next to ask for room. */
 export async function sweepDead(tables: Tables, receipts: ReceiptWriter, clock: Clock): Promise<void> {
-  for (const row of await tables.holds.madeUntil(clock.nowMs() - INDETERMINATE_AFTER_MS)) {
-    if (ownerState(row.owner) !== 'dead' || !(await tables.holds.remove(row.id))) continue
+  const nowMs = clock.nowMs()
+  for (const row of await tables.holds.madeUntil(nowMs - INDETERMINATE_AFTER_MS)) {
+    if (!isLost(row, nowMs) || !(await tables.holds.remove(row.id))) continue
     const hold = parseHold(row)
     const { nanoUsd, tokens, operator, links } = hold
     const balances = await settleHold(tables, hold, { nanoUsd, tokens })
@@ -21,4 +24,10 @@ export async function sweepDead(tables: Tables, receipts: ReceiptWriter, clock: 
       metadata: { hold_id: row.id, nano_usd: nanoUsd, tokens, usage_source: 'absent', balances },
     })
   }
+}
+
+/** An owner that lives settles by itself. One in another pid namespace may live, but no call of its lasts that long. */
+function isLost({ owner, createdAtMs }: HoldRow, nowMs: number): boolean {
+  const state = ownerState(owner)
+  return state === 'dead' || (state === 'unknown' && nowMs >= createdAtMs + CALL_MS_MAX)
 }

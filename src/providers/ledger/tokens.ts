@@ -99,5 +99,3 @@ export interface SettleOutput {
 export const admitCall = procedure<AdmitInput, AdmitOutput>('providers.admit')
 /** Balances, the hold and both receipts: one transaction. Settling twice is a conflict. */
 export const settleCall = procedure<SettleInput, SettleOutput>('providers.settle')
-/** Books the holds of owners that died a quarter of an hour ago or more. `admit` does it by itself. */
-export const sweepHolds = procedure<undefined, void>('providers.sweep_holds')

@@ -1,0 +1,135 @@
+/**
+ * Holds the calls of a log against its ledger while it is replayed: none begins without a reservation of its own, and
+ * none ends without what was held for it being settled.
+ */
+import type { Receipt } from '../../receipts/schema.ts'
+
+type Body = Receipt['body']
+
+export interface CallReport {
+  /** Calls that begin in this log. */
+  readonly begun: number
+  /** Of these, how many have a reservation of their own. */
+  readonly reserved: number
+  /** Of these, how many still hold what was reserved: they run, or their process died and nobody swept it yet. */
+  readonly open: number
+}
+
+type Booking = 'settle' | 'release' | 'indeterminate'
+
+interface PairedCall {
+  readonly seq: number
+  booked: Booking | undefined
+  ended: boolean
+}
+
+export function isCall({ kind, capability }: Pick<Body, 'kind' | 'capability'>): boolean {
+  return kind === 'provider_action' && capability === 'model.chat'
+}
+
+export class CallPairing {
+  readonly #complete: boolean
+  readonly #differs: (seq: number, id: string, detail: string) => void
+  /** Reserved calls that are not over, by the id of their begin. */
+  readonly #calls = new Map<string, PairedCall>()
+  readonly #callOfHold = new Map<string, string>()
+  /** Admission is one transaction: no other call begins between a begin and its reservation. */
+  #awaiting: { readonly body: Body; readonly seq: number } | undefined
+  #begun = 0
+  #reserved = 0
+  #reachesBack = false
+
+  /** `complete`: the log starts with its first receipt, so nothing began before it. */
+  constructor(complete: boolean, differs: (seq: number, id: string, detail: string) => void) {
+    this.#complete = complete
+    this.#differs = differs
+  }
+
+  /** Some receipts are about calls that began before the log does. */
+  get reachesBack(): boolean {
+    return this.#reachesBack
+  }
+
+  began(body: Body, seq: number): void {
+    this.#giveUpWaiting()
+    this.#begun++
+    this.#awaiting = { body, seq }
+  }
+
+  reserved({ links, operator, target }: Body, holdId: string): string | undefined {
+    const id = onlyCall(links)
+    if (id === undefined) return 'it does not name the one call that it reserves for'
+    const call = this.#awaiting
+    if (call?.body.id !== id) {
+      // Only the very first receipts can follow a begin that is not in the log.
+      if (!this.#complete && this.#begun === 0) {
+        this.#reachesBack = true
+        return undefined
+      }
+      return `it reserves for ${id}, which is no call that just began`
+    }
+    this.#awaiting = undefined
+    this.#reserved++
+    this.#calls.set(id, { seq: call.seq, booked: undefined, ended: false })
+    this.#callOfHold.set(holdId, id)
+    const { body } = call
+    const same =
+      body.operator === operator && body.target === target && body.links.session_id === links.session_id
+    return same ? undefined : 'it reserves for another call than the one it names'
+  }
+
+  booked({ links }: Body, type: Booking, holdId: string): string | undefined {
+    const id = this.#callOfHold.get(holdId)
+    const call = id === undefined ? undefined : this.#calls.get(id)
+    // A hold that is not known is the ledger's to tell.
+    if (id === undefined || call === undefined) return undefined
+    this.#callOfHold.delete(holdId)
+    call.booked = type
+    if (call.ended) this.#calls.delete(id)
+    if (onlyCall(links) !== id) return 'it names another call than was reserved for'
+    return call.ended && type !== 'indeterminate' ? 'it settles a call that had ended before' : undefined
+  }
+
+  /** Whoever ends a call for a dead process leaves what was held to the sweep, and says that the outcome is not known. */
+  ended({ id, begin_id, status }: Body, seq: number): void {
+    const call = begin_id === undefined ? undefined : this.#calls.get(begin_id)
+    if (begin_id === undefined || call === undefined || call.ended) {
+      if (this.#complete || call !== undefined)
+        this.#differs(
+          seq,
+          id,
+          'it ends a call that is not open: it has no begin and reservation, or ended before',
+        )
+      else this.#reachesBack = true
+      return
+    }
+    call.ended = true
+    if (call.booked !== undefined) this.#calls.delete(begin_id)
+    if (status !== 'indeterminate' && (call.booked === undefined || call.booked === 'indeterminate'))
+      this.#differs(seq, id, 'it ends a call, and what was reserved for it was neither settled nor released')
+  }
+
+  /** After the last receipt. */
+  finish(): CallReport {
+    this.#giveUpWaiting()
+    let open = 0
+    for (const [id, { seq, booked, ended }] of this.#calls) {
+      if (booked === undefined) open++
+      else if (!ended && booked !== 'indeterminate')
+        this.#differs(seq, id, 'what was reserved for it was settled, and it has no end')
+    }
+    return { begun: this.#begun, reserved: this.#reserved, open }
+  }
+
+  #giveUpWaiting(): void {
+    const call = this.#awaiting
+    this.#awaiting = undefined
+    if (call !== undefined)
+      this.#differs(call.seq, call.body.id, 'it began a call, and nothing was reserved for it')
+  }
+}
+
+/** The call that an entry of the ledger is about; nothing in a log is taken to be well-formed. */
+function onlyCall({ receipt_ids: ids }: Body['links']): string | undefined {
+  return Array.isArray(ids) && ids.length === 1 ? ids[0] : undefined
+}
