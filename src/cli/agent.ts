@@ -10,7 +10,7 @@ import type { NounBuilder } from './context.ts'
 export const agentCommand: NounBuilder = (context) =>
   new Command('agent')
     .addCommand(launchCommand(context))
-    .addCommand(sessionListCommand(context, 'craik agent list --status idle'))
+    .addCommand(sessionListCommand(context, 'agent'))
     .addCommand(sessionShowCommand(context, 'status', 'agent'))
     .addCommand(promptCommand(context))
     .addCommand(renameCommand(context))

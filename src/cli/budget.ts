@@ -131,10 +131,13 @@ function showCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget show\n')
     .action(async (id: string | undefined, options: { readonly format?: string }) => {
-      const { listBudgets, unknownLimit } = await import('../providers/ledger/limits.ts')
-      const all = await listBudgets(await context.store(), context.clock.nowMs())
+      const { listBudgets, missingBudget } = await import('../providers/ledger/limits.ts')
+      const store = await context.store()
+      const all = await listBudgets(store, context.clock.nowMs())
       const rows = all.filter(({ budget_id }) => id === undefined || budget_id === id)
-      if (id !== undefined && rows.length === 0) throw unknownLimit('budget', parseReference(id, 'budget'))
+      const wanted = id === undefined ? undefined : parseReference<string>(id, 'budget')
+      if (wanted !== undefined && rows.length === 0)
+        throw await store.read((tables) => missingBudget(tables, wanted))
       printRows(context, options, rows, COLUMNS, toJson)
     })
 }

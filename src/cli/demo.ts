@@ -4,7 +4,7 @@ import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import type { DemoResult } from '../run/demo/persistent-agent.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { describeResult, describeStep, seeReceipts, VERIFY } from './demo/lines.ts'
+import { ACT_AS_DEMO, describeResult, describeStep, seeReceipts, VERIFY } from './demo/lines.ts'
 import { chosenFormat, formatOption, printRecord } from './output.ts'
 
 interface Flags {
@@ -119,6 +119,7 @@ function nextCommands(one: DemoResult['executions'][number], cleaned: boolean): 
   if (cleaned) return [seeReceipts(one)]
   return [
     seeReceipts(one),
+    ACT_AS_DEMO,
     `craik agent status ${one.sessionId}`,
     `craik agent audit ${one.sessionId}`,
     `craik handoff show ${one.handoffId}`,
@@ -127,8 +128,9 @@ function nextCommands(one: DemoResult['executions'][number], cleaned: boolean): 
 
 const HELP = `
 Only the answers are invented (they are fixtures, and there is no other mode). Policy, grants, budgets, the sandbox and
-the receipts are the real ones. It acts as operator:persistent-agent-demo and leaves your own login alone. Receipts stay
-in the log, which nothing is ever taken out of.
+the receipts are the real ones. It acts as operator:persistent-agent-demo and leaves your own login alone; what is kept
+with --keep-artifacts is that operator's, and shown to nobody else. Receipts stay in the log, which nothing is ever taken
+out of.
 
 Examples:
   craik demo persistent-agent --repo-path .

@@ -2,26 +2,28 @@
 import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { Handoff } from '../run/agents/handoff.ts'
-import type { Checked } from '../run/agents/records.ts'
+import type { Checked, Listed } from '../run/agents/records.ts'
+import { requireOwnRecord, sayOthers } from './agent/own.ts'
 import { recordPlace } from './agent/place.ts'
+import { standIns } from './agent/stand-ins.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
 
 export const handoffCommand: NounBuilder = (context) =>
   new Command('handoff').addCommand(listCommand(context)).addCommand(showCommand(context))
 
-const COLUMNS: readonly Column<Checked<Handoff>>[] = [
-  { title: 'id', value: ({ record }) => record.id },
-  { title: 'status', value: ({ record }) => record.status },
-  { title: 'mode', value: ({ record }) => record.execution_mode },
-  { title: 'run', value: ({ record }) => record.run_id },
-  { title: 'summary', value: ({ record }) => record.summary },
+const COLUMNS: readonly Column<Listed<Handoff>>[] = [
+  { title: 'id', value: ({ id }) => id },
+  { title: 'status', value: ({ record }) => record?.status ?? '–' },
+  { title: 'mode', value: ({ record }) => record?.execution_mode ?? '–' },
+  { title: 'run', value: ({ record }) => record?.run_id ?? '–' },
+  { title: 'summary', value: ({ record }) => record?.summary ?? '–' },
   { title: 'seal', value: ({ status }) => status },
 ]
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('handoffs, newest first')
+    .description('your handoffs, newest first')
     .addOption(
       new Option('--status <status>', 'only those').choices(['completed', 'incomplete', 'blocked', 'failed']),
     )
@@ -30,12 +32,14 @@ function listCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik handoff list --status blocked\n')
     .action(
       async (flags: { readonly status?: string; readonly session?: string; readonly format?: string }) => {
-        const { listHandoffs } = await import('../run/agents/records.ts')
+        const { listOwnHandoffs } = await import('../run/agents/records.ts')
         const filter = {
           ...(flags.status !== undefined && { status: flags.status }),
           ...(flags.session !== undefined && { session_id: flags.session }),
         }
-        printRows(context, flags, await listHandoffs(await recordPlace(context), filter), COLUMNS, toJson)
+        const list = await listOwnHandoffs(await recordPlace(context), await context.operator(), filter)
+        printRows(context, flags, list.own, COLUMNS, toJson)
+        sayOthers(context, list, 'handoff')
       },
     )
 }
@@ -49,21 +53,24 @@ function showCommand(context: CliContext): Command {
     .action(async (id: string, flags: { readonly format?: string }) => {
       const { getHandoff } = await import('../run/agents/records.ts')
       const found = await getHandoff(await recordPlace(context), id)
-      printRecord(context, flags, toJson(found), () => describe(found))
+      await requireOwnRecord(context, await context.operator(), 'show', 'handoff', found)
+      printRecord(context, flags, toJson({ id, ...found }), () => describe(found))
     })
 }
 
-function toJson({ record, seal, status }: Checked<Handoff>): Json {
-  return { handoff: record as unknown as Json, receipt_hmac: seal, hmac_status: status }
+/** Of what cannot be read, the id. */
+function toJson({ id, record, seal, status }: Listed<Handoff>): Json {
+  return { handoff: (record ?? { id }) as unknown as Json, receipt_hmac: seal, hmac_status: status }
 }
 
 function describe({ record: handoff, status }: Checked<Handoff>): string {
   const rows: [string, string][] = [
     ['', handoff.summary],
     ['run', `${handoff.run_id} · ${handoff.execution_mode} · ${handoff.provider_id}`],
+    ...standIns(handoff.provider_id, handoff.answered_by),
     ...handoff.commands_run.map((one): [string, string] => [
       '$',
-      `${one.command_ref}  ${one.status}${one.exit_code === null ? '' : ` · exit ${one.exit_code}`} · isolation ${one.isolation ?? 'none reached'}`,
+      `${one.command_ref}  ${one.status}${one.exit_code === null ? '' : ` · exit ${one.exit_code}`} · ${isolationOf(one)}`,
     ]),
     ...handoff.denied_actions.map((one): [string, string] => [
       'denied',
@@ -79,4 +86,16 @@ function describe({ record: handoff, status }: Checked<Handoff>): string {
   ]
   const shown = rows.map(([label, value]) => `  ${label.padEnd(8)} ${printable(value)}\n`)
   return `  ${handoff.id} · ${handoff.status}\n${shown.join('')}`
+}
+
+/** What was asked for, and what was reached: after a kill nobody knows. */
+function isolationOf({ isolation, isolation_asked, status }: Handoff['commands_run'][number]): string {
+  if (isolation !== null) {
+    return isolation === isolation_asked
+      ? `isolation ${isolation}`
+      : `isolation ${isolation} (asked for ${isolation_asked})`
+  }
+  return status === 'indeterminate'
+    ? `isolation ${isolation_asked} asked for, reached: not known`
+    : `isolation ${isolation_asked} asked for, not reached: nothing ran`
 }

@@ -1,7 +1,7 @@
 /** `craik run`: attempts at a task, with or without a session around them. */
 import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
-import type { Checked } from '../run/agents/records.ts'
+import type { Checked, Listed } from '../run/agents/records.ts'
 import type { Run } from '../run/agents/run-record.ts'
 import {
   addLimits,
@@ -11,7 +11,9 @@ import {
   type RoutingFlags,
   routingOf,
 } from './agent/options.ts'
+import { requireOwnRecord, sayOthers } from './agent/own.ts'
 import { recordPlace, runPlace } from './agent/place.ts'
+import { promptFrom } from './agent/prompt-text.ts'
 import { executionRecord, exitCodeOf, shownRun, summary, Watcher } from './agent/run-view.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
@@ -30,7 +32,7 @@ function executeCommand(context: CliContext): Command {
     addRouting(
       new Command('execute')
         .description('let a model work on a task')
-        .argument('<task>', 'what to do, in quotes'),
+        .argument('<task>', 'what to do, in quotes, or - to read it from stdin'),
     ),
   )
     .addOption(formatOption())
@@ -39,9 +41,10 @@ function executeCommand(context: CliContext): Command {
       '\nExample:\n  craik run execute "run the fixture action" --fixture --provider-id provider_openai\n',
     )
     .action(async (task: string, flags: LimitFlags & RoutingFlags) => {
+      const prompt = await promptFrom(context, task)
       using watcher = new Watcher(context, flags)
       const { executeTask } = await import('../run/agents/prompt.ts')
-      const executed = await executeTask(await runPlace(context), task, {
+      const executed = await executeTask(await runPlace(context), prompt, {
         ...limitsOf(flags),
         ...routingOf(flags),
         operator: await context.operator(),
@@ -58,7 +61,10 @@ function resumeCommand(context: CliContext): Command {
     new Command('resume')
       .description('a new attempt at an interrupted run’s task; what passed is not run again')
       .argument('<run>')
-      .argument('<task>', 'the same text: it is kept nowhere, and compared by its hash')
+      .argument(
+        '<task>',
+        'the same text, or - to read it from stdin: it is kept nowhere, and compared by its hash',
+      )
       .option('--workspace <folder>', 'where commands start (default: the session’s, or here)'),
   )
     .addOption(formatOption())
@@ -67,9 +73,10 @@ function resumeCommand(context: CliContext): Command {
       '\nExample:\n  craik run resume run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD "run the fixture action"\n',
     )
     .action(async (id: string, task: string, flags: LimitFlags & { readonly workspace?: string }) => {
+      const prompt = await promptFrom(context, task)
       using watcher = new Watcher(context, flags)
       const { resumeRun } = await import('../run/agents/prompt.ts')
-      const executed = await resumeRun(await runPlace(context), await context.operator(), id, task, {
+      const executed = await resumeRun(await runPlace(context), await context.operator(), id, prompt, {
         ...limitsOf(flags),
         workspace: flags.workspace,
         onProgress: watcher.onProgress,
@@ -83,32 +90,34 @@ function resumeCommand(context: CliContext): Command {
 /** The record's schema knows them too; loading it would cost more than the command. */
 const STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'interrupted']
 
-const COLUMNS: readonly Column<Checked<Run>>[] = [
-  { title: 'id', value: ({ record }) => record.id },
-  { title: 'status', value: ({ record }) => record.status },
-  { title: 'why', value: ({ record }) => record.stop_reason ?? record.phase },
-  { title: 'mode', value: ({ record }) => record.runner_mode },
-  { title: 'provider', value: ({ record }) => record.provider_id },
-  { title: 'turns', value: ({ record }) => `${record.iteration}/${record.max_iterations}` },
-  { title: 'session', value: ({ record }) => record.session_id ?? '–' },
+const COLUMNS: readonly Column<Listed<Run>>[] = [
+  { title: 'id', value: ({ id }) => id },
+  { title: 'status', value: ({ record }) => record?.status ?? '–' },
+  { title: 'why', value: ({ record }) => record?.stop_reason ?? record?.phase ?? '–' },
+  { title: 'mode', value: ({ record }) => record?.runner_mode ?? '–' },
+  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–' },
+  { title: 'turns', value: ({ record }) => (record ? `${record.iteration}/${record.max_iterations}` : '–') },
+  { title: 'session', value: ({ record }) => record?.session_id ?? '–' },
   { title: 'seal', value: ({ status }) => status },
 ]
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('runs, newest first')
+    .description('your runs, newest first')
     .addOption(new Option('--status <status>', 'only those').choices(STATUSES))
     .option('--session <id>', 'only this session’s')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run list --status interrupted\n')
     .action(
       async (flags: { readonly status?: string; readonly session?: string; readonly format?: string }) => {
-        const { listRuns } = await import('../run/agents/records.ts')
+        const { listOwnRuns } = await import('../run/agents/records.ts')
         const filter = {
           ...(flags.status !== undefined && { status: flags.status }),
           ...(flags.session !== undefined && { session_id: flags.session }),
         }
-        printRows(context, flags, await listRuns(await recordPlace(context), filter), COLUMNS, runJson)
+        const list = await listOwnRuns(await recordPlace(context), await context.operator(), filter)
+        printRows(context, flags, list.own, COLUMNS, listedJson)
+        sayOthers(context, list, 'run')
       },
     )
 }
@@ -122,6 +131,7 @@ function showCommand(context: CliContext): Command {
     .action(async (id: string, flags: { readonly format?: string }) => {
       const { getRun } = await import('../run/agents/records.ts')
       const found = await getRun(await recordPlace(context), id)
+      await requireOwnRecord(context, await context.operator(), 'show', 'run', found)
       printRecord(context, flags, runJson(found), () => describeRun(found))
     })
 }
@@ -178,6 +188,11 @@ function printEnded(
     () =>
       `  ${run.id} · ${run.status} (${run.stop_reason})\n  what it did:  craik handoff show ${handoff.id}\n  try again:    craik run resume ${run.id} "<the same task>"\n`,
   )
+}
+
+/** Of what cannot be read, the id. */
+function listedJson({ id, record, seal, status }: Listed<Run>): Json {
+  return { run: record === undefined ? { id } : shownRun(record), receipt_hmac: seal, hmac_status: status }
 }
 
 function runJson({ record, seal, status }: Checked<Run>): Json {

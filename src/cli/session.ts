@@ -1,13 +1,14 @@
 /** `craik session`: the records of agent sessions, to look at and to hand over. */
 import { Command } from 'commander'
 import { sessionListCommand, sessionShowCommand } from './agent/look.ts'
+import { requireOwnRecord } from './agent/own.ts'
 import { recordPlace } from './agent/place.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { printRecord } from './output.ts'
 
 export const sessionCommand: NounBuilder = (context) =>
   new Command('session')
-    .addCommand(sessionListCommand(context, 'craik session list --format json'))
+    .addCommand(sessionListCommand(context, 'session'))
     .addCommand(sessionShowCommand(context, 'show', 'session'))
     .addCommand(exportCommand(context))
 
@@ -20,7 +21,11 @@ function exportCommand(context: CliContext): Command {
       '\nExample:\n  craik session export agent_craik_fixture_local_20261115091244 > session.json\n',
     )
     .action(async (id: string) => {
+      const { getSession } = await import('../run/agents/records.ts')
+      const place = await recordPlace(context)
+      const found = await getSession(place, id)
+      await requireOwnRecord(context, await context.operator(), 'export', 'session', found)
       const { exportSession } = await import('../run/agents/export.ts')
-      printRecord(context, { format: 'json' }, await exportSession(await recordPlace(context), id), () => '')
+      printRecord(context, { format: 'json' }, await exportSession(place, id), () => '')
     })
 }

@@ -39,9 +39,12 @@ const launch = (home: TestHome, ...more: string[]) =>
   ])
 
 describe('the operator’s login', () => {
-  it('is asked for by every command that acts for an operator, with exit code 2', async () => {
+  it('is asked for by every agent command, with exit code 2', async () => {
     using home = new TestHome()
     for (const args of [
+      ['list'],
+      ['status', 's1'],
+      ['audit', 's1'],
       ['launch'],
       ['prompt', 's1', 'hi'],
       ['rename', 's1', 'x'],
@@ -97,8 +100,12 @@ describe('a persistent agent on the fixture', () => {
     const args = ['agent', 'prompt', 's1', 'x', '--no-allow-fixture-action']
     const { code, stdout } = await home.run(args)
     expect(code).toBe(77)
-    const execution = JSON.parse(stdout) as Execution & { stopped: { hint: string } }
+    const execution = JSON.parse(stdout) as Execution & { stopped: { hint: string; receipt_id: string } }
     expect(execution).toMatchObject({ exit_behavior: 'blocked', handoff: { status: 'blocked' } })
+    expect(Object.keys(execution.stopped).sort()).toEqual(['hint', 'reason', 'receipt_id'])
+    expect(await home.json(['receipts', 'show', execution.stopped.receipt_id])).toMatchObject({
+      body: { kind: 'denial' },
+    })
     const [, command] = execution.stopped.hint.split(':  craik ')
     await home.json(command!.split(' '))
     expect(await home.json<Execution>(args)).toMatchObject({ exit_behavior: 'completed' })
@@ -161,6 +168,51 @@ describe('a persistent agent on the fixture', () => {
       },
     ])
     expect(await home.json(['run', 'list'])).toEqual([])
+  })
+
+  it('is shown to nobody else either: each look is denied with a receipt, and lists say how many they leave out', async () => {
+    using home = await loggedIn()
+    await launch(home)
+    const { run, handoff } = await home.json<Execution>(['agent', 'prompt', 's1', 'hi'])
+    await home.json(['login', '--as', 'bob'])
+    const looks = [
+      ['agent', 'status', 's1'],
+      ['agent', 'audit', 's1'],
+      ['session', 'show', 's1'],
+      ['session', 'export', 's1'],
+      ['run', 'show', run.id],
+      ['handoff', 'show', handoff.id],
+      ['run', 'resume', run.id, 'hi'],
+    ]
+    for (const args of looks) {
+      const { code, stdout, stderr } = await home.run(args)
+      expect({ args, code, stdout }).toEqual({ args, code: 77, stdout: '' })
+      expect(stderr).toContain('belongs to operator:ada, not to operator:bob')
+    }
+    const denials = await home.json<{ body: { operation: string; operator: string } }[]>([
+      ...['receipts', 'list', '--kind', 'denial'],
+    ])
+    expect(denials.map(({ body }) => `${body.operator} ${body.operation}`).reverse()).toEqual(
+      looks.map(([, verb]) => `operator:bob ${verb}`),
+    )
+    for (const [noun, what] of [
+      ['agent', 'session'],
+      ['session', 'session'],
+      ['run', 'run'],
+      ['handoff', 'handoff'],
+    ] as const) {
+      expect(await home.run([noun, 'list'])).toMatchObject({
+        stdout: '[]\n',
+        stderr: `  1 ${what} of another operator is not shown\n`,
+      })
+    }
+    // Without a login it is the local user who looks, and is not ada either.
+    await home.json(['logout'])
+    expect((await home.run(['session', 'show', 's1'])).code).toBe(77)
+    await home.json(['login', '--as', 'ada'])
+    expect(await home.run(['agent', 'list'])).toMatchObject({ stderr: '' })
+    expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
+    expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
   })
 
   it('that was edited in the database is tampered, refuses prompts and fails its audit', async () => {
@@ -244,6 +296,8 @@ describe('a task without a session', () => {
     [['--policy-envelope-id', 'policy_nowhere'], 3],
     [['--max-iterations', '0'], 2],
     [['--max-iterations', '51'], 2],
+    [['--command-seconds', '3601'], 2],
+    [['--command-seconds', '0.5'], 2],
   ])('refuses %j', async (flags, exit) => {
     using home = await loggedIn()
     const where = ['--workspace', home.path('work')]
@@ -278,6 +332,36 @@ describe('an agent with a model over a true wire format', () => {
     })
     expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
     expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
+  })
+
+  it('ends a command after the seconds that it is given', async () => {
+    using home = await loggedIn()
+    await using model = await startLocalModel([
+      { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'nap' } },
+      { kind: 'text', text: 'it took too long' },
+    ])
+    await home.json(['provider', 'enable', 'ollama', '--base-url', model.baseUrl])
+    await home.json(['command', 'register', 'nap', '--', 'sleep', '600'])
+    await home.json([
+      'grant',
+      'create',
+      '--any-scope',
+      '--capability',
+      'shell.execute',
+      '--operation',
+      'run',
+      '--target',
+      'nap',
+    ])
+    const execution = await home.json([
+      ...['run', 'execute', 'nap', '--provider-id', 'provider_local_ollama', '--command-seconds', '1'],
+      ...['--workspace', home.path('work')],
+    ])
+    expect(execution).toMatchObject({
+      status: 'completed',
+      handoff: { commands_run: [{ command_ref: 'nap', status: 'failed' }] },
+    })
+    expect(model.requests[1]!.body.messages.at(-1).content).toContain('did not finish: timeout')
   })
 
   it('is refused live while routing to it is off, and says how to switch it on', async () => {

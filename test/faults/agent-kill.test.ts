@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { NODE, ROOT, TestHome } from '../craik.ts'
@@ -13,7 +14,7 @@ const NAP = '86397'
 
 const SLOW: Act = { kind: 'tool_call', name: 'run_command', arguments: { command_ref: 'slow' } }
 
-async function scene(script: readonly Act[]) {
+async function scene(script: readonly Act[], isolation: 'process' | 'none' = 'process') {
   const home = new TestHome()
   mkdirSync(home.path('work'))
   const model = await startLocalModel(script)
@@ -21,7 +22,7 @@ async function scene(script: readonly Act[]) {
   await home.json(['provider', 'enable', 'ollama', '--base-url', model.baseUrl])
   await home.json(['command', 'register', 'slow', '--', 'sleep', NAP])
   const where = ['--workspace', home.path('work'), '--provider-id', 'provider_local_ollama']
-  await home.json(['agent', 'launch', '--session-id', 's1', ...where])
+  await home.json(['agent', 'launch', '--session-id', 's1', '--isolation', isolation, ...where])
   const grant = ['grant', 'create', '--capability', 'shell.execute', '--operation', 'run']
   await home.json([...grant, '--target', 'slow', '--session-id', 's1'])
   const started: ChildProcess[] = []
@@ -41,12 +42,18 @@ async function scene(script: readonly Act[]) {
   }
 }
 
-function startPrompt(home: TestHome): ChildProcess {
+function startPrompt(home: TestHome) {
   return spawn(NODE, [join(ROOT, 'src/main.ts'), 'agent', 'prompt', 's1', 'work on it'], {
     cwd: home.folder,
     env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
-    stdio: 'ignore',
+    stdio: ['ignore', 'pipe', 'ignore'],
   })
+}
+
+async function textOf(stream: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of stream) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
 }
 
 async function until(what: () => boolean | Promise<boolean>): Promise<void> {
@@ -58,16 +65,20 @@ const ended = (child: ChildProcess) =>
     ? Promise.resolve()
     : new Promise<void>((done) => child.once('exit', () => done()))
 
-/** The sandboxed command, wherever it is on this machine. */
-function isNapping(): boolean {
-  return readdirSync('/proc').some((pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'latin1').startsWith(`sleep\0${NAP}\0`)
-    } catch {
-      return false
-    }
-  })
+/** The command of this test, wherever it is on this machine. */
+function napping(): readonly number[] {
+  return readdirSync('/proc')
+    .filter((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'latin1').startsWith(`sleep\0${NAP}\0`)
+      } catch {
+        return false
+      }
+    })
+    .map(Number)
 }
+
+const isNapping = (): boolean => napping().length > 0
 
 describe('a prompt that is killed', () => {
   it('during a command: the command dies too, its outcome is indeterminate, the run interrupted', async () => {
@@ -93,12 +104,32 @@ describe('a prompt that is killed', () => {
     expect(await home.json(['handoff', 'show', handoff_id])).toMatchObject({
       handoff: {
         status: 'incomplete',
-        commands_run: [{ command_ref: 'slow', status: 'indeterminate', exit_code: null }],
+        commands_run: [
+          { command_ref: 'slow', status: 'indeterminate', exit_code: null, isolation_asked: 'process' },
+        ],
         self_audit: { every_receipt_has_ended: true, no_denied_action_ran: true },
       },
     })
     expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
     expect(await home.json(['receipts', 'verify', '--replay'])).toMatchObject({ outcome: 'ok' })
+  })
+
+  it('during a command without isolation: the handoff says that the command may still run', async () => {
+    await using at = await scene([SLOW, { kind: 'text', text: 'never' }], 'none')
+    const { home } = at
+    const child = at.prompt()
+    await until(isNapping)
+    child.kill('SIGKILL')
+    await ended(child)
+    try {
+      const recovered = await home.json<{ ended_run: { handoff_id: string } }>(['agent', 'recover', 's1'])
+      const show = ['handoff', 'show', recovered.ended_run.handoff_id, '--format', 'table']
+      const { stdout } = await home.run(show)
+      expect(stdout).toContain('isolation none asked for, reached: not known')
+      expect(stdout).toContain('a command was started without isolation and may still run')
+    } finally {
+      for (const pid of napping()) process.kill(pid, 'SIGKILL')
+    }
   })
 
   it('during a slow call: nothing is claimed about the answer, and the session can be prompted again', async () => {
@@ -146,4 +177,30 @@ describe('a prompt that is asked to stop from another process', () => {
     expect(await home.json(['agent', 'status', 's1'])).toMatchObject({ session: { status } })
     expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
   })
+})
+
+describe('a prompt that is stopped while its model is silent', () => {
+  it.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'run cancel', 'agent stop'] as const)(
+    'by %s prints how it ended, as after any other end',
+    async (how) => {
+      await using at = await scene([{ kind: 'silence' }])
+      const { home, model } = at
+      const child = at.prompt()
+      const printed = textOf(child.stdout)
+      await until(() => model.requests.length === 1)
+      const [{ run }] = await home.json<[{ run: { id: string } }]>(['run', 'list', '--status', 'running'])
+      if (how === 'run cancel') await home.json(['run', 'cancel', run.id])
+      else if (how === 'agent stop') await home.json(['agent', 'stop', 's1'])
+      else child.kill(how)
+      await ended(child)
+      expect(child.exitCode).toBe(130)
+      expect(JSON.parse(await printed)).toMatchObject({
+        exit_behavior: 'interrupted',
+        run: { id: run.id, stop_reason: 'cancelled' },
+        handoff: { status: 'incomplete' },
+        next_commands: expect.arrayContaining([`craik run show ${run.id}`]),
+      })
+      expect(await home.json(['agent', 'audit', 's1'])).toMatchObject({ passed: true })
+    },
+  )
 })

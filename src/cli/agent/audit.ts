@@ -3,11 +3,12 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
+import { actingFor, requireOwnRecord } from './own.ts'
 import { recordPlace } from './place.ts'
 
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
-    .description('check a session against its receipts, line by line')
+    .description('check a session of yours against its receipts, line by line')
     .argument('<session>')
     .addOption(formatOption())
     .addHelpText(
@@ -20,8 +21,12 @@ Example:
 `,
     )
     .action(async (id: string, flags: { readonly format?: string }) => {
+      const operator = await actingFor(context, 'agent')
+      const { getSession } = await import('../../run/agents/records.ts')
+      const place = await recordPlace(context)
+      await requireOwnRecord(context, operator, 'audit', 'session', await getSession(place, id))
       const { auditSession } = await import('../../run/agents/audit.ts')
-      const audit = await auditSession(await recordPlace(context), id)
+      const audit = await auditSession(place, id)
       printRecord(context, flags, audit as unknown as Json, () => {
         const width = Math.max(...audit.checks.map(({ name }) => name.length))
         const rows = audit.checks.map(

@@ -65,7 +65,7 @@ async function change(
     const { refusedError } = await import('../../run/agents/refused.ts')
     throw refusedError(result)
   }
-  const { session, seal, receipt, ended, signal } = result
+  const { session, seal, receipt, ended, signal, leftRunId } = result
   const { askToStop } = await import('../../run/agents/signal.ts')
   const signalled = signal !== undefined && askToStop(signal)
   const record = {
@@ -77,14 +77,24 @@ async function change(
         ? null
         : { run_id: ended.run.id, status: ended.run.status, handoff_id: ended.handoff.id },
     signalled_pid: signalled ? signal.pid : null,
+    left_run_id: leftRunId ?? null,
   }
   printRecord(context, format === undefined ? {} : { format }, record as unknown as Json, () =>
     [
       `  ${id} · ${session.status}${action === 'rename' ? ` · ${printable(session.display_name)}` : ''}\n`,
-      signal === undefined ? '' : `  process ${signal.pid} was asked to end ${session.active_run_id}\n`,
+      signal === undefined
+        ? ''
+        : `  ${stopping(session.active_run_id, signalled ? signal.pid : undefined)}\n`,
+      leftRunId === undefined ? '' : `  ${leftRunId} was changed outside Craik: its record stays as it is\n`,
       ended === undefined ? '' : `  ${ended.run.id} · ${ended.run.status} (${ended.run.stop_reason})\n`,
       ended === undefined ? '' : `  what it did:  craik handoff show ${ended.handoff.id}\n`,
       `  receipt ${receipt.id}\n`,
     ].join(''),
   )
+}
+
+function stopping(runId: string | null, pid: number | undefined): string {
+  return pid === undefined
+    ? `${runId} ends when it writes its next step`
+    : `process ${pid} was asked to end ${runId}`
 }

@@ -1,63 +1,63 @@
 /** `agent list` and `agent status`: looking at sessions, and at whether they are as Craik left them. */
 import { Command, Option } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
-import type { Checked } from '../../run/agents/records.ts'
+import type { Checked, Listed } from '../../run/agents/records.ts'
 import type { Session } from '../../run/agents/session.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
+import { actingFor, requireOwnRecord, sayOthers } from './own.ts'
 import { recordPlace } from './place.ts'
 
-const COLUMNS: readonly Column<Checked<Session>>[] = [
-  { title: 'id', value: ({ record }) => record.id },
-  { title: 'name', value: ({ record }) => (record.display_name === record.id ? '–' : record.display_name) },
-  { title: 'status', value: ({ record }) => record.status },
-  { title: 'provider', value: ({ record }) => record.provider_id },
-  { title: 'operator', value: ({ record }) => record.operator_subject },
-  { title: 'receipts', value: ({ record }) => String(record.receipt_count) },
+const COLUMNS: readonly Column<Listed<Session>>[] = [
+  { title: 'id', value: ({ id }) => id },
+  {
+    title: 'name',
+    value: ({ id, record }) => (!record || record.display_name === id ? '–' : record.display_name),
+  },
+  { title: 'status', value: ({ record }) => record?.status ?? '–' },
+  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–' },
+  { title: 'receipts', value: ({ record }) => (record ? String(record.receipt_count) : '–') },
   { title: 'seal', value: ({ status }) => status },
 ]
 
-export function sessionListCommand(context: CliContext, example: string): Command {
+export function sessionListCommand(context: CliContext, noun: 'agent' | 'session'): Command {
   return new Command('list')
-    .description('sessions, newest first')
+    .description('your sessions, newest first')
     .addOption(new Option('--status <status>', 'only those'))
-    .option('--operator <subject>', 'only this operator’s')
     .addOption(formatOption())
-    .addHelpText('after', `\nExample:\n  ${example}\n`)
-    .action(
-      async (flags: { readonly status?: string; readonly operator?: string; readonly format?: string }) => {
-        const { listSessions } = await import('../../run/agents/records.ts')
-        const filter = {
-          ...(flags.status !== undefined && { status: flags.status }),
-          ...(flags.operator !== undefined && { operator_subject: flags.operator }),
-        }
-        printRows(
-          context,
-          flags,
-          await listSessions(await recordPlace(context), filter),
-          COLUMNS,
-          sessionJson,
-        )
-      },
-    )
+    .addHelpText('after', `\nExample:\n  craik ${noun} list --status idle\n`)
+    .action(async (flags: { readonly status?: string; readonly format?: string }) => {
+      const operator = await actingFor(context, noun)
+      const { listOwnSessions } = await import('../../run/agents/records.ts')
+      const filter = { ...(flags.status !== undefined && { status: flags.status }) }
+      const list = await listOwnSessions(await recordPlace(context), operator, filter)
+      printRows(context, flags, list.own, COLUMNS, sessionJson)
+      sayOthers(context, list, 'session')
+    })
 }
 
-export function sessionShowCommand(context: CliContext, verb: 'status' | 'show', noun: string): Command {
+export function sessionShowCommand(
+  context: CliContext,
+  verb: 'status' | 'show',
+  noun: 'agent' | 'session',
+): Command {
   return new Command(verb)
     .description('one session, and whether it is as Craik left it')
     .argument('<session>')
     .addOption(formatOption())
     .addHelpText('after', `\nExample:\n  craik ${noun} ${verb} agent_craik_fixture_local_20261115091244\n`)
     .action(async (id: string, flags: { readonly format?: string }) => {
+      const operator = await actingFor(context, noun)
       const { getSession } = await import('../../run/agents/records.ts')
       const found = await getSession(await recordPlace(context), id)
-      printRecord(context, flags, sessionJson(found), () => describeSession(found))
+      await requireOwnRecord(context, operator, verb, 'session', found)
+      printRecord(context, flags, sessionJson({ id, ...found }), () => describeSession(found))
     })
 }
 
-/** `{session, hmac_status}` */
-function sessionJson({ record, seal, status }: Checked<Session>): Json {
-  return { session: { ...record, receipt_hmac: seal } as unknown as Json, hmac_status: status }
+/** `{session, hmac_status}`; of what cannot be read, the id. */
+function sessionJson({ id, record, seal, status }: Listed<Session>): Json {
+  return { session: { ...(record ?? { id }), receipt_hmac: seal } as unknown as Json, hmac_status: status }
 }
 
 function describeSession({ record: session, status }: Checked<Session>): string {

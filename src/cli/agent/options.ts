@@ -6,6 +6,7 @@ export interface LimitFlags {
   readonly maxIterations?: number
   readonly tokenBudget?: number
   readonly wallSeconds?: number
+  readonly commandSeconds?: number
   readonly allowFixtureAction: boolean
   readonly format?: string
 }
@@ -16,12 +17,19 @@ export function addLimits(command: Command): Command {
       new Option('--max-iterations <n>', 'at most this many model calls (default: 5)').argParser(positive),
     )
     .addOption(
-      new Option('--token-budget <n>', 'stop when this many tokens, in and out, are used').argParser(
-        positive,
-      ),
+      new Option(
+        '--token-budget <n>',
+        'stop before a call for which fewer tokens, in and out, are left',
+      ).argParser(positive),
     )
     .addOption(
       new Option('--wall-seconds <n>', 'stop after this many seconds (default: 600)').argParser(positive),
+    )
+    .addOption(
+      new Option(
+        '--command-seconds <n>',
+        'end a command after this many seconds (default: 30, at most 3600)',
+      ).argParser(positive),
     )
     .option('--allow-fixture-action', 'grant one use of the fixture’s harmless command (default)', true)
     .option('--no-allow-fixture-action', 'grant no command; what was granted otherwise still counts')
@@ -31,10 +39,14 @@ export function limitsOf(flags: LimitFlags): PromptOptions {
   return {
     maxIterations: flags.maxIterations,
     tokenBudget: flags.tokenBudget,
-    wallMs: flags.wallSeconds === undefined ? undefined : flags.wallSeconds * 1000,
+    wallMs: milliseconds(flags.wallSeconds),
+    commandMs: milliseconds(flags.commandSeconds),
     allowFixtureAction: flags.allowFixtureAction,
   }
 }
+
+const milliseconds = (seconds: number | undefined): number | undefined =>
+  seconds === undefined ? undefined : seconds * 1000
 
 /** Which provider, under which policy, where. */
 export function addRouting(command: Command): Command {

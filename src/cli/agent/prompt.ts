@@ -11,7 +11,7 @@ export function promptCommand(context: CliContext): Command {
     new Command('prompt')
       .description('let the session’s model work on something, within limits')
       .argument('<session>')
-      .argument('<text>', 'what to do, in quotes; kept nowhere but as a hash'),
+      .argument('<text>', 'what to do, in quotes, or - to read it from stdin; kept nowhere but as a hash'),
   )
     .addOption(formatOption())
     .addHelpText(
@@ -21,8 +21,9 @@ By prompting you grant this one run: so many calls to the session's provider, an
 Any other command needs a grant of yours:
   craik grant create --capability shell.execute --operation run --target unit-tests --session-id SESSION
 
-Example:
+Examples:
   craik agent prompt agent_craik_fixture_local_20261115091244 "run the fixture action"
+  craik agent prompt agent_craik_fixture_local_20261115091244 - < task.md
 `,
     )
     .action(async (sessionId: string, text: string, flags: LimitFlags) => {
@@ -30,9 +31,11 @@ Example:
       const { subject } = await requireLogin(await context.store())
       const { promptSession } = await import('../../run/agents/prompt.ts')
       const { executionRecord, exitCodeOf, summary, Watcher } = await import('./run-view.ts')
+      const { promptFrom } = await import('./prompt-text.ts')
+      const prompt = await promptFrom(context, text)
       const place = await runPlace(context)
       using watcher = new Watcher(context, flags)
-      const executed = await promptSession(place, subject, sessionId, text, {
+      const executed = await promptSession(place, subject, sessionId, prompt, {
         ...limitsOf(flags),
         onProgress: watcher.onProgress,
       })

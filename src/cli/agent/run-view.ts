@@ -2,6 +2,7 @@
 import { ERRORS } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
+import { formatUsd } from '../../providers/ledger/money.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import type { ExecutedRun } from '../../run/agents/execute.ts'
 import type { Handoff } from '../../run/agents/handoff.ts'
@@ -9,6 +10,7 @@ import type { RunProgress } from '../../run/agents/loop.ts'
 import type { Run } from '../../run/agents/run-record.ts'
 import type { CliContext } from '../context.ts'
 import { chosenFormat, printable } from '../output.ts'
+import { standIns } from './stand-ins.ts'
 
 /** A wait that is shorter needs no line. */
 const PATIENCE_MS = 1_000
@@ -90,6 +92,7 @@ export function summary({ run, handoff, stopped, providerResults }: ExecutedRun)
         ] as [string, string][])
       : []),
     ['mode', `${run.runner_mode} · ${run.provider_id} · isolation ${run.isolation}`],
+    ...standIns(run.provider_id, handoff.answered_by),
     ['handoff', `${handoff.status}   craik handoff show ${handoff.id}`],
     ['receipts', `${run.receipt_ids.length}   craik receipts list --run ${run.id}`],
   ]
@@ -99,7 +102,7 @@ export function summary({ run, handoff, stopped, providerResults }: ExecutedRun)
 function costOf(results: ExecutedRun['providerResults']): string[] {
   const costs = results.map(({ cost_nano_usd }) => cost_nano_usd)
   if (costs.length === 0 || costs.includes(null)) return []
-  return [`$${(costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0) / 1e9).toFixed(4)}`]
+  return [formatUsd(costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0))]
 }
 
 /** The facts of a run that both ways in print; each adds its schema. */
@@ -116,7 +119,10 @@ export function executionRecord(executed: ExecutedRun): { readonly [key: string]
     provider_ids: [...new Set(providerResults.map(({ provider_id }) => provider_id))],
     receipt_ids: run.receipt_ids,
     answer: redactText(text).text,
-    stopped: (stopped as Json | undefined) ?? null,
+    stopped:
+      stopped === undefined
+        ? null
+        : { reason: stopped.reason, hint: stopped.hint, receipt_id: stopped.receiptId ?? null },
     next_commands: nextCommands(run, handoff),
   }
 }

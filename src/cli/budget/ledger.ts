@@ -28,6 +28,10 @@ export function ledgerCommand(context: CliContext): Command {
       const id = options.budget === undefined ? undefined : parseReference<string>(options.budget, '--budget')
       const store = await context.store()
       const rows = await store.read((tables) => entries(tables, id, options.limit))
+      if (id !== undefined && rows.length === 0) {
+        const { unknownLimit } = await import('../../providers/ledger/limits.ts')
+        throw unknownLimit('budget', id)
+      }
       printRows(context, options, rows, COLUMNS, toJson)
     })
 }

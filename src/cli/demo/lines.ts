@@ -6,6 +6,9 @@ import { printable } from '../output.ts'
 
 export const VERIFY = 'craik receipts verify --replay'
 
+/** What a demo keeps belongs to its own operator, and is shown to no other. */
+export const ACT_AS_DEMO = 'craik login --as persistent-agent-demo'
+
 export function seeReceipts({ sessionId }: Pick<Execution, 'sessionId'>): string {
   return `craik receipts list --session ${sessionId}`
 }
@@ -104,7 +107,7 @@ export function describeResult({
     `check the whole log ${VERIFY}`,
     artifactsCleaned
       ? 'one of your own     craik login && craik agent launch --fixture'
-      : `what was kept       craik agent audit ${executions[0]!.sessionId}`,
+      : `what was kept       ${ACT_AS_DEMO} && craik agent audit ${executions[0]!.sessionId}`,
   ])
 }
 

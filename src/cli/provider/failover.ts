@@ -12,6 +12,7 @@ export function failoverCommand(context: CliContext): Command {
     .description('which provider stands in for which, and who is being left alone')
     .addCommand(showCommand(context))
     .addCommand(testCommand(context))
+    .addCommand(resetCommand(context))
     .addHelpText('after', '\nExample:\n  craik provider failover show\n')
 }
 
@@ -87,6 +88,36 @@ function testCommand(context: CliContext): Command {
       printRecord(context, options, record, () => {
         const lead = decision.status === 'allowed' ? `✓ ${from} → ${to}` : `✗ ${from}: ${decision.status}`
         return `  ${lead}  on ${failure}\n    ${printable(decision.reason)} (${decision.rule})\n`
+      })
+    })
+}
+
+function resetCommand(context: CliContext): Command {
+  return new Command('reset')
+    .description(
+      'end the pause of a provider by hand: the next call goes to it, and its failures are forgotten',
+    )
+    .argument('<provider>')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik provider failover reset provider_openai\n')
+    .action(async (id: string, options: { readonly format?: string }) => {
+      const [{ breakerReset }, { findProvider, loadProviders }] = await Promise.all([
+        import('../../providers/breaker/tokens.ts'),
+        import('../../providers/registry.ts'),
+      ])
+      const providerId = findProvider(await loadProviders(context.home), id).id
+      const input = { providerId, operator: await context.operator() }
+      const { receipt, lastFailure, openUntilMs } = await (await context.store()).write(breakerReset, input)
+      const record = {
+        provider_id: providerId,
+        state: 'closed',
+        last_failure: lastFailure,
+        until: openUntilMs === null ? null : new Date(openUntilMs).toISOString(),
+        receipt_id: receipt.id,
+      }
+      printRecord(context, options, record, () => {
+        const was = lastFailure === null ? '' : `; it was left alone after ${lastFailure}`
+        return `  ${providerId} is closed${openUntilMs === null ? '' : was}\n  receipt ${receipt.id}\n`
       })
     })
 }

@@ -1,6 +1,7 @@
 /** What a verification found, as an exit code, as JSON and as the lines that a person reads. */
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
+import type { RowCheck } from '../../providers/ledger/kept-rows.ts'
 import type { Report } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
 import type { SideLogCheck } from '../../run/side-log-check.ts'
@@ -11,18 +12,21 @@ export interface Verification {
   readonly report: Report
   readonly sideLogs?: SideLogCheck
   readonly replay?: Replay
+  /** Of the live log: the rows beside it, held against what was replayed. */
+  readonly rows?: RowCheck
   /** Of one receipt or two checkpoints: there is no chain then. */
   readonly isProof?: boolean
   readonly elapsedMs: number
 }
 
-export function verificationExitCode({ report, sideLogs, replay }: Verification): 0 | 1 | 2 {
-  if (report.outcome === 'tampered' || sideLogs?.tampered.length || replay?.differ.length) return 1
+export function verificationExitCode({ report, sideLogs, replay, rows }: Verification): 0 | 1 | 2 {
+  if (report.outcome === 'tampered' || sideLogs?.tampered.length) return 1
+  if (replay?.differ.length || rows?.differ.length) return 1
   return report.outcome === 'incomplete' || sideLogs?.missing.length ? 2 : 0
 }
 
 export function verificationJson(verification: Verification): Json {
-  const { report, sideLogs, replay, elapsedMs } = verification
+  const { report, sideLogs, replay, rows, elapsedMs } = verification
   const { receipts, checkpoints, intact, missing, origin, firstAt, lastAt, finding, lastCheckpoint } = report
   return {
     outcome: (['ok', 'tampered', 'incomplete'] as const)[verificationExitCode(verification)],
@@ -41,16 +45,25 @@ export function verificationJson(verification: Verification): Json {
       decisions: replay.decisions,
       agree: replay.agree,
       not_replayable: replay.notReplayable,
+      not_replayable_kinds:
+        replay.notReplayable === 0
+          ? undefined
+          : replay.notReplayableKinds.map((each) => ({
+              kind: each.kind,
+              count: each.count,
+              receipt_ids: each.receiptIds,
+            })),
       differ: replay.differ.map((difference) => ({ ...difference })),
       budgets: replay.ledger.budgets.length === 0 ? undefined : replay.ledger.budgets.map(budgetJson),
       calls: replay.ledger.calls.begun === 0 ? undefined : { ...replay.ledger.calls },
       not_rebuilt: replay.ledger.notRebuilt.length === 0 ? undefined : replay.ledger.notRebuilt,
+      rows: rows && { compared: rows.compared, differ: rows.differ.map((difference) => ({ ...difference })) },
     },
   }
 }
 
 export function describeVerification(verification: Verification): string {
-  const { report, sideLogs, replay } = verification
+  const { report, sideLogs, replay, rows } = verification
   const lines = report.finding ? tampered(report) : sound(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
@@ -58,14 +71,23 @@ export function describeVerification(verification: Verification): string {
   for (const digest of sideLogs?.missing ?? [])
     lines.push(`  – side log ${digest.slice(0, 16)}… is not there`)
   if (replay) {
-    const rest = replay.notReplayable > 0 ? ` · ${count(replay.notReplayable)} cannot be recomputed` : ''
+    const rest = replay.notReplayable > 0 ? ` · ${notRecomputed(replay)}` : ''
     lines.push(`  ${counted(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`)
     for (const { seq, id, detail } of replay.differ) lines.push(`  ✗ receipt ${seq} (${id}): ${detail}`)
     if (replay.ledger.calls.begun > 0) lines.push(`  ${describeCalls(replay.ledger.calls)}`)
     for (const budget of replay.ledger.budgets) lines.push(`  ${describeBudget(budget)}`)
     for (const what of replay.ledger.notRebuilt) lines.push(`  – not rebuilt: ${what}`)
   }
+  for (const { id, detail } of rows?.differ ?? []) lines.push(`  ✗ ${id}: ${detail}`)
+  if (rows && rows.compared > 0 && rows.differ.length === 0)
+    lines.push(`  ${counted(rows.compared, 'row')} of budgets, balances and holds: as the log says`)
   return `${lines.map(printable).join('\n')}\n`
+}
+
+/** `8 cannot be recomputed (6 shell_action, 2 denial)` */
+function notRecomputed({ notReplayable, notReplayableKinds: kinds }: Replay): string {
+  const each = kinds.map((one) => `${count(one.count)} ${one.kind}`).join(', ')
+  return `${count(notReplayable)} cannot be recomputed (${each})`
 }
 
 function tampered({ finding, intact }: Report): string[] {

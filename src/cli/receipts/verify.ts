@@ -3,8 +3,10 @@ import { createHash, type Hash } from 'node:crypto'
 import { addAbortSignal } from 'node:stream'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
+import type { RowCheck } from '../../providers/ledger/kept-rows.ts'
 import type { Finding, Report, VerifyOptions } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
+import type { Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
@@ -54,7 +56,8 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
   const store = await context.store()
   return store.read(async (tables) => {
     const isEmpty = ((await tables.receipts.last()) ?? (await tables.tree.lastCheckpoint())) === undefined
-    if (isEmpty && flags.against === undefined) return { report: EMPTY }
+    if (isEmpty && flags.against === undefined)
+      return flags.replay ? { report: EMPTY, ...(await replayNothing(tables)) } : { report: EMPTY }
     if (isEmpty && vkeys.length === 0)
       throw new CraikError('usage', 'there is no log here to hold the checkpoint against')
     using progress = new Progress(context, 'verifying')
@@ -73,8 +76,22 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
       flags.replay && report.outcome !== 'tampered'
         ? await replayLines(exportLines(tables), report, progress)
         : { report }
-    return { ...replayed, sideLogs: await sideLogs.finish((n) => progress.tick(n)) }
+    const rows = 'replay' in replayed && replayed.replay ? await rowsOf(tables, replayed.replay) : undefined
+    return { ...replayed, ...(rows && { rows }), sideLogs: await sideLogs.finish((n) => progress.tick(n)) }
   })
+}
+
+/** The rows of this very snapshot: others may go on writing both. */
+async function rowsOf(tables: Tables, { ledger }: Replay): Promise<RowCheck> {
+  const { compareRows } = await import('../../providers/ledger/kept-rows.ts')
+  return compareRows(tables, ledger.book)
+}
+
+/** Where there are no receipts, there must be no rows either. */
+async function replayNothing(tables: Tables): Promise<{ replay: Replay; rows: RowCheck }> {
+  const { replayLog } = await import('../../run/replay-log.ts')
+  const replay = await replayLog((async function* () {})(), async () => {})
+  return { replay, rows: await rowsOf(tables, replay) }
 }
 
 async function verifyFile(

@@ -2,12 +2,11 @@
 import { REFERENCE } from '../../lib/ids.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import { runCommandReference } from '../../sandboxes/local-process.ts'
-import type { RunInput } from './execute.ts'
+import { DEFAULT_COMMAND_MS, type RunInput } from './execute.ts'
 import { findGrantFor } from './grants.ts'
 import type { RunPlace } from './place.ts'
 import type { CommandRun, Run } from './run-record.ts'
 
-const COMMAND_TIMEOUT_MS = 30_000
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 /** Of each stream; a model pays for every character, and the beginning and the end say most. */
 const MAX_TOLD_CHARACTERS = 16_000
@@ -68,7 +67,7 @@ export async function act(place: RunPlace, run: Run, input: RunInput, action: Ac
       receipt_id: action.receiptId,
       isolation,
       workspace,
-      timeoutMs: COMMAND_TIMEOUT_MS,
+      timeoutMs: input.commandMs ?? DEFAULT_COMMAND_MS,
       maxOutputBytes: MAX_OUTPUT_BYTES,
       links: { provider_id: run.provider_id, handoff_id: run.handoff_id },
     },
@@ -78,7 +77,9 @@ export async function act(place: RunPlace, run: Run, input: RunInput, action: Ac
     const { rule, reason } = result.decision
     const { receiptId } = result
     const hint =
-      rule === 'sandbox.grant' ? grantHint(named.command_ref, sessionId) : (result.decision.hint ?? '')
+      rule === 'sandbox.grant'
+        ? await grantHint(place, action.commandRef, sessionId)
+        : (result.decision.hint ?? '')
     return {
       command: { ...named, status: 'denied', exit_code: null, isolation: null, receipt_id: receiptId },
       durationMs: 0,
@@ -105,8 +106,15 @@ export async function act(place: RunPlace, run: Run, input: RunInput, action: Ac
   }
 }
 
-/** What the operator types to let the next prompt do it. A task of its own is over with its run. */
-function grantHint(ref: string, sessionId: string | undefined): string {
+/** What the operator types to let the next prompt do it, where a grant can. A task of its own is over with its run. */
+async function grantHint({ store }: RunPlace, spelled: string, sessionId?: string): Promise<string> {
+  const ref = shownReference(spelled)
+  if (ref !== spelled) {
+    return 'the model spelled a command instead of naming one, and no grant allows that; see the names:  craik command list'
+  }
+  if ((await store.read((tables) => tables.commands.get(ref))) === undefined) {
+    return `there is no such command; to have one:  craik command register ${ref} -- PROGRAM ARGUMENTS`
+  }
   const scope = sessionId === undefined ? '--any-scope' : `--session-id ${sessionId}`
   return `grant it once:  craik grant create --capability shell.execute --operation run --target ${ref} ${scope}`
 }
@@ -117,7 +125,12 @@ function shownReference(spelled: string): string {
 }
 
 function told({ run, stdout, stderr }: Ran): string {
-  const ending = run.end === 'exited' ? `exit ${run.exitCode}` : `did not finish: ${run.end}`
+  const ending =
+    run.end === 'exited'
+      ? `exit ${run.exitCode}`
+      : run.end === 'not_started'
+        ? `not started: ${run.message}`
+        : `did not finish: ${run.end}`
   const parts = [
     ['stdout', stdout.text],
     ['stderr', stderr.text],

@@ -5,8 +5,12 @@ import { findGrant } from '../../policy/lookup.ts'
 import { loadLogKeys } from '../../receipts/keys.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import { hmacOf, readReceipt } from '../../receipts/verifier/receipt-line.ts'
+import type { Home } from '../../store/home.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
-import { type Checked, getSession, listHandoffs, listRuns, type RecordPlace } from './records.ts'
+import { missingOf } from './audit-presence.ts'
+import { ranAfterDenial } from './denied-requests.ts'
+import { bodyOf } from './receipt-body.ts'
+import { getSession, type Listed, listHandoffs, listRuns, type RecordPlace } from './records.ts'
 import type { Run } from './run-record.ts'
 import type { Session } from './session.ts'
 
@@ -29,6 +33,7 @@ export interface Audit {
 
 /** More receipts than this of one session are not looked at, and the audit says so. */
 const MAX_RECEIPTS = 20_000
+const MAX_RECORDS = 20_000
 const MAX_PROBLEMS = 10
 
 interface Evidence {
@@ -38,33 +43,35 @@ interface Evidence {
   readonly runs: readonly Run[]
   /** Oldest first. */
   readonly rows: readonly ReceiptRow[]
+  /** Of those that still say something; the others are found as changed. */
   readonly bodies: readonly Receipt['body'][]
 }
 
 export async function auditSession(place: RecordPlace, sessionId: string): Promise<Audit> {
   // In this order: a run that ends meanwhile is then one that is not over yet, and not one that the session forgot.
-  const runs = await listRuns(place, { session_id: sessionId })
-  const handoffs = await listHandoffs(place, { session_id: sessionId })
+  const runs = await listRuns(place, { session_id: sessionId }, MAX_RECORDS)
+  const handoffs = await listHandoffs(place, { session_id: sessionId }, MAX_RECORDS)
   const session = await getSession(place, sessionId)
   return place.store.read(async (tables) => {
     const found = await tables.receipts.find({ sessionId }, MAX_RECEIPTS + 1)
     const rows = found.slice(0, MAX_RECEIPTS).toReversed()
-    const bodies = rows.map(({ line }) => (JSON.parse(line) as Receipt).body)
+    const bodies = rows.flatMap(({ line }) => bodyOf(line) ?? [])
     const evidence: Evidence = {
       place,
       tables,
       session: session.record,
-      runs: runs.map(({ record }) => record),
+      runs: runs.flatMap(({ record }) => record ?? []),
       rows,
       bodies,
     }
     const checks = [
-      seals(session, [...runs, ...handoffs]),
+      seals([{ id: sessionId, ...session }, ...runs, ...handoffs]),
       await linked(evidence, found.length > MAX_RECEIPTS),
       providersExpected(evidence),
       await commandsGranted(evidence),
       await denialsRanNothing(evidence),
       await receiptsGenuine(evidence),
+      await nothingGone(evidence, runs),
     ]
     return {
       session_id: sessionId,
@@ -76,13 +83,18 @@ export async function auditSession(place: RecordPlace, sessionId: string): Promi
   })
 }
 
-function seals(session: Checked<Session>, others: readonly Checked<{ readonly id: string }>[]): Check {
-  const all = [session, ...others]
+function seals(all: readonly Listed<unknown>[]): Check {
   return check(
     'the session, its runs and handoffs are as Craik left them',
     `${all.length} seals`,
-    all.flatMap(({ record, status }) => (status === 'verified' ? [] : [`${record.id} is ${status}`])),
+    all.flatMap(({ id, status }) => (status === 'verified' ? [] : [`${id} is ${status}`])),
   )
+}
+
+async function nothingGone({ tables, session }: Evidence, runs: readonly Listed<Run>[]): Promise<Check> {
+  const runIds = runs.map(({ id }) => id)
+  const { lookedAt, problems } = await missingOf(tables, session.id, runIds)
+  return check('nothing that the log tells of is gone', lookedAt, problems)
 }
 
 /** The environment receipts of every prompt are named by its run, and by the session as far back as it reaches. */
@@ -148,9 +160,10 @@ async function commandsGranted({ tables, rows, bodies }: Evidence): Promise<Chec
   })
   const problems: string[] = []
   for (const { id, begin_id } of passed) {
-    const at = bodies.findIndex((body) => body.id === begin_id)
-    const begin = bodies[at]
-    const problem = begin === undefined ? 'has no beginning' : await ungranted(tables, begin, rows[at]!.atMs)
+    const begin = bodies.find((body) => body.id === begin_id)
+    const row = rows.find((one) => one.id === begin_id)
+    const problem =
+      begin === undefined || row === undefined ? 'has no beginning' : await ungranted(tables, begin, row.atMs)
     if (problem !== undefined) problems.push(`${id} ${problem}`)
   }
   return check(
@@ -187,15 +200,16 @@ async function ungranted(
   return outcome === 'usable' ? undefined : `names ${links.grant_id}, which does not fit: ${outcome}`
 }
 
-/** A denial is a point in the log: nothing began with it, nothing ended it, and the same request did not run. */
+/** A denial is a point in the log: nothing began with it, nothing ended it, and the request did not run after it. */
 async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
   const denials = bodies.filter(({ kind }) => kind === 'denial')
   const problems: string[] = []
   for (const denial of denials) {
     const end = await tables.receipts.endOf(denial.id)
     if (end !== undefined || denial.phase !== 'point') problems.push(`${denial.id} was begun or ended`)
-    const ran = bodies.find((body) => body.kind === 'sandbox_action' && isSameRequest(body, denial))
-    if (ran !== undefined) problems.push(`${denial.id} was denied, and ${ran.id} ran it`)
+  }
+  for (const { denialId, beginId } of ranAfterDenial(bodies)) {
+    problems.push(`${denialId} was denied, and ${beginId} ran it`)
   }
   return check(
     'what was denied did not run',
@@ -204,22 +218,9 @@ async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
   )
 }
 
-/** The answer of the model that asked for it, and the command that it asked for. */
-function isSameRequest(a: Receipt['body'], b: Receipt['body']): boolean {
-  const [cause] = a.links.receipt_ids ?? []
-  return (
-    cause !== undefined &&
-    cause === b.links.receipt_ids?.[0] &&
-    a.links.run_id === b.links.run_id &&
-    a.links.command_ref === b.links.command_ref
-  )
-}
-
 /** Sealed by the home's own keys, unchanged, and each linked to the receipt before it. */
 async function receiptsGenuine({ place, tables, rows }: Evidence): Promise<Check> {
-  const keys = new Map(
-    (await tables.logKeys.list()).map(({ kid }) => [kid, loadLogKeys(place.home, kid).macKey]),
-  )
+  const keys = new Map((await tables.logKeys.list()).map(({ kid }) => [kid, macKeyOf(place.home, kid)]))
   const problems: string[] = []
   for (const { id, seq, line, leaf } of rows) {
     const receipt = readReceipt(Buffer.from(line))
@@ -231,13 +232,24 @@ async function receiptsGenuine({ place, tables, rows }: Evidence): Promise<Check
       receipt.entry.leaf.equals(leaf) &&
       hmacOf(receipt, key) === receipt.seal.hmac &&
       (seq === 0 || receipt.seal.prev === Buffer.from(before?.leaf ?? []).toString('hex'))
-    if (!isGenuine) problems.push(`${id} was changed`)
+    if (isGenuine) continue
+    const isKeyMissing = receipt.seal !== undefined && keys.has(receipt.seal.kid) && key === undefined
+    problems.push(isKeyMissing ? `${id} cannot be checked: its key is not here` : `${id} was changed`)
   }
   return check(
     'every receipt is in the log, sealed and linked to the one before',
     `${rows.length} receipts`,
     problems,
   )
+}
+
+/** Undefined when it is not here. */
+function macKeyOf(home: Home, kid: string) {
+  try {
+    return loadLogKeys(home, kid).macKey
+  } catch {
+    return undefined
+  }
 }
 
 function check(name: string, lookedAt: string, problems: readonly string[]): Check {

@@ -1,26 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { startChatCompletions } from '../../../test/wire/chat-completions.ts'
-import type { Act } from '../../../test/wire/wire-server.ts'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { executeRun } from './execute.ts'
 import { approvePrompt } from './grants.ts'
 import { resumeRun } from './prompt.ts'
 import { getSession, listEvents } from './records.ts'
-
-const call = (command_ref: unknown, name = 'run_command'): Act => ({
-  kind: 'tool_call',
-  name,
-  arguments: { command_ref },
-})
-const say = (text: string): Act => ({ kind: 'text', text })
-
-/** A session whose model answers by a script, over a true wire format. */
-async function live(scene: AgentScene, script: readonly Act[]) {
-  const server = await startChatCompletions(script, { key: false })
-  await scene.enable(server.baseUrl)
-  const id = await scene.launch({ providerId: OLLAMA })
-  return { server, id }
-}
+import { call, live, say } from './wire.fixture.ts'
 
 const ranIn = async (scene: AgentScene) =>
   (await scene.store.bodies()).filter(({ kind }) => kind === 'sandbox_action')
@@ -246,37 +230,6 @@ describe('a prompt to a model over the wire', () => {
     expect(run).toMatchObject({ status: 'interrupted', stop_reason: 'max_iterations', iteration: 5 })
     expect(handoff.status).toBe('incomplete')
     expect(server.requests).toHaveLength(5)
-  })
-
-  it('stops when its tokens are used up', async () => {
-    using scene = await agentScene()
-    const usage = { input: 100, cacheRead: 0, output: 10 }
-    const { server, id } = await live(scene, [{ kind: 'tool_call', name: 'x', arguments: {}, usage }])
-    await using _ = server
-    const input = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live', tokenBudget: 200 })
-    await approvePrompt(scene.place, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
-    const { run } = await executeRun(scene.place, input)
-    expect(run).toMatchObject({
-      status: 'interrupted',
-      stop_reason: 'token_budget',
-      tokens_used: 220,
-      iteration: 2,
-    })
-  })
-
-  it('asks for no longer an answer than is left of its tokens, nor for one that models refuse', async () => {
-    using scene = await agentScene()
-    const { server, id } = await live(scene, [{ kind: 'text', text: 'done' }])
-    await using _ = server
-    for (const [tokenBudget, cap] of [
-      [500, 500],
-      [900_000, 32_000],
-    ] as const) {
-      const input = scene.input({ sessionId: id, providerId: OLLAMA, transport: 'live', tokenBudget })
-      await approvePrompt(scene.place, { ...input, maxIterations: 5, lifetimeMs: 60_000 })
-      await executeRun(scene.place, input)
-      expect(server.requests.at(-1)!.body).toMatchObject({ max_tokens: cap })
-    }
   })
 
   it('stops when its time is over, in the middle of a call, and when it is interrupted', async () => {

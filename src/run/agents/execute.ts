@@ -21,7 +21,9 @@ export const DEFAULT_MAX_ITERATIONS = 5
 const MAX_ITERATIONS = 50
 export const DEFAULT_WALL_MS = 10 * 60_000
 const MAX_WALL_MS = 24 * 3600_000
-const MAX_PROMPT_BYTES = 256 * 1024
+export const DEFAULT_COMMAND_MS = 30_000
+const MAX_COMMAND_MS = 3600_000
+export const MAX_PROMPT_BYTES = 256 * 1024
 
 /** Allotted before the run begins, so that grants and receipts can name them. */
 export interface RunIds {
@@ -46,6 +48,13 @@ export interface RunInput extends RunIds {
   /** Of input and output together. */
   readonly tokenBudget?: number | undefined
   readonly wallMs?: number | undefined
+  /** How long one command may take. */
+  readonly commandMs?: number | undefined
+  /**
+   * Called when the run has begun, before anything in it is decided: the operator's moment to grant it something. A run
+   * that is refused never gets there, so nothing is granted for it.
+   */
+  readonly approve?: (() => Promise<unknown>) | undefined
   /** The attempt that this one continues: what passed there is not run again. */
   readonly resumes?: { readonly runId: string; readonly passed: ReadonlyMap<string, string> } | undefined
   readonly onProgress?: ((progress: RunProgress) => void) | undefined
@@ -87,6 +96,7 @@ export async function executeRun(place: RunPlace, input: RunInput): Promise<Exec
   const timer = setTimeout(() => wall.abort(), draft.wall_budget_ms)
   let end: LoopEnd
   try {
+    await input.approve?.()
     end = await runLoop(place, draft, input, wall.signal)
   } catch (error) {
     // What cannot be written down now either is left to `recover`; the first error is the one to know.
@@ -124,12 +134,24 @@ function finish({ store, log }: RunPlace, run: Run, { status, stopReason, sessio
   return store.write(finishRun, { runId: run.id, owner: log.owner, status, stopReason, sessionStatus })
 }
 
-function draftRun({ clock, log }: RunPlace, input: RunInput): Run {
-  const { maxIterations = DEFAULT_MAX_ITERATIONS, wallMs = DEFAULT_WALL_MS, tokenBudget } = input
+/** What can be refused of a prompt by looking at it alone. */
+export function requireRunnable({
+  prompt,
+  maxIterations = DEFAULT_MAX_ITERATIONS,
+  wallMs = DEFAULT_WALL_MS,
+  commandMs = DEFAULT_COMMAND_MS,
+  tokenBudget,
+}: Pick<RunInput, 'prompt' | 'maxIterations' | 'wallMs' | 'commandMs' | 'tokenBudget'>): void {
   requireWhole('max-iterations', maxIterations, MAX_ITERATIONS)
   requireWhole('wall time in milliseconds', wallMs, MAX_WALL_MS)
+  requireWhole('the time of a command in milliseconds', commandMs, MAX_COMMAND_MS)
   if (tokenBudget !== undefined) requireWhole('token-budget', tokenBudget, Number.MAX_SAFE_INTEGER)
-  requirePrompt(input.prompt)
+  requirePrompt(prompt)
+}
+
+function draftRun({ clock, log }: RunPlace, input: RunInput): Run {
+  const { maxIterations = DEFAULT_MAX_ITERATIONS, wallMs = DEFAULT_WALL_MS, tokenBudget } = input
+  requireRunnable(input)
   return {
     schema: 'craik.run',
     version: VERSION,

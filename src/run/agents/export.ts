@@ -1,6 +1,7 @@
 /** A session as one document to hand over: records, events and receipt ids; no prompts, no paths of this machine. */
 import type { Json } from '../../lib/canonical-json.ts'
 import { getSession, listEvents, listHandoffs, listRuns, type RecordPlace } from './records.ts'
+import type { Run } from './run-record.ts'
 
 export async function exportSession(
   place: RecordPlace,
@@ -17,10 +18,19 @@ export async function exportSession(
     hmac_status: status,
     runs: runs
       .toReversed()
-      .map(({ record: { owner: __, ...run }, status: hmac_status }) => ({ ...run, hmac_status })),
+      .map(({ id: runId, record, status: hmac_status }) => ({ ...withoutOwner(record, runId), hmac_status })),
     events: await listEvents(place, { sessionId: id }),
-    handoffs: handoffs.toReversed().map(({ record, status: hmac_status }) => ({ ...record, hmac_status })),
+    handoffs: handoffs
+      .toReversed()
+      .map(({ id: handoffId, record, status: hmac_status }) => ({ id: handoffId, ...record, hmac_status })),
     receipt_ids: session.receipt_ids,
   }
   return exported as unknown as { readonly [key: string]: Json }
+}
+
+/** Of what cannot be read, the id. */
+function withoutOwner(run: Run | undefined, id: string): Partial<Run> {
+  if (run === undefined) return { id }
+  const { owner: _, ...shown } = run
+  return shown
 }

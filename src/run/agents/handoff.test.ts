@@ -25,6 +25,29 @@ describe('a handoff', () => {
     expect(handoff.risks).toContain('a command began, and how it ended is not known')
   })
 
+  it('says which isolation was asked for and reached, and after a kill that a command may still run', async () => {
+    const { run, bodies } = await finishedRun()
+    expect(buildHandoff(run, bodies, 0).commands_run).toMatchObject([
+      { isolation_asked: 'process', isolation: 'process' },
+    ])
+    const killed = (asked: string) =>
+      bodies.flatMap((body) => {
+        if (body.kind !== 'sandbox_action') return [body]
+        const { isolation: _, ...rest } = body
+        return body.phase === 'begin'
+          ? [{ ...body, isolation: asked }]
+          : [{ ...rest, status: 'indeterminate' as const }]
+      })
+    const stillRuns =
+      'a command was started without isolation and may still run: Craik cannot end it any more'
+    const inside = buildHandoff(run, killed('process'), 0)
+    expect(inside.commands_run).toMatchObject([{ isolation_asked: 'process', isolation: null }])
+    expect(inside.risks).not.toContain(stillRuns)
+    const outside = buildHandoff(run, killed('none'), 0)
+    expect(outside.commands_run).toMatchObject([{ isolation_asked: 'none', isolation: null }])
+    expect(outside.risks).toContain(stillRuns)
+  })
+
   it('sees through a claim that a failed command passed', async () => {
     const { run, bodies } = await finishedRun()
     const failed = bodies.map((body) =>
@@ -60,5 +83,29 @@ describe('a handoff', () => {
     expect(buildHandoff({ ...over, tokens_used: null }, bodies, 0).self_audit.stayed_within_limits).toBe(
       false,
     )
+  })
+
+  it('sees a denied request that began all the same, and accuses nothing that began before the denial', async () => {
+    const { run, bodies } = await finishedRun()
+    const at = bodies.findIndex(({ kind, phase }) => kind === 'sandbox_action' && phase === 'begin')
+    const begin = bodies[at]!
+    const denial = { ...begin, id: 'rcpt_denied' as typeof begin.id, kind: 'denial', phase: 'point' } as const
+    const ranWith = (all: typeof bodies) => buildHandoff(run, all, 0).self_audit.no_denied_action_ran
+    expect(ranWith(bodies.toSpliced(at, 0, denial))).toBe(false)
+    expect(ranWith(bodies.toSpliced(at + 1, 0, denial))).toBe(true)
+    const another = { ...denial, links: { ...denial.links, command_ref: 'unit-tests' } }
+    expect(ranWith(bodies.toSpliced(at, 0, another))).toBe(true)
+  })
+
+  it('does not list what others were refused to do with the run', async () => {
+    const { run, bodies } = await finishedRun()
+    const refused = {
+      ...bodies[0]!,
+      kind: 'denial',
+      status: 'denied',
+      phase: 'point',
+      capability: 'agent.run',
+    } as const
+    expect(buildHandoff(run, [...bodies, refused], 0).denied_actions).toEqual([])
   })
 })

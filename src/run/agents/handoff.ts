@@ -1,8 +1,9 @@
 /** What a run hands over: what was done, as the receipts have it, and nothing that is not in them. */
 import { z } from 'zod'
 import type { Receipt } from '../../receipts/schema.ts'
+import { ranAfterDenial } from './denied-requests.ts'
 import { isolation, moment, reference, VERSION } from './fields.ts'
-import type { CommandRun, Run, RunStatus } from './run-record.ts'
+import type { Run, RunStatus } from './run-record.ts'
 
 const HANDOFF_STATUSES = ['completed', 'incomplete', 'blocked', 'failed'] as const
 
@@ -11,6 +12,8 @@ const command = z.strictObject({
   capability: reference,
   status: z.enum(['passed', 'failed', 'indeterminate']),
   exit_code: z.int().nullable(),
+  isolation_asked: isolation,
+  /** What was reached. Null: nothing was, or after a kill nobody knows. */
   isolation: isolation.nullable(),
   receipt_ids: z.array(reference),
 })
@@ -24,6 +27,8 @@ const handoffSchema = z.strictObject({
   session_id: reference.nullable(),
   operator_subject: reference,
   provider_id: reference,
+  /** Whoever answered: after a failover not only the provider that was asked. */
+  answered_by: z.array(reference),
   policy_envelope_id: reference,
   backend_id: reference,
   execution_mode: z.enum(['fixture', 'live']),
@@ -70,8 +75,11 @@ type Body = Receipt['body']
 
 /** `bodies`: every receipt of the run, oldest first. */
 export function buildHandoff(run: Run, bodies: readonly Body[], nowMs: number): Handoff {
-  const commands = commandsIn(bodies, run.commands)
-  const denied = bodies.filter(({ kind }) => kind === 'denial')
+  const commands = commandsIn(run, bodies)
+  // What others were refused to do with the run itself is no action of the run.
+  const denied = bodies.filter(
+    ({ kind, capability }) => kind === 'denial' && !capability.startsWith('agent.'),
+  )
   const answers = bodies.filter(isAnswer)
   return {
     schema: 'craik.handoff',
@@ -82,6 +90,7 @@ export function buildHandoff(run: Run, bodies: readonly Body[], nowMs: number): 
     session_id: run.session_id,
     operator_subject: run.operator_subject,
     provider_id: run.provider_id,
+    answered_by: [...new Set(answers.flatMap(({ links }) => links.provider_id ?? []))],
     policy_envelope_id: run.policy_envelope_id,
     backend_id: run.backend_id,
     execution_mode: run.runner_mode,
@@ -112,7 +121,7 @@ const isAnswer = (body: Body): boolean =>
   body.kind === 'provider_action' && body.phase === 'end' && body.status === 'passed'
 
 /** From the receipts; only the exit code is the run's own note, because receipts of sandboxes name it as a measure. */
-function commandsIn(bodies: readonly Body[], noted: readonly CommandRun[]): Handoff['commands_run'] {
+function commandsIn(run: Run, bodies: readonly Body[]): Handoff['commands_run'] {
   const ends = new Map(
     bodies.flatMap((body) => (body.phase === 'end' ? [[body.begin_id, body] as const] : [])),
   )
@@ -120,14 +129,16 @@ function commandsIn(bodies: readonly Body[], noted: readonly CommandRun[]): Hand
     .filter(({ kind, phase }) => kind === 'sandbox_action' && phase === 'begin')
     .map((begin) => {
       const end = ends.get(begin.id)
-      const note = noted.find(({ receipt_id }) => receipt_id === end?.id)
+      const note = run.commands.find(({ receipt_id }) => receipt_id === end?.id)
       const status = end?.status === 'passed' || end?.status === 'failed' ? end.status : 'indeterminate'
+      const asked = isolation.safeParse(begin.isolation)
       const reached = isolation.safeParse(end?.isolation)
       return {
         command_ref: begin.links.command_ref ?? 'unknown',
         capability: begin.capability,
         status,
         exit_code: note?.exit_code ?? end?.measures?.find(({ name }) => name === 'exit_code')?.value ?? null,
+        isolation_asked: asked.success ? asked.data : run.isolation,
         isolation: reached.success ? reached.data : null,
         receipt_ids: end === undefined ? [begin.id] : [begin.id, end.id],
       }
@@ -158,6 +169,9 @@ function risksOf(run: Run, commands: Handoff['commands_run']): string[] {
     ...(commands.some(({ status }) => status === 'indeterminate')
       ? ['a command began, and how it ended is not known']
       : []),
+    ...(commands.some((one) => one.status === 'indeterminate' && one.isolation_asked === 'none')
+      ? ['a command was started without isolation and may still run: Craik cannot end it any more']
+      : []),
     ...(commands.some(({ status }) => status === 'failed') ? ['a command failed'] : []),
   ]
 }
@@ -184,10 +198,7 @@ function auditSelf(
     every_command_was_permitted: begins.every(
       ({ links }) => links.grant_outcome === 'usable' || links.grant_outcome === 'not_required',
     ),
-    no_denied_action_ran: bodies.every(
-      ({ kind, decision }) =>
-        kind !== 'sandbox_action' || decision === undefined || decision.effect === 'allow',
-    ),
+    no_denied_action_ran: ranAfterDenial(bodies).length === 0,
     claims_match_receipts:
       run.commands.every((claim) => {
         const status = byId.get(claim.receipt_id)?.status

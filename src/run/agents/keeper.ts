@@ -9,6 +9,7 @@ import type { ReceiptDraft } from '../../receipts/schema.ts'
 import type { Home } from '../../store/home.ts'
 import type { Tables } from '../../store/store.ts'
 import type { Handoff } from './handoff.ts'
+import { refusalOf } from './refused.ts'
 import { parseRun, type Run } from './run-record.ts'
 import { parseSession, type Session } from './session.ts'
 import type { Refused } from './tokens.ts'
@@ -105,32 +106,11 @@ export class Keeper {
     operator: string,
     operation: string,
   ): Promise<Refused | undefined> {
-    const isOwn = record.operator_subject === operator
-    if (isOwn && seal === 'verified') return undefined
-    const cause = seal === 'verified' ? 'operator' : 'seal'
-    const receipt = await this.sealer.append(this.tables, {
-      kind: 'denial',
-      phase: 'point',
-      status: 'denied',
-      operator,
-      capability: `agent.${what}`,
-      operation,
-      target: record.id,
-      links: {
-        ...('session_id' in record
-          ? { run_id: record.id, ...(record.session_id !== null && { session_id: record.session_id }) }
-          : { session_id: record.id }),
-        policy_envelope_id: record.policy_envelope_id,
-      },
-      decision: { effect: 'deny', rule: `${what}.${cause}`, missing: [], replayable: false },
-    })
-    const reason =
-      cause === 'operator'
-        ? `${what} ${record.id} belongs to ${record.operator_subject}, not to ${operator}`
-        : seal === 'tampered'
-          ? `${what} ${record.id} was changed outside Craik: its seal does not fit`
-          : `${what} ${record.id} cannot be checked: the key that sealed it is not here`
-    return { outcome: 'refused', rule: `${what}.${cause}`, reason, receipt }
+    if (record.operator_subject === operator && seal === 'verified') return undefined
+    const refusal = refusalOf(what, { record, status: seal }, operator, operation)
+    const { rule, reason } = refusal
+    const receipt = await this.sealer.append(this.tables, { ...refusal.receipt, phase: 'point' })
+    return { outcome: 'refused', rule, reason, receipt }
   }
 
   async #sealed(what: string, record: object): Promise<{ document: string; seal: string }> {
@@ -161,7 +141,7 @@ export function keptReason(reason: string | undefined): { readonly reason?: stri
 }
 
 /** A document that does not even parse is damage, whatever its seal says. */
-export function readable<T>(parse: () => T, what: string): T {
+function readable<T>(parse: () => T, what: string): T {
   try {
     return parse()
   } catch (cause) {

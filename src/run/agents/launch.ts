@@ -1,6 +1,6 @@
 /** Launching a session, and preparing what a run needs: the provider, the envelope, the place. */
 import { randomBytes } from 'node:crypto'
-import { statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -41,7 +41,7 @@ export interface Wanted {
   /** The deterministic answers with the provider's record and limits; nothing is dialled. */
   readonly fixture?: boolean | undefined
   readonly workspace: string
-  /** The strongest that this machine has, unless named. */
+  /** `process` unless named: what cannot be isolated is refused, and does not run on the host instead. */
   readonly isolation?: 'process' | 'none' | undefined
 }
 
@@ -58,16 +58,17 @@ export async function prepareRun({ home, backend }: PreparePlace, wanted: Wanted
   if (wanted.modelId !== undefined && !REFERENCE.test(wanted.modelId)) {
     throw new CraikError('usage', 'a model id is letters, digits and . _ : / @ -, at most 200 characters')
   }
-  const workspace = resolve(wanted.workspace)
-  if (!statSync(workspace, { throwIfNoEntry: false })?.isDirectory()) {
+  const asked = resolve(wanted.workspace)
+  if (!statSync(asked, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CraikError('usage', `the workspace ${wanted.workspace} is not a folder`, {
       hint: 'give the folder to work in:  --workspace .',
     })
   }
+  // Where it really is: what a link leads to can be changed before a command starts.
+  const workspace = realpathSync(asked)
   const availability = await backend.probe()
-  const strongest = availability.isolation === 'process' ? 'process' : 'none'
-  const isolation = wanted.isolation ?? strongest
-  if (isolation === 'process' && strongest !== 'process') {
+  const isolation = wanted.isolation ?? 'process'
+  if (isolation === 'process' && availability.isolation !== 'process') {
     throw new CraikError('unavailable', `isolation by process cannot be reached: ${availability.reason}`, {
       hint: `${availability.fix ?? 'mend it'}   or name the weaker one:  --isolation none`,
     })

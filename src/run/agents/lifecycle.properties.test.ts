@@ -39,7 +39,7 @@ async function take(scene: AgentScene, template: Run, one: Step): Promise<void> 
     case 'cancel':
     case 'recover_run': {
       const [newest] = await listRuns(scene.place, { session_id: 's1' }, 1)
-      const request = { runId: newest?.record.id ?? 'run_none', operator: one.who }
+      const request = { runId: newest?.id ?? 'run_none', operator: one.who }
       await scene.store.write(one.do === 'cancel' ? cancelRun : recoverRun, request)
       return
     }

@@ -5,7 +5,7 @@ import { newId } from '../../lib/ids.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { LoginRow } from '../../store/agent-tables.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
-import { type LoggedIn, logInProcedure, logOutProcedure } from './login.ts'
+import { isSubject, type LoggedIn, logInProcedure, logOutProcedure } from './login.ts'
 
 export function loginProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
@@ -55,7 +55,8 @@ function write(
     kind: 'login',
     phase: 'point',
     status: 'passed',
-    operator: subject,
+    // Of a row that was changed nobody knows whose it was.
+    operator: isSubject(subject) ? subject : 'unknown',
     capability: 'operator.session',
     operation,
     target: id,

@@ -39,6 +39,21 @@ describe('operator logins', () => {
     await expect(logOut(store)).rejects.toMatchObject({ code: 'login_required' })
   })
 
+  it('that were edited to name nobody are an error that says what to do, and can be ended', async () => {
+    for (const subject of ['x y', '', 'root', 'operator:', 'operator:a\nb']) {
+      const store = inProcessStore(new TestClock())
+      await logIn(store, 'operator:ada')
+      store.database.prepare('UPDATE logins SET subject = ?').run(subject)
+      await expect(activeLogin(store)).rejects.toMatchObject({
+        code: 'tampered',
+        hint: 'end it:  craik logout   then:  craik login',
+      })
+      await logOut(store)
+      expect(await activeLogin(store)).toBeUndefined()
+      expect((await store.bodies()).at(-1)).toMatchObject({ operation: 'logout', operator: 'unknown' })
+    }
+  })
+
   it.each(['', 'a b', 'x'.repeat(65), '-x', 'a\nb', 'ghp_abcdefghijklmnopqrstuvwxyz0123456789'])(
     'refuse the name %j',
     (name) => {

@@ -1,6 +1,7 @@
 /** Who acts. A login names the operator of everything that follows; it proves nothing about who is at the keyboard. */
 import { existsSync } from 'node:fs'
 import { CraikError } from '../../errors.ts'
+import { REFERENCE } from '../../lib/ids.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import type { LoginRow } from '../../store/agent-tables.ts'
@@ -33,8 +34,27 @@ export function logOut(store: Store): Promise<{ readonly login: LoginRow; readon
   return store.write(logOutProcedure, {})
 }
 
-export function activeLogin(store: Store): Promise<LoginRow | undefined> {
-  return store.read((tables) => tables.logins.active())
+/** Nobody acts under a name that no login gives. */
+export async function activeLogin(store: Store): Promise<LoginRow | undefined> {
+  const login = await store.read((tables) => tables.logins.active())
+  if (login === undefined || isSubject(login.subject)) return login
+  throw new CraikError(
+    'tampered',
+    `login ${loginName(login)} was changed outside Craik: it names no operator`,
+    {
+      hint: 'end it:  craik logout   then:  craik login',
+    },
+  )
+}
+
+const SUBJECT = /^(?:operator|local-user):[A-Za-z0-9._@-]{1,100}$/
+
+export function isSubject(subject: string): boolean {
+  return SUBJECT.test(subject)
+}
+
+function loginName({ id }: LoginRow): string {
+  return REFERENCE.test(id) ? id : 'row'
 }
 
 /** The subject of the active login. Commands on behalf of an operator do not go on without one. */

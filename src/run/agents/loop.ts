@@ -11,7 +11,8 @@ import { findGrantFor } from './grants.ts'
 import type { RunPlace } from './place.ts'
 import { commandsToOffer, RUN_COMMAND, systemText } from './prompt-text.ts'
 import type { CommandRun, Phase, Run } from './run-record.ts'
-import type { SessionStatus } from './session.ts'
+import { SESSION_CHANGES, type SessionStatus } from './session.ts'
+import { estimateInputTokens, tokensBooked } from './token-budget.ts'
 import { advanceRun, type FinishRunInput } from './tokens.ts'
 
 /** More calls in one answer than this are not looked at. */
@@ -49,21 +50,23 @@ export async function runLoop(
   wall: AbortSignal,
 ): Promise<LoopEnd> {
   const loop = new Loop(place, run, input, wall, await commandsToOffer(place.store))
-  const stop = await loop.run()
+  const stop = await loop.run().catch((error: unknown) => loop.stopOf(error))
   return { ...stop, text: loop.text, providerResults: loop.results }
 }
 
 class Loop {
   text = ''
   readonly results: ProviderResult[] = []
+  tokensUsed: number | null = 0
   readonly #place: RunPlace
   readonly #run: Run
   readonly #input: RunInput
   readonly #wall: AbortSignal
   readonly #signal: AbortSignal
   readonly #messages: Message[]
-  #tokensUsed: number | null = 0
   #cancelled = false
+  /** The provider that was last asked for without a grant for it. */
+  #ungranted: string | undefined
 
   constructor(place: RunPlace, run: Run, input: RunInput, wall: AbortSignal, commandRefs: readonly string[]) {
     this.#place = place
@@ -77,12 +80,22 @@ class Loop {
     ]
   }
 
+  /** What is thrown because the run was told to stop is its end, and no fault. */
+  stopOf(error: unknown): Stop {
+    const stop = this.#interruption()
+    if (stop !== undefined && isInterruption(error, this.#signal)) return stop
+    throw error
+  }
+
   async run(): Promise<Stop> {
     // The phase that a run begins with, plan, is on disk already.
     for (let iteration = 1; ; iteration++) {
       const interrupted = this.#interruption()
       if (interrupted) return interrupted
-      const answer = await this.#plan()
+      const room = this.#room()
+      if (typeof room === 'object') return room
+      const answer = await this.#plan(room)
+      await this.#count(answer)
       if (answer.outcome !== 'answered') return this.#interruption() ?? this.#unanswered(answer)
       this.#note(answer)
       if (wantsMore(answer)) {
@@ -97,7 +110,7 @@ class Loop {
     }
   }
 
-  #plan(): Promise<ModelOutcome> {
+  #plan(maxOutputTokens: number | undefined): Promise<ModelOutcome> {
     const { operator, providerId, modelId, transport, policyEnvelopeId, sessionId, taskId, runId } =
       this.#input
     const scope = {
@@ -106,52 +119,53 @@ class Loop {
       run_id: runId,
     }
     const { store, clock } = this.#place
-    const left = this.#tokensLeft()
     return callModel(this.#place, {
       operator,
       providerId,
       ...(modelId !== undefined && { model: modelId }),
       transport,
       policyEnvelopeId,
-      grantFor: (target) =>
-        findGrantFor(
+      grantFor: async (target) => {
+        const request = { operator, capability: 'model.chat', operation: 'chat', target, scope }
+        const found = await findGrantFor(
           store,
-          {
-            operator,
-            capability: 'model.chat',
-            operation: 'chat',
-            target,
-            scope,
-            policy_envelope_id: policyEnvelopeId,
-          },
+          { ...request, policy_envelope_id: policyEnvelopeId },
           clock.nowMs(),
-        ),
+        )
+        this.#ungranted = found === undefined ? target : undefined
+        return found
+      },
       scope,
       links: { handoff_id: this.#run.handoff_id, backend_id: this.#run.backend_id },
+      sandboxId: this.#run.backend_id,
       messages: this.#messages,
       tools: [RUN_COMMAND],
-      ...(left !== undefined && { maxOutputTokens: left }),
+      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
       signal: this.#signal,
     })
   }
 
-  /**
-   * What is left of the token budget, but no cap that a model would refuse. A call may still overrun it by its input,
-   * and the next one does not begin.
-   */
-  #tokensLeft(): number | undefined {
-    const { token_budget } = this.#run
+  /** How long an answer the token budget leaves room for; no call begins whose input alone would use it up. */
+  #room(): number | undefined | Stop {
+    const { id, token_budget } = this.#run
     if (token_budget === null) return undefined
-    return Math.min(MISSING_CAP_TOKENS, Math.max(1, token_budget - (this.#tokensUsed ?? 0)))
+    const left = token_budget - (this.tokensUsed ?? 0)
+    const needed = estimateInputTokens(this.#messages, [RUN_COMMAND])
+    // No cap that a model would refuse.
+    if (left > needed) return Math.min(MISSING_CAP_TOKENS, left - needed)
+    const reason = `the next call sends about ${needed} tokens, and ${Math.max(0, left)} of ${token_budget} are left`
+    const hint = `give it more:  craik run resume ${id} "<the same task>" --token-budget ${roomier(token_budget, needed)}`
+    return { ...interruptedBy('token_budget'), stopped: { reason, hint } }
+  }
+
+  async #count({ receiptIds }: ModelOutcome): Promise<void> {
+    const booked = await tokensBooked(this.#place.store, receiptIds)
+    this.tokensUsed = booked === null || this.tokensUsed === null ? null : this.tokensUsed + booked
   }
 
   #note(answer: Answered): void {
     const { usage } = answer
     const counted = usage.source === 'absent' ? undefined : usage
-    this.#tokensUsed =
-      counted === undefined || this.#tokensUsed === null
-        ? null
-        : this.#tokensUsed + counted.inputTokens + counted.outputTokens
     const result: ProviderResult = {
       provider_id: answer.providerId,
       model: answer.model,
@@ -241,8 +255,8 @@ class Loop {
     const { token_budget } = this.#run
     if (token_budget === null) return undefined
     // A call that does not say what it used may have used anything.
-    if (this.#tokensUsed === null) return interruptedBy('token_usage_unknown')
-    return this.#tokensUsed >= token_budget ? interruptedBy('token_budget') : undefined
+    if (this.tokensUsed === null) return interruptedBy('token_usage_unknown')
+    return this.tokensUsed >= token_budget ? interruptedBy('token_budget') : undefined
   }
 
   #interruption(): Stop | undefined {
@@ -252,8 +266,9 @@ class Loop {
 
   #unanswered(outcome: Exclude<ModelOutcome, { outcome: 'answered' }>): Stop {
     const { receiptId, reason } = outcome
+    const hint = this.#hintOf(outcome)
     if (outcome.outcome === 'denied') {
-      const { rule, hint } = outcome
+      const { rule } = outcome
       return {
         status: 'blocked',
         stopReason: rule,
@@ -261,12 +276,28 @@ class Loop {
         stopped: { reason, hint, receiptId },
       }
     }
+    const sessionStatus = SESSION_AFTER[outcome.failure]
+    const { session_id } = this.#run
+    // What needs more than the next prompt says so.
+    const restart =
+      session_id === null || SESSION_CHANGES[sessionStatus].includes('running') || sessionStatus === 'idle'
+        ? ''
+        : `; then:  craik agent restart ${session_id}`
     return {
       status: 'failed',
       stopReason: `provider.${outcome.failure}`,
-      sessionStatus: SESSION_AFTER[outcome.failure],
-      stopped: { reason, hint: outcome.hint, receiptId },
+      sessionStatus,
+      stopped: { reason, hint: `${hint}${restart}`, receiptId },
     }
+  }
+
+  /** A task is over with its run: a grant for the next prompt is one for the session, as often as it has turns. */
+  #hintOf({ hint }: { readonly hint: string }): string {
+    if (this.#ungranted === undefined || !hint.startsWith('grant it once:')) return hint
+    const { session_id, max_iterations } = this.#run
+    const scope = session_id === null ? '--any-scope' : `--session-id ${session_id}`
+    const request = `--capability model.chat --operation chat --target ${this.#ungranted} ${scope}`
+    return `grant it:  craik grant create ${request} --uses ${max_iterations}`
   }
 
   async #advance(
@@ -277,7 +308,7 @@ class Loop {
       runId: this.#run.id,
       owner: this.#place.log.owner,
       phase,
-      tokensUsed: this.#tokensUsed,
+      tokensUsed: this.tokensUsed,
       providerResultCount: this.results.length,
       ...more,
     })
@@ -285,9 +316,23 @@ class Loop {
   }
 }
 
+/** The reason of the signal itself, or what its listeners make of it. */
+function isInterruption(error: unknown, signal: AbortSignal): boolean {
+  if (error === signal.reason) return true
+  return (
+    error instanceof Error &&
+    (error.name === 'AbortError' || ('code' in error && error.code === 'interrupted'))
+  )
+}
+
 /** Some servers say that they ended while they ask for something: what they ask for counts. */
 function wantsMore({ toolCalls, stopReason }: Answered): boolean {
   return toolCalls.length > 0 && (stopReason === 'tool_calls' || stopReason === 'end')
+}
+
+/** A round number with room for some answers. */
+function roomier(budget: number, needed: number): number {
+  return Math.ceil((budget + 10 * needed) / 1000) * 1000
 }
 
 function interruptedBy(stopReason: string): Stop {

@@ -1,6 +1,7 @@
 /** Prompting a session, executing a task, resuming a run: three ways into the one path, with the operator's approval. */
 import { CraikError } from '../../errors.ts'
 import { ensureFixtureAction, FIXTURE_ACTION } from '../../sandboxes/fixture-action.ts'
+import { requireResolved } from '../../sandboxes/workspace-path.ts'
 import {
   DEFAULT_MAX_ITERATIONS,
   DEFAULT_WALL_MS,
@@ -10,20 +11,22 @@ import {
   promptHash,
   type RunIds,
   type RunInput,
+  requireRunnable,
 } from './execute.ts'
 import { approvePrompt } from './grants.ts'
+import type { Handoff } from './handoff.ts'
 import { type AgentProfile, prepareEnvelope, prepareRun, type Wanted } from './launch.ts'
+import { requireOwn } from './ownership.ts'
 import type { RunPlace } from './place.ts'
-import { getHandoff, getRun, getSession } from './records.ts'
-import { refusedError } from './refused.ts'
+import { type Checked, getHandoff, getRun, getSession } from './records.ts'
 import type { Run } from './run-record.ts'
-import { SESSION_CHANGES } from './session.ts'
 
 /** What the operator says with a prompt, besides the prompt. */
 export interface PromptOptions {
   readonly maxIterations?: number | undefined
   readonly tokenBudget?: number | undefined
   readonly wallMs?: number | undefined
+  readonly commandMs?: number | undefined
   /** One use of the fixture's command. */
   readonly allowFixtureAction: boolean
   readonly onProgress?: RunInput['onProgress']
@@ -40,16 +43,12 @@ export async function promptSession(
   prompt: string,
   options: PromptOptions,
 ): Promise<ExecutedRun> {
-  const { record: session, status } = await getSession(place, sessionId)
+  const { record: session } = await getSession(place, sessionId)
   const ids = newRunIds(place.clock)
-  // Nothing is approved for a session that will refuse the prompt; the refusal itself leaves a receipt.
-  const isReady = status === 'verified' && SESSION_CHANGES[session.status].includes('running')
-  if (session.operator_subject === operator && isReady) {
-    await approve(place, operator, session.provider_id, session.transport, ids, options)
-  }
   return executeRun(place, {
     ...ids,
     ...limitsOf(options),
+    approve: () => approve(place, operator, session.provider_id, session.transport, ids, options),
     operator,
     prompt,
     sessionId,
@@ -58,7 +57,7 @@ export async function promptSession(
     transport: session.transport,
     policyEnvelopeId: session.policy_envelope_id,
     workspace: session.workspace,
-    isolation: session.isolation === 'process' ? 'process' : 'none',
+    isolation: isolationOf(session),
   })
 }
 
@@ -74,6 +73,7 @@ export async function executeTask(
   options: TaskOptions,
 ): Promise<ExecutedRun> {
   const { operator } = options
+  requireRunnable({ prompt, ...options })
   const ids = newRunIds(place.clock)
   const { availability: _, ...prepared } = await prepareRun(place, options)
   const policyEnvelopeId = await prepareEnvelope(place, operator, {
@@ -81,8 +81,15 @@ export async function executeTask(
     profile: options.profile,
     own: { taskId: ids.taskId },
   })
-  await approve(place, operator, prepared.providerId, prepared.transport, ids, options)
-  return executeRun(place, { ...ids, ...prepared, ...limitsOf(options), operator, prompt, policyEnvelopeId })
+  return executeRun(place, {
+    ...ids,
+    ...prepared,
+    ...limitsOf(options),
+    approve: () => approve(place, operator, prepared.providerId, prepared.transport, ids, options),
+    operator,
+    prompt,
+    policyEnvelopeId,
+  })
 }
 
 /**
@@ -96,42 +103,49 @@ export async function resumeRun(
   prompt: string,
   options: PromptOptions & { readonly workspace?: string | undefined },
 ): Promise<ExecutedRun> {
-  const { record: run, status } = await getRun(place, runId)
-  if (run.operator_subject !== operator) throw await refuseResume(place, run, operator)
-  requireResumable(run, status, prompt)
+  const found = await getRun(place, runId)
+  await requireOwn(place.log, operator, 'resume', 'run', found)
+  const { record: run } = found
+  requireResumable(found, prompt)
+  const passed = await passedBefore(place, run)
   const session = run.session_id === null ? undefined : (await getSession(place, run.session_id)).record
+  if (options.workspace === undefined && session !== undefined) requireResolved(session.workspace)
   const prepared = await prepareRun(place, {
     operator,
     providerId: run.provider_id,
     modelId: run.model_id ?? undefined,
     fixture: run.runner_mode === 'fixture',
     workspace: options.workspace ?? session?.workspace ?? '.',
-    isolation: run.isolation === 'process' ? 'process' : 'none',
+    isolation: isolationOf(run),
   })
   const { availability: _, ...input } = prepared
   const ids = newRunIds(place.clock, run.task_id)
-  await approve(place, operator, run.provider_id, input.transport, ids, options)
+  const limits = {
+    ...options,
+    maxIterations: options.maxIterations ?? run.max_iterations,
+    tokenBudget: options.tokenBudget ?? run.token_budget ?? undefined,
+    wallMs: options.wallMs ?? run.wall_budget_ms,
+  }
   return executeRun(place, {
     ...ids,
     ...input,
-    ...limitsOf({
-      ...options,
-      maxIterations: options.maxIterations ?? run.max_iterations,
-      tokenBudget: options.tokenBudget ?? run.token_budget ?? undefined,
-      wallMs: options.wallMs ?? run.wall_budget_ms,
-    }),
+    ...limitsOf(limits),
+    approve: () => approve(place, operator, run.provider_id, input.transport, ids, limits),
     operator,
     prompt,
     policyEnvelopeId: run.policy_envelope_id,
     ...(run.session_id !== null && { sessionId: run.session_id }),
-    resumes: { runId, passed: await passedBefore(place, run) },
+    resumes: { runId, passed },
   })
 }
 
-function requireResumable(run: Run, seal: string, prompt: string): void {
-  if (seal !== 'verified') {
-    throw new CraikError('tampered', `run ${run.id} was changed outside Craik: it is not continued`)
-  }
+/** What a record names, and never anything weaker in place of what it does not. */
+function isolationOf({ isolation }: { readonly isolation: string }): RunInput['isolation'] {
+  return isolation === 'none' ? 'none' : 'process'
+}
+
+function requireResumable(found: Checked<Run>, prompt: string): void {
+  const run = trusted('run', found)
   if (run.status === 'running' || run.status === 'pending') {
     throw new CraikError('usage', `run ${run.id} is ${run.status}`, {
       hint: `if its process was killed:  craik run recover ${run.id}`,
@@ -147,19 +161,16 @@ function requireResumable(run: Run, seal: string, prompt: string): void {
   }
 }
 
-async function refuseResume({ log }: RunPlace, run: Run, operator: string): Promise<CraikError> {
-  const receipt = await log.append({
-    kind: 'denial',
-    status: 'denied',
-    operator,
-    capability: 'agent.run',
-    operation: 'resume',
-    target: run.id,
-    links: { run_id: run.id, policy_envelope_id: run.policy_envelope_id },
-    decision: { effect: 'deny', rule: 'run.operator', missing: [], replayable: false },
+/** A new attempt stands on what the last ones left: nothing of it may have been changed. */
+function trusted<T extends { readonly id: string }>(
+  kind: 'run' | 'handoff',
+  { record, status }: Checked<T>,
+): T {
+  if (status === 'verified') return record
+  const why = status === 'tampered' ? 'was changed outside Craik' : 'cannot be checked: its key is not here'
+  throw new CraikError('tampered', `${kind} ${record.id} ${why}: the run is not continued`, {
+    hint: 'check the log:  craik receipts verify   or start anew:  craik run execute "<task>"',
   })
-  const reason = `run ${run.id} belongs to ${run.operator_subject}, not to ${operator}`
-  return refusedError({ outcome: 'refused', rule: 'run.operator', reason, receipt })
 }
 
 /** From the handoffs, which have it from the receipts: also what passed right before a kill. */
@@ -167,11 +178,11 @@ async function passedBefore(place: RunPlace, last: Run): Promise<ReadonlyMap<str
   const passed = new Map<string, string>()
   let run: Run | undefined = last
   for (let attempts = 0; run !== undefined && attempts < MAX_ATTEMPTS; attempts++) {
-    const { record: handoff } = await getHandoff(place, run.handoff_id)
+    const handoff: Handoff = trusted('handoff', await getHandoff(place, run.handoff_id))
     for (const { command_ref, status, receipt_ids } of handoff.commands_run) {
       if (status === 'passed' && !passed.has(command_ref)) passed.set(command_ref, receipt_ids.at(-1)!)
     }
-    run = run.resumed_from === null ? undefined : (await getRun(place, run.resumed_from)).record
+    run = run.resumed_from === null ? undefined : trusted('run', await getRun(place, run.resumed_from))
   }
   return passed
 }
@@ -196,6 +207,6 @@ async function approve(
   })
 }
 
-function limitsOf({ maxIterations, tokenBudget, wallMs, onProgress }: PromptOptions) {
-  return { maxIterations, tokenBudget, wallMs, onProgress }
+function limitsOf({ maxIterations, tokenBudget, wallMs, commandMs, onProgress }: PromptOptions) {
+  return { maxIterations, tokenBudget, wallMs, commandMs, onProgress }
 }

@@ -6,7 +6,7 @@ import type { SealedRow } from '../../store/agent-tables.ts'
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import { type Handoff, parseHandoff } from './handoff.ts'
-import { readable, unknownRun, unknownSession } from './keeper.ts'
+import { unknownRun, unknownSession } from './keeper.ts'
 import { parseRun, type Run } from './run-record.ts'
 import { parseSession, type Session } from './session.ts'
 
@@ -22,6 +22,15 @@ export interface Checked<T> {
   readonly status: SealStatus
 }
 
+/** A row of a list. One that cannot be read does not hide the others. */
+export interface Listed<T> {
+  readonly id: string
+  /** Undefined: what is there is no such record. */
+  readonly record: T | undefined
+  readonly seal: string
+  readonly status: SealStatus | 'unreadable'
+}
+
 export interface SessionEvent {
   readonly type: string
   readonly at: string
@@ -31,6 +40,8 @@ export interface SessionEvent {
 
 /** More than any list shows. */
 const MAX_LISTED = 1000
+/** So that the newest of many operators leave room for one's own. */
+const MAX_LOOKED_AT = 20_000
 
 export async function getSession(place: RecordPlace, id: string): Promise<Checked<Session>> {
   const row = await place.store.read((tables) => tables.sessions.get(id))
@@ -54,32 +65,56 @@ export async function getHandoff(place: RecordPlace, id: string): Promise<Checke
   return checked(place, 'handoff', row, parseHandoff)
 }
 
-/** Newest first. */
-export async function listSessions(
-  place: RecordPlace,
-  filter: { readonly status?: string; readonly operator_subject?: string } = {},
-  limit = MAX_LISTED,
-): Promise<readonly Checked<Session>[]> {
-  const rows = await place.store.read((tables) => tables.sessions.list(filter, limit))
-  return rows.map((row) => checked(place, 'session', row, parseSession))
+/** What an operator sees of a list: their own, newest first, and how many others there are. */
+export interface OwnList<T> {
+  readonly own: readonly Listed<T>[]
+  readonly others: number
 }
 
+export async function listOwnSessions(
+  place: RecordPlace,
+  operator: string,
+  filter: { readonly status?: string } = {},
+): Promise<OwnList<Session>> {
+  const rows = await place.store.read((tables) => tables.sessions.list(filter, MAX_LOOKED_AT))
+  return ownOf(rows, operator, (row) => listed(place, 'session', row, parseSession))
+}
+
+export async function listOwnRuns(
+  place: RecordPlace,
+  operator: string,
+  filter: { readonly status?: string; readonly session_id?: string } = {},
+): Promise<OwnList<Run>> {
+  const rows = await place.store.read((tables) => tables.runs.list(filter, MAX_LOOKED_AT))
+  return ownOf(rows, operator, (row) => listed(place, 'run', row, parseRun))
+}
+
+export async function listOwnHandoffs(
+  place: RecordPlace,
+  operator: string,
+  filter: { readonly status?: string; readonly session_id?: string } = {},
+): Promise<OwnList<Handoff>> {
+  const rows = await place.store.read((tables) => tables.handoffs.list(filter, MAX_LOOKED_AT))
+  return ownOf(rows, operator, (row) => listed(place, 'handoff', row, parseHandoff))
+}
+
+/** All operators', newest first, for whoever may see the session that they belong to. */
 export async function listRuns(
   place: RecordPlace,
   filter: { readonly status?: string; readonly session_id?: string; readonly task_id?: string } = {},
   limit = MAX_LISTED,
-): Promise<readonly Checked<Run>[]> {
+): Promise<readonly Listed<Run>[]> {
   const rows = await place.store.read((tables) => tables.runs.list(filter, limit))
-  return rows.map((row) => checked(place, 'run', row, parseRun))
+  return rows.map((row) => listed(place, 'run', row, parseRun))
 }
 
 export async function listHandoffs(
   place: RecordPlace,
   filter: { readonly status?: string; readonly session_id?: string; readonly run_id?: string } = {},
   limit = MAX_LISTED,
-): Promise<readonly Checked<Handoff>[]> {
+): Promise<readonly Listed<Handoff>[]> {
   const rows = await place.store.read((tables) => tables.handoffs.list(filter, limit))
-  return rows.map((row) => checked(place, 'handoff', row, parseHandoff))
+  return rows.map((row) => listed(place, 'handoff', row, parseHandoff))
 }
 
 /** Oldest first. */
@@ -96,12 +131,52 @@ export async function listEvents(
   }))
 }
 
-function checked<T>(
+function ownOf<T>(
+  rows: readonly SealedRow[],
+  operator: string,
+  check: (row: SealedRow) => Listed<T>,
+): OwnList<T> {
+  const own = rows.filter(({ document }) => {
+    const subject = subjectOf(document)
+    // What says nothing of anybody is damage, and everybody's to see: of it no more than its id is shown.
+    return subject === operator || typeof subject !== 'string'
+  })
+  return { own: own.slice(0, MAX_LISTED).map(check), others: rows.length - own.length }
+}
+
+function subjectOf(document: string): unknown {
+  try {
+    return (JSON.parse(document) as { readonly operator_subject?: unknown } | null)?.operator_subject
+  } catch {
+    return undefined
+  }
+}
+
+function listed<T>(
   { home }: RecordPlace,
   kind: 'session' | 'run' | 'handoff',
   { id, document, seal }: SealedRow,
   parse: (document: string) => T,
-): Checked<T> {
+): Listed<T> {
   const status = checkRecord(home, `${kind}:${id}`, document, seal)
-  return { record: readable(() => parse(document), `${kind} ${id}`), seal, status }
+  try {
+    return { id, record: parse(document), seal, status }
+  } catch {
+    return { id, record: undefined, seal, status: status === 'tampered' ? status : 'unreadable' }
+  }
+}
+
+function checked<T>(
+  place: RecordPlace,
+  kind: 'session' | 'run' | 'handoff',
+  row: SealedRow,
+  parse: (document: string) => T,
+): Checked<T> {
+  const { id, record, seal, status } = listed(place, kind, row, parse)
+  if (record !== undefined && status !== 'unreadable') return { record, seal, status }
+  const isTampered = status === 'tampered'
+  const why = isTampered ? 'was changed outside Craik, and cannot be read any more' : 'is not readable'
+  throw new CraikError(isTampered ? 'tampered' : 'store_damaged', `${kind} ${id} ${why}`, {
+    hint: `what the log tells of it:  craik receipts list --${kind} ${id}`,
+  })
 }

@@ -2,10 +2,12 @@
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
-import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { Owner } from '../../lib/owner.ts'
 import type { Receipt, ReceiptStatus } from '../../receipts/schema.ts'
+import { closeOpenReceipts, goneAtMs, runOwnerState } from './gone.ts'
 import { buildHandoff } from './handoff.ts'
 import type { Keeper } from './keeper.ts'
+import { bodyOf } from './receipt-body.ts'
 import { isOver, PHASE_CHANGES, type Run } from './run-record.ts'
 import {
   MAX_SESSION_HANDOFFS,
@@ -14,6 +16,7 @@ import {
   type SessionStatus,
   withReceipts,
 } from './session.ts'
+import { tokensIn } from './token-budget.ts'
 import type { AdvanceRunInput, EndedRun, FinishRunInput, Refused, RunRequest } from './tokens.ts'
 
 /** More receipts than the limits of a run allow. */
@@ -110,6 +113,8 @@ async function endRun(
     phase: 'stop',
     stop_reason: stopReason,
     ended_at: new Date(keeper.nowMs).toISOString(),
+    // As the ledger has it, whatever the run came to note.
+    tokens_used: tokensIn(bodies),
     receipt_ids: bodies.map(({ id }) => id),
   }
   const handoff = buildHandoff(ended, bodies, keeper.nowMs)
@@ -163,7 +168,7 @@ export async function cancel(
   if (refused) return refused
   const run = kept.record
   requireGoingOn(run)
-  if (ownerState(run.owner) === 'dead') return endDead(keeper, run, 'cancelled')
+  if (runOwnerState(run, keeper.nowMs) === 'dead') return endDead(keeper, run, 'cancelled')
   await keeper.receipt({ status: 'passed', operation: 'cancel', ...aboutRun(run), operator })
   await keeper.putRun({ ...run, cancel_requested_by: operator }, 'update')
   return { outcome: 'requested', owner: run.owner }
@@ -174,24 +179,25 @@ export async function recover(keeper: Keeper, { runId, operator }: RunRequest): 
   const refused = await keeper.refusal('run', kept, operator, 'recover')
   if (refused) return refused
   requireGoingOn(kept.record)
-  requireDead(kept.record)
+  requireDead(kept.record, keeper.nowMs)
   return endDead(keeper, kept.record, 'owner_died')
 }
 
 /** What the dead process had begun is ended as indeterminate first, so that the handoff can say it. */
 export async function endDead(keeper: Keeper, run: Run, stopReason: string): Promise<EndedRun> {
-  await keeper.sealer.closeDead(keeper.tables)
+  await closeOpenReceipts(keeper, run)
   return endRun(keeper, run, { status: 'interrupted', stopReason, sessionStatus: 'idle' })
 }
 
-export function requireDead(run: Run): void {
-  const state = ownerState(run.owner)
+export function requireDead(run: Run, nowMs: number): void {
+  const state = runOwnerState(run, nowMs)
   if (state === 'dead') return
+  const until = new Date(goneAtMs(run)).toISOString()
   throw new CraikError(
     'usage',
     state === 'alive'
       ? `run ${run.id} is going on in process ${run.owner.pid}`
-      : `whether run ${run.id} is going on cannot be seen from here`,
+      : `whether run ${run.id} is going on cannot be seen from here; after ${until} it counts as gone`,
     { hint: `stop it first:  craik run cancel ${run.id}` },
   )
 }
@@ -217,7 +223,7 @@ function requireOwner(run: Run, owner: Owner): void {
 
 async function receiptsOf(keeper: Keeper, runId: string): Promise<readonly Receipt['body'][]> {
   const rows = await keeper.tables.receipts.find({ runId }, MAX_RUN_RECEIPTS)
-  return rows.toReversed().map(({ line }) => (JSON.parse(line) as Receipt).body)
+  return rows.toReversed().flatMap(({ line }) => bodyOf(line) ?? [])
 }
 
 function aboutRun(run: Run) {

@@ -1,10 +1,11 @@
 /** Sessions in the writer thread: the record and the receipt of each change are one transaction. */
 import { CraikError } from '../../errors.ts'
-import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { Owner } from '../../lib/owner.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { runOwnerState } from './gone.ts'
 import { type Keeper, keptReason } from './keeper.ts'
 import { endDead, requireDead } from './run-procedures.ts'
-import { isOver } from './run-record.ts'
+import { isOver, type Run } from './run-record.ts'
 import {
   ACTIVE_STATUSES,
   SESSION_CHANGES,
@@ -63,11 +64,12 @@ async function stop(keeper: Keeper, input: ChangeSessionInput, session: Session)
           : `if its process was killed:  craik agent recover ${session.id}`,
     })
   }
-  const run = session.active_run_id === null ? undefined : await keeper.trustedRun(session.active_run_id)
+  const { run, leftRunId } = await activeRun(keeper, session)
   if (run === undefined || isOver(run)) {
-    return put(keeper, input, { ...session, status: 'stopped', active_run_id: null, active_task_id: null })
+    const stopped = { ...session, status: 'stopped' as const, active_run_id: null, active_task_id: null }
+    return put(keeper, input, stopped, leftRunId === undefined ? {} : { leftRunId })
   }
-  if (ownerState(run.owner) === 'dead') {
+  if (runOwnerState(run, keeper.nowMs) === 'dead') {
     const ended = await endDead(keeper, run, 'owner_died')
     return put(keeper, input, { ...(ended.session ?? session), status: 'stopped' }, { ended })
   }
@@ -86,10 +88,10 @@ async function recover(keeper: Keeper, input: ChangeSessionInput, session: Sessi
           : `prompt it:  craik agent prompt ${session.id} "<what to do>"`,
     })
   }
-  const run = active_run_id === null ? undefined : await keeper.trustedRun(active_run_id)
+  const { run, leftRunId } = await activeRun(keeper, session)
   let ended: EndedRun | undefined
   if (run !== undefined && !isOver(run)) {
-    requireDead(run)
+    requireDead(run, keeper.nowMs)
     ended = await endDead(keeper, run, 'owner_died')
   }
   const status: SessionStatus = from_status === 'stopping' ? 'stopped' : 'idle'
@@ -103,15 +105,35 @@ async function recover(keeper: Keeper, input: ChangeSessionInput, session: Sessi
       active_task_id: null,
       recovery: { at: new Date(keeper.nowMs).toISOString(), from_status, run_id: active_run_id },
     },
-    ended && { ended },
+    { ...(ended && { ended }), ...(leftRunId !== undefined && { leftRunId }) },
   )
+}
+
+/**
+ * The run of a session, if its record can be believed. One that was changed, or is gone, is evidence and stays as it is;
+ * the session lets go of it, and a process that still works on it cannot write its next step.
+ */
+async function activeRun(
+  keeper: Keeper,
+  { active_run_id: id }: Session,
+): Promise<{ readonly run?: Run; readonly leftRunId?: string }> {
+  if (id === null) return {}
+  try {
+    const { record, seal } = await keeper.run(id)
+    return seal === 'verified' ? { run: record } : { leftRunId: id }
+  } catch (error) {
+    if (error instanceof CraikError && (error.code === 'store_damaged' || error.code === 'not_found')) {
+      return { leftRunId: id }
+    }
+    throw error
+  }
 }
 
 async function put(
   keeper: Keeper,
   { id, operator, action, reason }: ChangeSessionInput,
   changed: Session,
-  more: { readonly ended?: EndedRun; readonly signal?: Owner } = {},
+  more: { readonly ended?: EndedRun; readonly signal?: Owner; readonly leftRunId?: string } = {},
 ): Promise<ChangedSession> {
   const { record: before } = await keeper.session(id)
   if (before.status !== changed.status && !SESSION_CHANGES[before.status].includes(changed.status)) {
@@ -120,7 +142,11 @@ async function put(
   const receipt = await keeper.receipt({
     operation: action,
     ...aboutSession(changed, operator),
-    metadata: { from_status: before.status, to_status: changed.status },
+    metadata: {
+      from_status: before.status,
+      to_status: changed.status,
+      ...(more.leftRunId !== undefined && { left_run_id: more.leftRunId }),
+    },
   })
   const session = withReceipts(
     { ...changed, updated_at: new Date(keeper.nowMs).toISOString() },

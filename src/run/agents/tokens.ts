@@ -9,7 +9,7 @@ import type { Session, SessionStatus } from './session.ts'
 /** Not this operator's, or changed outside Craik. A denial receipt says so, and nothing was changed. */
 export interface Refused {
   readonly outcome: 'refused'
-  readonly rule: 'session.operator' | 'session.seal' | 'run.operator' | 'run.seal'
+  readonly rule: `${'session' | 'run' | 'handoff'}.${'operator' | 'seal'}`
   readonly reason: string
   readonly receipt: ReceiptRef
 }
@@ -35,6 +35,8 @@ export interface ChangedSession {
   readonly ended?: EndedRun
   /** The process that was asked to stop its run. */
   readonly signal?: Owner
+  /** The run that it was let go of: its record was changed outside Craik, and stays as it is. */
+  readonly leftRunId?: string
 }
 
 export interface EndedRun {

@@ -83,7 +83,7 @@ export async function runPersistentAgentDemo(place: RunPlace, input: DemoInput):
   await (await place.backend.create({ isolation, workspace: input.repository.path })).destroy()
   input.onStep({ type: 'begun', availability, repository: input.repository })
   const from = await nextReceipt(place.store)
-  const executions = await execute(place, input)
+  const executions = await execute(place, input, isolation === 'process' ? 'process' : 'none')
   const verification = await checkReceiptsSince(place, from)
   return {
     repository: input.repository,
@@ -95,7 +95,10 @@ export async function runPersistentAgentDemo(place: RunPlace, input: DemoInput):
   }
 }
 
-async function execute(place: RunPlace, input: DemoInput): Promise<readonly Execution[]> {
+/** The strongest that this machine has: a demo says which that is, and shows what it can. */
+type Reached = 'process' | 'none'
+
+async function execute(place: RunPlace, input: DemoInput, isolation: Reached): Promise<readonly Execution[]> {
   const sessionIds: string[] = []
   try {
     const executions: Execution[] = []
@@ -106,7 +109,7 @@ async function execute(place: RunPlace, input: DemoInput): Promise<readonly Exec
         place.clock.nowMs(),
       )
       sessionIds.push(sessionId)
-      executions.push(await executeOne(place, input, providerId, sessionId))
+      executions.push(await executeOne(place, input, isolation, providerId, sessionId))
     }
     place.signal.throwIfAborted()
     return executions
@@ -120,6 +123,7 @@ async function execute(place: RunPlace, input: DemoInput): Promise<readonly Exec
 async function executeOne(
   place: RunPlace,
   { repository, onStep }: DemoInput,
+  isolation: Reached,
   providerId: string,
   sessionId: string,
 ): Promise<Execution> {
@@ -131,6 +135,7 @@ async function executeOne(
     providerId,
     fixture: true,
     workspace: repository.path,
+    isolation,
     name: `demo on ${repository.name}`,
   })
   onStep({ type: 'launched', providerId, sessionId })

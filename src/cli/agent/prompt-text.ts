@@ -1,0 +1,48 @@
+/** What a person wants done: the argument itself, or for `-` what comes through stdin. */
+import { CraikError } from '../../errors.ts'
+import type { CliContext } from '../context.ts'
+
+const FROM_STDIN = '-'
+
+/** Without one trailing line break. */
+export async function promptFrom(
+  { stdin, signal }: Pick<CliContext, 'stdin' | 'signal'>,
+  argument: string,
+): Promise<string> {
+  if (argument !== FROM_STDIN) return argument
+  if (stdin.isTTY) {
+    throw new CraikError('usage', 'a prompt of - comes through a pipe, and stdin is a terminal', {
+      hint: 'give it a file:  … - < FILE   or say it in quotes',
+    })
+  }
+  const { MAX_PROMPT_BYTES } = await import('../../run/agents/execute.ts')
+  const bytes = await read(stdin, signal, MAX_PROMPT_BYTES)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '')
+  } catch (cause) {
+    throw new CraikError('usage', 'the prompt on stdin is not text in UTF-8', { cause })
+  }
+}
+
+async function read(stdin: NodeJS.ReadStream, signal: AbortSignal, most: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  const stop = () => stdin.destroy(new CraikError('interrupted', 'interrupted'))
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    signal.throwIfAborted()
+    for await (const chunk of stdin as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      length += chunk.length
+      // One line break more than a prompt has.
+      if (length > most + 2) {
+        throw new CraikError('too_large', 'the prompt on stdin is too large', {
+          hint: `at most ${most.toLocaleString('en')} bytes`,
+        })
+      }
+    }
+    return Buffer.concat(chunks)
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}

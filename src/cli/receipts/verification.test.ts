@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest'
+import { replayLog } from '../../run/replay-log.ts'
+import {
+  describeVerification,
+  type Verification,
+  verificationExitCode,
+  verificationJson,
+} from './verification.ts'
+
+const REPORT = { outcome: 'ok', receipts: 9, checkpoints: 1, intact: 9, missing: [] } as const
+
+async function verification(more: Partial<Verification> = {}): Promise<Verification> {
+  const nothing = await replayLog((async function* () {})(), async () => {})
+  const replay = {
+    ...nothing,
+    decisions: 9,
+    agree: 1,
+    notReplayable: 8,
+    notReplayableKinds: [
+      { kind: 'shell_action', count: 6, receiptIds: ['rcpt_1'] },
+      { kind: 'denial', count: 2, receiptIds: ['rcpt_2'] },
+    ],
+  }
+  return { report: REPORT, replay, elapsedMs: 1, ...more }
+}
+
+test('names what cannot be recomputed by kind and count, and in JSON by the first receipts', async () => {
+  const result = await verification()
+  expect(describeVerification(result)).toContain(
+    '  9 decisions recomputed: 1 agree · 8 cannot be recomputed (6 shell_action, 2 denial)\n',
+  )
+  expect(verificationJson(result)).toMatchObject({
+    replay: {
+      not_replayable: 8,
+      not_replayable_kinds: [
+        { kind: 'shell_action', count: 6, receipt_ids: ['rcpt_1'] },
+        { kind: 'denial', count: 2, receipt_ids: ['rcpt_2'] },
+      ],
+    },
+  })
+})
+
+test('rows that are not what the log comes to make it tampered, although the log itself is whole', async () => {
+  const rows = { compared: 3, differ: [{ id: 'budget_total', detail: 'the database says removed true' }] }
+  const result = await verification({ rows })
+  expect(verificationExitCode(result)).toBe(1)
+  expect(verificationJson(result)).toMatchObject({ outcome: 'tampered', replay: { rows } })
+  expect(describeVerification(result)).toContain('  ✗ budget_total: the database says removed true\n')
+  expect(describeVerification(await verification({ rows: { compared: 3, differ: [] } }))).toContain(
+    '  3 rows of budgets, balances and holds: as the log says\n',
+  )
+})

@@ -1,0 +1,141 @@
+/** Whether anything of a session is gone: what the log tells of is held against the records that are there. */
+import type { Receipt } from '../../receipts/schema.ts'
+import type { AgentEventRow } from '../../store/agent-tables.ts'
+import type { Tables } from '../../store/store.ts'
+import { bodyOf } from './receipt-body.ts'
+import { MAX_SESSION_HANDOFFS } from './session.ts'
+
+type Body = Receipt['body']
+
+const PAGE = 500
+/** More receipts of sessions and runs than this are not looked at, and the audit says so. */
+const MAX_TOLD = 20_000
+const MAX_EVENTS = 100_000
+
+export interface Presence {
+  readonly lookedAt: string
+  readonly problems: readonly string[]
+}
+
+/**
+ * Records are read after the log: they come with their receipts in one transaction and never leave, so what the log tells
+ * of is there by then.
+ */
+export async function missingOf(
+  tables: Tables,
+  sessionId: string,
+  runIds: readonly string[],
+): Promise<Presence> {
+  const { told, isCut } = await toldBy(tables, sessionId)
+  const handoff_ids = handoffsOf((await tables.sessions.get(sessionId))?.document)
+  const events = await tables.agentEvents.list({ sessionId }, MAX_EVENTS)
+  const seen = eventsSeen(events)
+  const begins = told.filter((body) => isAbout(body, 'agent.run', 'begin'))
+  const ends = told.filter((body) => isAbout(body, 'agent.run', 'end'))
+  const changes = told.filter(({ capability }) => capability === 'agent.session')
+  const problems = isCut ? [`more than ${MAX_TOLD} receipts of runs: the oldest were not looked at`] : []
+
+  const ended = new Set(ends.map(({ links }) => links.run_id))
+  for (const { links } of begins) {
+    const id = links.run_id ?? ''
+    const row = await tables.runs.get(id)
+    if (row === undefined) problems.push(`${id} began, and its record is gone`)
+    else if (ended.has(id) && !isEnded(row.document))
+      problems.push(`${id} ended, and its record is from before`)
+    if (!seen.has(`prompt_received ${id}`)) problems.push(`the event of the prompt of ${id} is gone`)
+  }
+  for (const { links, metadata } of ends) {
+    const { run_id, handoff_id = '' } = links
+    if ((await tables.handoffs.get(handoff_id)) === undefined) {
+      problems.push(`${run_id} handed over ${handoff_id}, which is gone`)
+    }
+    if (!seen.has(`run_${metadata?.run_status} ${run_id}`))
+      problems.push(`the event of the end of ${run_id} is gone`)
+  }
+  for (const { id, operation = '' } of changes) {
+    if (operation in EVENT_OF && !seen.has(`${EVENT_OF[operation]} ${id}`)) {
+      problems.push(`the event of the ${operation} of ${id} is gone`)
+    }
+  }
+
+  const handedOver = new Set(ends.map(({ links }) => links.handoff_id))
+  for (const id of handoff_ids) {
+    if (handedOver.has(id)) continue
+    if ((await tables.handoffs.get(id)) === undefined)
+      problems.push(`${id} is named by the session, and is gone`)
+    else if (!isCut) problems.push(`${id} is named by the session, and the log does not tell of it`)
+  }
+  const left = new Set(changes.map(({ metadata }) => metadata?.left_run_id))
+  // `told` is newest first.
+  for (const { links } of ends.slice(0, MAX_SESSION_HANDOFFS)) {
+    const isNamed = handoff_ids.includes(links.handoff_id ?? '')
+    if (!isNamed && !left.has(links.run_id ?? ''))
+      problems.push(`${links.handoff_id} is not named by the session`)
+  }
+  const begun = new Set(begins.map(({ links }) => links.run_id))
+  if (!isCut) {
+    for (const id of runIds) if (!begun.has(id)) problems.push(`${id} has no receipt of its beginning`)
+    if (begins.length + changes.length === 0) problems.push(`the log tells of no launch of ${sessionId}`)
+  }
+  return {
+    lookedAt: `${counted(begins.length, 'run')}, ${counted(ends.length, 'handoff')}, ${counted(events.length, 'event')}`,
+    problems,
+  }
+}
+
+const EVENT_OF: Readonly<Record<string, string>> = {
+  launch: 'launched',
+  rename: 'renamed',
+  stop: 'stop_requested',
+  restart: 'restarted',
+  recover: 'recovered',
+}
+
+/** Newest first. */
+async function toldBy(
+  tables: Tables,
+  sessionId: string,
+): Promise<{ readonly told: readonly Body[]; readonly isCut: boolean }> {
+  const told: Body[] = []
+  let before: number | undefined
+  for (let looked = 0; looked < MAX_TOLD; looked += PAGE) {
+    const page = await tables.receipts.find({ sessionId, kind: 'environment_decision' }, PAGE, before)
+    told.push(...page.flatMap(({ line }) => bodyOf(line) ?? []))
+    if (page.length < PAGE) return { told, isCut: false }
+    before = page.at(-1)!.seq
+  }
+  return { told, isCut: true }
+}
+
+const isAbout = (body: Body, capability: string, operation: string): boolean =>
+  body.capability === capability && body.operation === operation
+
+/** By type and run, or by type and receipt. */
+function eventsSeen(rows: readonly AgentEventRow[]): ReadonlySet<string> {
+  return new Set(rows.map(({ type, runId, document }) => `${type} ${runId ?? receiptOf(document) ?? ''}`))
+}
+
+function receiptOf(document: string): unknown {
+  return memberOf(document, 'receipt_id')
+}
+
+function handoffsOf(document = ''): readonly string[] {
+  const ids = memberOf(document, 'handoff_ids')
+  return Array.isArray(ids) ? ids.map(String) : []
+}
+
+function isEnded(document: string): boolean {
+  return typeof memberOf(document, 'ended_at') === 'string'
+}
+
+function memberOf(document: string, name: string): unknown {
+  try {
+    return (JSON.parse(document) as Readonly<Record<string, unknown>> | null)?.[name]
+  } catch {
+    return undefined
+  }
+}
+
+function counted(n: number, noun: string): string {
+  return `${n} ${noun}${n === 1 ? '' : 's'}`
+}

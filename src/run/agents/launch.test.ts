@@ -1,0 +1,19 @@
+import { describe, expect, it } from 'vitest'
+import { processBackend } from '../../sandboxes/backends/process/backend.ts'
+import { ADA, agentScene } from './agents.fixture.ts'
+import { launchAgent, prepareRun } from './launch.ts'
+
+describe('a library caller on a machine without bubblewrap', () => {
+  it('is refused unless the weaker isolation is named, as on the command line', async () => {
+    using scene = await agentScene()
+    const backend = processBackend({ craikHome: scene.store.home.root, environment: { PATH: '/nowhere' } })
+    const place = { ...scene.place, backend }
+    const wanted = { operator: ADA, workspace: scene.workspace }
+    const refusal = { code: 'unavailable', hint: expect.stringContaining('--isolation none') }
+    await expect(prepareRun(place, wanted)).rejects.toMatchObject(refusal)
+    await expect(launchAgent(place, { ...wanted, issuer: 'local' })).rejects.toMatchObject(refusal)
+    expect(await scene.store.tables.sessions.list({}, 10)).toEqual([])
+    const named = { ...wanted, issuer: 'local', isolation: 'none' as const }
+    expect((await launchAgent(place, named)).session.isolation).toBe('none')
+  })
+})
