@@ -5,6 +5,7 @@ import { startChatCompletions } from '../../../test/wire/chat-completions.ts'
 import { startGemini } from '../../../test/wire/gemini.ts'
 import { startResponses } from '../../../test/wire/openai-responses.ts'
 import type { Act, WireServer } from '../../../test/wire/wire-server.ts'
+import { CraikError } from '../../errors.ts'
 import type { Message } from '../conversation.ts'
 import type { Dialect } from './adapter.ts'
 import { adapterFor } from './adapter-for.ts'
@@ -252,13 +253,16 @@ describe.each(CASES)('$dialect', ({ dialect, start, model, keyHeader }) => {
     expect(hang).toMatchObject({ text: 'The first half', failure: { failure: 'timeout', status: 200 } })
   })
 
-  it('closes the connection when it is cancelled', async () => {
+  it.each([
+    ['without a reason', undefined],
+    ['by Ctrl-C, whose reason is one of our own errors', new CraikError('interrupted', 'interrupted')],
+  ])('closes the connection when it is cancelled %s', async (_, reason) => {
     await using server = await start([{ kind: 'hang', text: 'The first half' }])
     const adapter = await adapterFor(dialect, server.baseUrl)
     const cancel = new AbortController()
     const request = asking('hello', { model })
     const got = await gather(adapter, endpointAt(server.baseUrl), request, cancel.signal, () =>
-      cancel.abort(),
+      cancel.abort(reason),
     )
     expect(got.failure).toMatchObject({ failure: 'cancelled', sent: true })
     await server.hangUp

@@ -147,7 +147,8 @@ function translate(
   patience: Patience,
   { connected, answered }: { readonly connected: boolean; readonly answered: boolean },
 ): unknown {
-  if (error instanceof CraikError) return error
+  // Whoever cancels may give one of our errors as the reason.
+  if (error instanceof CraikError && error !== signal.reason) return error
   const status = answered ? 200 : undefined
   if (signal.aborted) return from.fail('cancelled', 'the call was cancelled', { status, sent: connected })
   const code = codeOf(error)
