@@ -34,7 +34,7 @@ try {
       ...providerSettingProcedures(sealer, systemClock),
       ...agentProcedures(sealer, systemClock, home),
       ...demoProcedures(sealer, systemClock, home),
-      ...breakerProcedures(systemClock),
+      ...breakerProcedures(sealer, systemClock),
       ...ledgerProcedures(sealer, systemClock),
       // What processes that died left behind: receipts without an end, holds that nobody settles.
       'writer.start': async (tables: Tables) => {

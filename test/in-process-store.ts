@@ -49,7 +49,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
     ...providerSettingProcedures(sealer, clock),
     ...agentProcedures(sealer, clock, home),
     ...demoProcedures(sealer, clock, home),
-    ...breakerProcedures(clock),
+    ...breakerProcedures(sealer, clock),
     ...ledgerProcedures(sealer, clock),
   }
   let view = tables

@@ -11,10 +11,22 @@ export interface Replay {
   readonly decisions: number
   readonly agree: number
   readonly notReplayable: number
+  /** Of which kinds these are, most of them first. */
+  readonly notReplayableKinds: readonly NotReplayable[]
   readonly differ: readonly { readonly seq: number; readonly id: string; readonly detail: string }[]
   /** What every budget came to, and which calls were held against it, rebuilt from the receipts alone. */
   readonly ledger: LedgerReport
 }
+
+interface NotReplayable {
+  readonly kind: string
+  readonly count: number
+  /** The first of them. */
+  readonly receiptIds: readonly string[]
+}
+
+/** Ids beyond this are counted and not listed. */
+const MAX_IDS = 20
 
 /** Differences beyond this are not listed: the log is found out by then. */
 const MAX_LISTED = 100
@@ -26,6 +38,14 @@ export async function replayLog(
   const documents = new Map<string, string>()
   const differ: Replay['differ'][number][] = []
   let [decisions, agree, notReplayable, read] = [0, 0, 0, 0]
+  const kinds = new Map<string, { count: number; receiptIds: string[] }>()
+  const cannotReplay = ({ kind, id }: Receipt['body']) => {
+    notReplayable++
+    const seen = kinds.get(kind) ?? { count: 0, receiptIds: [] }
+    kinds.set(kind, seen)
+    seen.count++
+    if (seen.receiptIds.length < MAX_IDS) seen.receiptIds.push(id)
+  }
   let ledger: LedgerReplay | undefined
   const differs = (seq: number, id: string, detail: string) => {
     if (differ.length < MAX_LISTED) differ.push({ seq, id, detail })
@@ -44,7 +64,7 @@ export async function replayLog(
     if (body.kind === 'budget') {
       const outcome = ledger.receipt(body, seal)
       if (body.decision !== undefined) decisions++
-      if (outcome === 'not_replayable') notReplayable++
+      if (outcome === 'not_replayable') cannotReplay(body)
       else if (outcome !== 'agrees') differs(seal.seq, body.id, outcome.differs)
       else if (body.decision !== undefined) agree++
       continue
@@ -53,7 +73,7 @@ export async function replayLog(
     decisions++
     const outcome = await replayerOf(body)(body, (digest) => documents.get(digest))
     if (outcome === 'agrees') agree++
-    else if (outcome === 'not_replayable') notReplayable++
+    else if (outcome === 'not_replayable') cannotReplay(body)
     else {
       const detail =
         outcome === 'differs'
@@ -68,6 +88,9 @@ export async function replayLog(
     decisions,
     agree,
     notReplayable,
+    notReplayableKinds: [...kinds]
+      .map(([kind, seen]) => ({ kind, ...seen }))
+      .sort((a, b) => b.count - a.count),
     differ: differ.sort((a, b) => a.seq - b.seq),
     ledger: report,
   }

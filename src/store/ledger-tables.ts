@@ -58,6 +58,8 @@ export interface BudgetTable {
   /** Those in force that apply, by id. */
   applying(scopes: BudgetScopes): Promise<readonly BudgetRow[]>
   balance(key: BalanceKey): Promise<Balance>
+  /** Every window in which something was held. */
+  balances(): Promise<readonly (BalanceKey & Balance)[]>
   /** False when a limit of the budget would be passed. What costs nothing in a unit always fits in it. */
   hold(key: BalanceKey, amount: Amount): Promise<boolean>
   /** Takes a hold away and books what was spent instead. */
@@ -82,6 +84,8 @@ export interface HoldTable {
   madeUntil(ms: number): Promise<readonly HoldRow[]>
   /** Whose calls are in flight. */
   owners(scope: QuotaScope, ref: string): Promise<readonly Owner[]>
+  /** Whose calls hold something in this window. */
+  ownersIn(key: BalanceKey): Promise<readonly Owner[]>
 }
 
 export interface QuotaRow {

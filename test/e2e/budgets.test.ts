@@ -1,5 +1,6 @@
 /** `craik budget` and `craik quota`, as a person types them, over calls that were really admitted. */
 import { writeFileSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
@@ -7,6 +8,7 @@ import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts
 import { builtInText } from '../../src/policy/profiles.ts'
 import { admitInput, measured, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
 import { admitCall, settleCall } from '../../src/providers/ledger/tokens.ts'
+import { homeAt } from '../../src/store/home.ts'
 import { TestHome } from '../craik.ts'
 import { openLog } from '../faults/log.ts'
 
@@ -14,6 +16,9 @@ const home = new TestHome()
 afterAll(() => home[Symbol.dispose]())
 
 const OPENAI = ['--provider', 'provider_openai']
+const SET_AGAIN =
+  'craik budget set --id budget_provider_openai --provider provider_openai --limit 2.00usd --per day'
+const REMOVED_HINT = `set it again:  ${SET_AGAIN}`
 
 async function call(wanted: number, used: number | undefined): Promise<string> {
   await using opened = await openLog(home.home)
@@ -78,7 +83,6 @@ describe('a budget', () => {
     expect(entries.map(({ note }) => note)).toEqual(
       expect.arrayContaining(['measured, overrun', 'budget.exhausted', 'cap 1300']),
     )
-    expect(await home.json(['budget', 'ledger', '--budget', 'budget_other'])).toEqual([])
     expect(
       await home.json(['budget', 'ledger', '--budget', 'budget_provider_openai', '--limit', '1']),
     ).toHaveLength(1)
@@ -124,8 +128,22 @@ describe('a budget', () => {
     expect(await home.json(['budget', 'show'])).toEqual([])
     expect(await home.run(['budget', 'remove', 'budget_provider_openai'])).toMatchObject({
       code: 3,
-      stderr: 'craik: unknown budget: budget_provider_openai\n  see:  craik budget show\n',
+      stderr: `craik: budget_provider_openai was removed\n  ${REMOVED_HINT}\n`,
     })
+    expect(await home.run(['budget', 'show', 'budget_provider_openai'])).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining(REMOVED_HINT),
+    })
+    // What it did is still on record.
+    const ledger = ['budget', 'ledger', '--budget', 'budget_provider_openai', '--limit', '200']
+    expect((await home.json<{ entry: string }[]>(ledger))[0]).toMatchObject({ entry: 'remove' })
+    const taken = await home.run([
+      ...['budget', 'set', '--total', '--limit', '1usd', '--id', 'budget_provider_openai'],
+    ])
+    expect([taken.code, taken.stderr]).toEqual([
+      4,
+      `craik: budget_provider_openai was removed; it was the budget of provider provider_openai, and stays that in the log\n  choose another --id, or set it as it was:  ${SET_AGAIN}\n`,
+    ])
   })
 })
 
@@ -150,6 +168,7 @@ describe('a mistake', () => {
     [['budget', 'set', '--provider', 'provider_opnai', '--limit', '2usd'], 3, 'provider_openai'],
     [['budget', 'set', '--session', 'a b', '--limit', '2usd'], 2, 'letters, digits'],
     [['budget', 'show', 'nothing'], 3, 'craik budget show'],
+    [['budget', 'ledger', '--budget', 'budget_opnai'], 3, 'craik budget show'],
     [['quota', 'set', ...OPENAI], 2, '--concurrent N'],
     [['quota', 'set', '--concurrent', '1'], 2, '--session ID'],
     [['quota', 'set', ...OPENAI, '--concurrent', '-1'], 2, 'whole number'],
@@ -176,6 +195,58 @@ describe('a mistake', () => {
       'budget_total_month',
     ])
     expect(await home.json(['budget', 'show'])).toHaveLength(2)
+  })
+})
+
+describe('a row that was edited beside the log', () => {
+  it('is found by the replay of the live log, by its budget, and not by that of a file, which has no rows', async () => {
+    const verify = ['receipts', 'verify', '--replay']
+    const before = await home.json<{ replay: { rows: { compared: number } } }>(verify)
+    expect(before).toMatchObject({ outcome: 'ok', replay: { rows: { differ: [] } } })
+    expect(before.replay.rows.compared).toBeGreaterThan(1)
+    {
+      using database = new DatabaseSync(homeAt(home.home).database)
+      database.exec(
+        "UPDATE budget_balances SET spent_nano_usd = 0 WHERE budget_id = 'budget_provider_openai'",
+      )
+      database.exec("UPDATE budgets SET limit_nano_usd = 9000000000000 WHERE id = 'budget_total'")
+    }
+    const { code, stdout } = await home.run(verify)
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      1,
+      {
+        outcome: 'tampered',
+        replay: {
+          differ: [],
+          rows: {
+            differ: [
+              { id: 'budget_total', detail: expect.stringContaining('limit_nano_usd 1000000000') },
+              { id: 'budget_provider_openai', detail: expect.stringContaining('spent_nano_usd 2706') },
+            ],
+          },
+        },
+      },
+    ])
+    const table = await home.run([...verify, '--format', 'table'])
+    expect(table.stdout).toMatch(/^ {2}✗ budget_total: the database says limit_nano_usd 9000000000000; /m)
+    const { stdout: log } = await home.run(['receipts', 'export'])
+    writeFileSync(home.path('audit.jsonl'), log)
+    const file = await home.run([...verify, 'audit.jsonl', '--public-key', 'craik.pub'])
+    expect([file.code, JSON.parse(file.stdout).replay.rows]).toEqual([0, undefined])
+  })
+
+  it('is found where there is no log at all', async () => {
+    using other = new TestHome()
+    {
+      await using _opened = await openLog(other.home)
+      using database = new DatabaseSync(homeAt(other.home).database)
+      database.exec("INSERT INTO budgets VALUES ('budget_x', 'total', NULL, 'life', 1, NULL, 0, 0, 0, NULL)")
+    }
+    const { code, stdout } = await other.run(['receipts', 'verify', '--replay'])
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      1,
+      { replay: { rows: { differ: [{ id: 'budget_x' }] } } },
+    ])
   })
 })
 

@@ -2,11 +2,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { tellBreaker } from '../../src/providers/breaker/breakers.ts'
 import { callPlace, KEY, modelCall } from '../../src/providers/dispatch.fixture.ts'
 import { callModel } from '../../src/providers/dispatch.ts'
 import type { ModelCall, ModelOutcome } from '../../src/providers/dispatch-types.ts'
 import { unknownSecret } from '../../src/secrets/secret.ts'
 import { TestHome } from '../craik.ts'
+import { openLog } from '../faults/log.ts'
 import { startAnthropic } from '../wire/anthropic.ts'
 import { startChatCompletions } from '../wire/chat-completions.ts'
 import type { Act } from '../wire/wire-server.ts'
@@ -246,6 +248,44 @@ describe('craik provider failover', () => {
     const { stdout } = await home.run(['provider', 'failover', 'show', '--format', 'table'])
     expect(stdout).toMatch(/provider_openai +provider_anthropic +rate_limited/)
     expect(stdout).toContain('never to     provider_gemini')
+  })
+
+  test('reset ends the pause of a provider at once, with a receipt', async () => {
+    using home = homeWith(POLICY)
+    {
+      await using opened = await openLog(home.home)
+      const ill = { result: 'failed', failure: 'overloaded' } as const
+      for (let n = 0; n < 3; n++) await tellBreaker(opened, 'provider_openai', undefined, ill)
+    }
+    const stateOf = async () => {
+      const { providers } = await home.json<{ providers: { provider_id: string; state: string }[] }>([
+        ...['provider', 'failover', 'show'],
+      ])
+      return providers.find(({ provider_id }) => provider_id === 'provider_openai')?.state
+    }
+    expect(await stateOf()).toBe('open')
+    const reset = ['provider', 'failover', 'reset', 'provider_openai']
+    const said = await home.json<{ receipt_id: string }>(reset)
+    expect(said).toMatchObject({
+      provider_id: 'provider_openai',
+      state: 'closed',
+      last_failure: 'overloaded',
+      until: expect.stringMatching(/Z$/),
+    })
+    expect(await stateOf()).toBe('closed')
+    expect(await home.json(['receipts', 'show', said.receipt_id])).toMatchObject({
+      body: {
+        ...{ kind: 'environment_decision', status: 'passed', capability: 'provider.write' },
+        ...{ operation: 'reset_breaker', target: 'provider_openai' },
+        metadata: { openings: 1, last_failure: 'overloaded', open_until_ms: expect.any(Number) },
+      },
+    })
+    expect(await home.run(reset)).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('craik provider failover show'),
+    })
+    expect((await home.run(['provider', 'failover', 'reset', 'provider_opnai'])).code).toBe(3)
+    expect((await home.run(['receipts', 'verify', '--replay'])).code).toBe(0)
   })
 
   test('test says what would be decided, and exits 0 either way', async () => {

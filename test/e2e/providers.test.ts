@@ -118,7 +118,9 @@ describe('a mistake', () => {
     [['local-health', TOKEN]],
     [['local-health', 'ollama', '--base-url', `http://x:${TOKEN}@localhost`]],
     [['local-health', 'ollama', '--base-url', `http://${TOKEN}/v1`]],
+    [['local-health', 'ollama', '--base-url', `http://127.0.0.1:9/${TOKEN}/v1`]],
     [['local-health', 'ollama', '--timeout-seconds', TOKEN]],
+    [['enable', 'ollama', '--base-url', `http://127.0.0.1:9/${TOKEN}/v1`]],
     [['enable', TOKEN]],
     [['disable', `provider_${TOKEN}`]],
   ])('never repeats a secret: provider %j', async (words) => {
@@ -126,6 +128,22 @@ describe('a mistake', () => {
     expect(code).not.toBe(0)
     expect(stdout + stderr).not.toContain(TOKEN.slice(4, 30))
   })
+
+  it('is an address with a secret in its path, and nothing is dialled', async () => {
+    const { code, stderr } = await home.run([
+      ...['provider', 'enable', 'ollama', '--base-url', `http://127.0.0.1:9/${TOKEN}/v1`],
+    ])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('a part of its path looks like a secret')])
+    expect(stderr).toContain('craik secret bind')
+  })
+
+  it.each(['lm-studio', 'lm_studio', 'openai_compatible'])(
+    'is not %s, however it is spelled',
+    async (name) => {
+      const health = ['provider', 'local-health', name, '--base-url', 'http://127.0.0.1:9/v1']
+      expect(await home.json(health)).toMatchObject({ preset_id: name.replace('_', '-') })
+    },
+  )
 
   it.each(['0', '-1', '61', 'x', '1e1', ''])('is a timeout of %j seconds', async (given) => {
     const { code, stderr } = await home.run([

@@ -68,7 +68,10 @@ describe('eight processes that reserve from one budget', () => {
     )
     await Promise.all(scripts.map((script) => lineOf(script, (line) => line === 'ready')))
     for (const script of scripts) script.process.stdin!.end('go\n')
+    // Rows and log are read as they are at one moment, whoever writes meanwhile.
+    const during = await home.run(['receipts', 'verify', '--replay'])
     const ends = await Promise.all(scripts.map((script) => script.closed))
+    expect(JSON.parse(during.stdout)).toMatchObject({ replay: { differ: [], rows: { differ: [] } } })
     expect(scripts.map(({ stderr }) => stderr)).toEqual(Array(PROCESSES).fill(''))
     expect(ends.map(({ code }) => code)).toEqual(Array(PROCESSES).fill(0))
 
@@ -96,7 +99,12 @@ describe('eight processes that reserve from one budget', () => {
     expect(verified, verified.stdout).toMatchObject({ code: 0 })
     expect(JSON.parse(verified.stdout)).toMatchObject({
       outcome: 'ok',
-      replay: { not_replayable: 0, differ: [], budgets: [{ id: 'team-eng', exceeded: null }] },
+      replay: {
+        not_replayable: 0,
+        differ: [],
+        budgets: [{ id: 'team-eng', exceeded: null }],
+        rows: { differ: [] },
+      },
     })
   })
 })

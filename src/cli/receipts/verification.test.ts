@@ -7,7 +7,7 @@ import {
   verificationJson,
 } from './verification.ts'
 
-const REPORT = { outcome: 'ok', receipts: 9, checkpoints: 1, intact: 9, missing: [] } as const
+const REPORT: Verification['report'] = { outcome: 'ok', receipts: 9, checkpoints: 1, intact: 9, missing: [] }
 
 async function verification(more: Partial<Verification> = {}): Promise<Verification> {
   const nothing = await replayLog((async function* () {})(), async () => {})

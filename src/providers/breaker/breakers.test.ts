@@ -4,6 +4,7 @@ import type { Owner } from '../../lib/owner.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { askBreaker, breakerStates, tellBreaker } from './breakers.ts'
+import { breakerReset } from './tokens.ts'
 
 const P = 'provider_openai'
 const ILL = { result: 'failed', failure: 'unreachable' } as const
@@ -110,4 +111,19 @@ test('the late report of a probe that lost its turn changes nothing', async () =
   expect(await askBreaker(at, P)).toMatchObject({ admitted: false, phase: 'probing' })
   await tellBreaker(at, P, current.admitted ? current.probeId : '', ILL)
   expect(await askBreaker(at, P)).toMatchObject({ phase: 'open', retryAtMs: at.clock.nowMs() + 60_000 })
+})
+
+test('a reset by hand ends a pause at once, and what a probe reports after it changes nothing', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const probe = await askBreaker(at, P)
+  await at.store.write(breakerReset, { providerId: P, operator: 'local-user:test' })
+  expect(await askBreaker(at, P)).toEqual({ admitted: true, probeId: undefined })
+  await tellBreaker(at, P, probe.admitted ? probe.probeId : '', ILL)
+  expect(await at.store.tables.breakers.list()).toEqual([])
+  await expect(
+    at.store.write(breakerReset, { providerId: P, operator: 'local-user:test' }),
+  ).rejects.toMatchObject({ code: 'conflict' })
+  expect(await at.store.bodies()).toMatchObject([{ operation: 'reset_breaker', operator: 'local-user:test' }])
 })

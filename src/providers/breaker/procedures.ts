@@ -1,6 +1,8 @@
 /** Breakers in the writer thread: who may probe, and what a report changes, each in one transaction. */
+import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { BreakerRow } from '../../store/breaker-table.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
@@ -11,12 +13,20 @@ import {
   type BreakerAdmission,
   type BreakerAdmitInput,
   type BreakerReportInput,
+  type BreakerReset,
+  type BreakerResetInput,
   breakerAdmit,
   breakerReport,
+  breakerReset,
 } from './tokens.ts'
 
-export function breakerProcedures(clock: Clock, stateOfOwner = ownerState): Procedures {
+export function breakerProcedures(
+  receipts: ReceiptWriter,
+  clock: Clock,
+  stateOfOwner = ownerState,
+): Procedures {
   return {
+    [breakerReset.name]: (tables: Tables, input: BreakerResetInput) => reset(tables, input, receipts),
     [breakerAdmit.name]: (tables: Tables, input: BreakerAdmitInput) =>
       admit(tables, input, clock.nowMs(), stateOfOwner),
     [breakerReport.name]: (tables: Tables, input: BreakerReportInput) => report(tables, input, clock.nowMs()),
@@ -80,4 +90,35 @@ async function report(
     probe: isProbe ? null : (row?.probe ?? null),
     updatedAtMs: nowMs,
   })
+}
+
+/** The probe that is under way has nothing to say any more: its breaker is gone. */
+async function reset(
+  tables: Tables,
+  { providerId, operator }: BreakerResetInput,
+  receipts: ReceiptWriter,
+): Promise<BreakerReset> {
+  const row = await tables.breakers.get(providerId)
+  if (row === undefined || !(await tables.breakers.remove(providerId)))
+    throw new CraikError('conflict', `${providerId} is not being left alone, and has no failures to forget`, {
+      hint: 'see who is:  craik provider failover show',
+    })
+  const { failures, openings, openUntilMs, lastFailure } = row
+  const receipt = await receipts.append(tables, {
+    kind: 'environment_decision',
+    phase: 'point',
+    status: 'passed',
+    operator,
+    capability: 'provider.write',
+    operation: 'reset_breaker',
+    target: providerId,
+    links: { provider_id: providerId },
+    metadata: {
+      failures,
+      openings,
+      ...(openUntilMs !== null && { open_until_ms: openUntilMs }),
+      ...(lastFailure !== null && { last_failure: lastFailure }),
+    },
+  })
+  return { lastFailure, openUntilMs, receipt }
 }

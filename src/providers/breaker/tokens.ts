@@ -1,5 +1,6 @@
 /** The names under which the writer thread keeps breakers, with what goes in and out. */
 import type { Owner } from '../../lib/owner.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
 import type { BreakerReport } from './state.ts'
@@ -32,5 +33,19 @@ export interface BreakerReportInput {
   readonly cooldownMs: number
 }
 
+export interface BreakerResetInput {
+  readonly providerId: string
+  readonly operator: string
+}
+
+export interface BreakerReset {
+  readonly lastFailure: string | null
+  /** Until when it would have been left alone; null: it was not. */
+  readonly openUntilMs: number | null
+  readonly receipt: ReceiptRef
+}
+
 export const breakerAdmit = procedure<BreakerAdmitInput, BreakerAdmission>('providers.breaker_admit')
+/** Closes a breaker by hand, with a receipt. One that has nothing to tell is a `conflict`. */
+export const breakerReset = procedure<BreakerResetInput, BreakerReset>('providers.breaker_reset')
 export const breakerReport = procedure<BreakerReportInput, void>('providers.breaker_report')

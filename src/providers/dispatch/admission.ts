@@ -106,14 +106,14 @@ function deniedAttempt(
       receiptId: ref.id,
     }
   }
-  const { by, rule, reason, retryAtMs, receipt } = denial
+  const { by, rule, reason, hint, retryAtMs, receipt } = denial
   written.push(receipt.id)
   return {
     kind: 'denied',
     by,
     rule,
     reason,
-    hint: `see what is left:  craik ${by} show`,
+    hint,
     ...(retryAtMs !== undefined && { retryAtMs }),
     receiptId: receipt.id,
   }

@@ -38,7 +38,10 @@ test('a missing secret: the hold is released, the receipt says failed, the hint 
 test('an unknown price is not free: a dollar budget denies the call', async () => {
   await using run = await team(HELLO)
   await dollarBudget(run.at)
-  expect(await run.call()).toMatchObject({ outcome: 'denied', by: 'budget', rule: 'budget.unpriced' })
+  expect(await run.call()).toMatchObject({
+    ...{ outcome: 'denied', by: 'budget', rule: 'budget.unpriced' },
+    hint: expect.stringMatching(/ {2}craik budget set --id \S+ .*--allow-unpriced$/),
+  })
   expect(run.server.requests).toEqual([])
 })
 

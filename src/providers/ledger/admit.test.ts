@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
 import type { Receipt } from '../../receipts/schema.ts'
-import { type Ledger, ledger, measured, PROVIDER, replayed, USD } from './ledger.fixture.ts'
+import { deadOwner, type Ledger, ledger, measured, PROVIDER, replayed, USD } from './ledger.fixture.ts'
 import { listBudgets } from './limits.ts'
 
 const WORST_NANO_USD = 1000 * 1250 + 2000 * 10_000
@@ -186,6 +186,7 @@ describe('a call without a known price', () => {
       by: 'budget',
       rule: 'budget.unpriced',
       reason: 'the price of gpt-test is not known, and budget_provider_openai limits dollars',
+      hint: 'let calls through whose price is not known:  craik budget set --id budget_provider_openai --provider provider_openai --limit 2.00usd --tokens 10000 --per day --allow-unpriced',
     })
     await book.budget({ limit_tokens: 10_000, allow_unpriced: true })
     const call = await book.allowed({ price: null })
@@ -225,11 +226,51 @@ describe('a budget that is used up', () => {
       rule: 'budget.exhausted',
       subject: 'budget_provider_openai',
       reason:
-        'budget_provider_openai has $0.00875 left of $0.03 per day ($0.02125 held by calls in flight), and this call needs $0.01149; room again at 2026-03-02T00:00:00.000Z',
+        'budget_provider_openai has $0.00875 left of $0.03 per day, and this call needs $0.01149; $0.02125 is held by 1 call under way; try again when it ends',
+      hint: 'try again when the calls under way end; what they hold:  craik budget show budget_provider_openai',
       retryAtMs: Date.parse('2026-03-02T00:00:00Z'),
     })
     book.clock.advance(12 * 3600 * 1000)
     expect(await book.admit()).toMatchObject({ effect: 'allow' })
+  })
+
+  test('counts the calls that hold what is missing, whichever the unit', async () => {
+    const book = await ledger()
+    await book.budget({ limit_nano_usd: null, limit_tokens: 7000 })
+    await book.allowed()
+    await book.allowed()
+    expect(await book.admit({ maxOutputTokens: null })).toMatchObject({
+      reason:
+        'budget_provider_openai has 1,000 tokens left of 7,000 tokens per day, and this call needs 2,024 tokens; 6,000 tokens are held by 2 calls under way; try again when they end',
+    })
+  })
+
+  test('does not tell to wait for calls whose process died, nor where waiting would not help', async () => {
+    const book = await ledger()
+    await book.budget({ limit_nano_usd: null, limit_tokens: 6000 })
+    const dead = deadOwner()
+    await book.allowed({}, dead)
+    const running = await book.allowed({ maxOutputTokens: 1500 })
+    expect(await book.admit()).toMatchObject({
+      reason: expect.stringMatching(
+        /5,500 tokens are held by 1 call under way and 1 call whose process died; try again when they end$/,
+      ),
+    })
+    await book.settle(running, measured(1000, 1500))
+    expect(await book.admit()).toMatchObject({
+      reason: expect.stringMatching(
+        /3,000 tokens are held by 1 call whose process died; room again at 2026-03-02/,
+      ),
+      hint: 'see what is left:  craik budget show',
+    })
+    await book.budget({ limit_nano_usd: null, limit_tokens: 4000 })
+    book.clock.advance(86_400_000)
+    await book.settle(await book.allowed(), measured(1000, 1000))
+    await book.allowed({ inputBytes: 100, maxOutputTokens: 100 })
+    expect(await book.admit({ inputBytes: 2000 })).toMatchObject({
+      reason: expect.stringMatching(/200 tokens are held by 1 call under way; room again at/),
+      hint: 'see what is left:  craik budget show',
+    })
   })
 
   test('promises nothing where an empty window would be too small as well', async () => {

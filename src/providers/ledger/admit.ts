@@ -8,7 +8,7 @@ import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
-import { budgetsFor, callFacts, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
+import { budgetsFor, callFacts, callsHolding, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
 import { balanceFactsOf, type Hold, ledgerEntry, spellHold } from './hold.ts'
 import {
   type BalanceFacts,
@@ -19,7 +19,7 @@ import {
   type Reserved,
   reservationInput,
 } from './judge.ts'
-import { describeRefusal } from './refusal.ts'
+import { describeRefusal, hintOf } from './refusal.ts'
 import { sweepDead } from './sweep.ts'
 import type { AdmitInput, AdmitOutput } from './tokens.ts'
 
@@ -154,6 +154,9 @@ async function refuse(
     quota === undefined
       ? (verdict.retryAtMs ?? undefined)
       : await quotaRetryAt(tables, rule, quota, facts.call, facts.now_ms)
+  const budget = by === 'budget' ? facts.budgets.find(({ budget_id }) => budget_id === subject) : undefined
+  const holding =
+    rule === 'budget.exhausted' && budget !== undefined ? await callsHolding(tables, budget) : undefined
   const receipt = await receipts.append(tables, {
     ...ledgerEntry(input.request.operator, linksOf(input), 'reserve'),
     capability: `${by}.reserve`,
@@ -166,7 +169,8 @@ async function refuse(
     by,
     rule,
     subject,
-    reason: describeRefusal(facts, verdict, retryAtMs),
+    reason: describeRefusal(facts, verdict, retryAtMs, holding),
+    hint: hintOf(facts, verdict, holding),
     ...(retryAtMs !== undefined && { retryAtMs }),
     receipt,
   }

@@ -1,4 +1,5 @@
 /** What a reservation is judged on, looked up inside the transaction. */
+import type { BudgetId } from '../../lib/ids.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { BalanceKey, BudgetRow, QuotaRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
@@ -71,6 +72,16 @@ export async function quotaFacts(tables: Tables, row: QuotaRow, nowMs: number): 
     tokens,
     running: notDead(owners),
   }
+}
+
+/** How many calls hold something in a budget's window, and how many of them are still under way. */
+export async function callsHolding(
+  tables: Tables,
+  { budget_id, period, window_start_ms }: BudgetFacts,
+): Promise<{ readonly calls: number; readonly underWay: number }> {
+  const key = { budgetId: budget_id as BudgetId, period, windowStartMs: window_start_ms }
+  const owners = await tables.holds.ownersIn(key)
+  return { calls: owners.length, underWay: notDead(owners) }
 }
 
 /** The slot of a dead owner is free at once, although its hold is not. */

@@ -216,6 +216,12 @@ function whenRoomy(budgets: readonly BudgetFacts[], call: CallFacts, least: numb
   return ends.includes(null) ? null : Math.max(...(ends as number[]))
 }
 
+/** Whether the call would fit if all that is held were given back: then it is worth trying again. */
+export function fitsWithoutHolds({ budgets, call }: ReservationInput): boolean {
+  const least = leastCap(call)
+  return budgets.every((each) => budgetRoom({ ...each, held_nano_usd: 0, held_tokens: 0 }, call) >= least)
+}
+
 function refused(by: Refused['by'], rule: string, subject: string): Refused {
   return { effect: 'deny', by, rule, subject, retryAtMs: null }
 }

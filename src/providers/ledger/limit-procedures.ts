@@ -8,6 +8,8 @@ import type { Procedures, Tables } from '../../store/store.ts'
 import {
   type BudgetTerms,
   budgetIdOf,
+  limitsOfRow,
+  missingBudget,
   quotaIdOf,
   type RemoveInput,
   removeBudgetProcedure,
@@ -15,6 +17,7 @@ import {
   type SetBudgetInput,
   type SetQuotaInput,
   setBudgetProcedure,
+  setCommandOf,
   setQuotaProcedure,
   unknownLimit,
 } from './limits.ts'
@@ -44,7 +47,7 @@ export function limitProcedures(receipts: ReceiptWriter, clock: Clock): Procedur
 
     async [removeBudgetProcedure.name](tables: Tables, { id, operator }: RemoveInput) {
       const row = await tables.budgets.get(id)
-      if (row === undefined || row.removedAtMs !== null) throw unknownLimit('budget', id)
+      if (row === undefined || row.removedAtMs !== null) throw await missingBudget(tables, id)
       await tables.budgets.put({ ...row, removedAtMs: clock.nowMs() })
       return receipts.append(tables, budgetChanged(row, operator, 'remove'))
     },
@@ -80,12 +83,25 @@ export function limitProcedures(receipts: ReceiptWriter, clock: Clock): Procedur
 /** An id means one budget for good; only a removed one may come back with another period. */
 function refuseOtherBudget(before: BudgetRow, { scope_kind, scope_ref, period }: BudgetTerms): void {
   if (before.scopeKind !== scope_kind || before.scopeRef !== scope_ref)
-    throw taken('budget', before.id, `${before.scopeKind} ${before.scopeRef ?? ''}`.trim())
+    throw before.removedAtMs === null ? taken('budget', before.id, whoseOf(before)) : removedBefore(before)
   if (before.removedAtMs === null && before.period !== period) {
     throw new CraikError('conflict', `${before.id} is per ${before.period}, not per ${period}`, {
       hint: `add a second one with  --id ${before.id}_${period}  or first:  craik budget remove ${before.id}`,
     })
   }
+}
+
+function whoseOf({ scopeKind, scopeRef }: BudgetRow): string {
+  return scopeRef === null ? 'everything' : `${scopeKind} ${scopeRef}`
+}
+
+/** Its receipts tell of somebody else's calls: under the same id they could not be told apart. */
+function removedBefore(before: BudgetRow): CraikError {
+  return new CraikError(
+    'conflict',
+    `${before.id} was removed; it was the budget of ${whoseOf(before)}, and stays that in the log`,
+    { hint: `choose another --id, or set it as it was:  ${setCommandOf(limitsOfRow(before))}` },
+  )
 }
 
 function taken(what: 'budget' | 'quota', id: string, whose: string): CraikError {

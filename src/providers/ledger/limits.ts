@@ -11,9 +11,11 @@ import {
   QUOTA_SCOPES,
   type QuotaRow,
 } from '../../store/ledger-tables.ts'
-import { procedure, type Store } from '../../store/store.ts'
+import { procedure, type Store, type Tables } from '../../store/store.ts'
+import type { Limits } from './entries.ts'
 import { budgetFacts, quotaFacts } from './facts.ts'
 import type { BudgetFacts, QuotaFacts } from './judge.ts'
+import { spellUsd } from './money.ts'
 
 const amount = z.int().nonnegative().nullable()
 
@@ -117,6 +119,41 @@ export function quotaIdOf({ id, scope_kind, scope_ref }: QuotaTerms): string {
 function limitId(what: string, kind: string, ref: string | null): string {
   if (ref === null) return `${what}_${kind}`
   return kind === 'provider' ? `${what}_${ref}` : `${what}_${kind}_${ref}`
+}
+
+/** What to type to set a budget to these very terms, as one line. */
+export function setCommandOf(terms: Limits & { readonly id: string }): string {
+  const { id, scope_kind, scope_ref, limit_nano_usd, limit_tokens, period, allow_unpriced } = terms
+  const words = [
+    `craik budget set --id ${id} --${scope_kind}`,
+    scope_ref,
+    limit_nano_usd !== null && `--limit ${spellUsd(limit_nano_usd)}`,
+    limit_tokens !== null && `--tokens ${limit_tokens}`,
+    `--per ${period}`,
+    allow_unpriced && '--allow-unpriced',
+  ]
+  return words.filter((word) => typeof word === 'string').join(' ')
+}
+
+/** Its id is known and taken, but it limits nothing: neither unknown nor there. */
+export async function missingBudget(tables: Pick<Tables, 'budgets'>, id: string): Promise<CraikError> {
+  const row = await tables.budgets.get(id)
+  if (row === undefined || row.removedAtMs === null) return unknownLimit('budget', id)
+  return new CraikError('not_found', `${id} was removed`, {
+    hint: `set it again:  ${setCommandOf(limitsOfRow(row))}`,
+  })
+}
+
+export function limitsOfRow(row: BudgetRow): Limits & { readonly id: string } {
+  return {
+    id: row.id,
+    scope_kind: row.scopeKind,
+    scope_ref: row.scopeRef,
+    period: row.period,
+    limit_nano_usd: row.limitNanoUsd,
+    limit_tokens: row.limitTokens,
+    allow_unpriced: row.allowUnpriced,
+  }
 }
 
 export function unknownLimit(what: 'budget' | 'quota', id: string): CraikError {

@@ -1,6 +1,7 @@
 /** The ledger against a model of it that fits on a page: random calls, results, deaths and changes of limits. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { compareRows } from './kept-rows.ts'
 import {
   type Allowed,
   deadOwner,
@@ -83,6 +84,7 @@ test('never holds or spends beyond a limit, agrees with the model at every step,
       }
       const { differ, ledger: report } = await replayed(book)
       expect(differ).toEqual([])
+      expect((await compareRows(book.store.tables, report.book)).differ).toEqual([])
       for (const { id, exceeded } of report.budgets)
         if (!books.excused.has(id)) expect([id, exceeded]).toEqual([id, null])
     }),

@@ -58,6 +58,11 @@ export function formatUsd(nanoUsd: number): string {
   return `${nanoUsd < 0 ? '-' : ''}$${(nano / NANO_PER_USD).toLocaleString('en')}.${decimals}`
 }
 
+/** As it is typed, and safe in a shell: `2.00usd`. */
+export function spellUsd(nanoUsd: number): string {
+  return `${formatUsd(nanoUsd).replace(/[$,]/g, '')}usd`
+}
+
 export function formatTokens(tokens: number): string {
   return `${tokens.toLocaleString('en')} token${tokens === 1 ? '' : 's'}`
 }

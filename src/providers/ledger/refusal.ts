@@ -2,18 +2,28 @@
 import {
   type BudgetFacts,
   type CallFacts,
+  fitsWithoutHolds,
   leastAmount,
   type QuotaFacts,
   type Refused,
   type ReservationInput,
 } from './judge.ts'
+import { setCommandOf } from './limits.ts'
 import { formatTokens, formatUsd } from './money.ts'
 
+/** Who holds what is held: processes that died leave holds that nobody gives back. */
+export interface Holding {
+  readonly calls: number
+  readonly underWay: number
+}
+
 export function describeRefusal(
-  { call, quotas, budgets, now_ms }: ReservationInput,
+  input: ReservationInput,
   { rule, subject }: Refused,
   retryAtMs: number | undefined,
+  holding?: Holding,
 ): string {
+  const { call, quotas, budgets, now_ms } = input
   const quota = quotas.find(({ id }) => id === subject)
   const budget = budgets.find(({ budget_id }) => budget_id === subject)
   const when = retryAtMs === undefined ? '' : `; room again ${whenOf(retryAtMs, now_ms)}`
@@ -22,7 +32,42 @@ export function describeRefusal(
   if (budget === undefined) return rule
   if (rule === 'budget.unpriced')
     return `the price of ${call.model} is not known, and ${subject} limits dollars`
-  return `${subject} has ${leftOf(budget, call)}${when}`
+  const { left, held } = leftOf(budget, call)
+  if (held === undefined || holding === undefined) return `${subject} has ${left}${when}`
+  const holders = `${held} held by ${holdersOf(holding)}`
+  const next = isWorthWaiting(input, holding)
+    ? `; try again when ${holding.calls === 1 ? 'it ends' : 'they end'}`
+    : when
+  return `${subject} has ${left}; ${holders}${next}`
+}
+
+/** The next command to type. */
+export function hintOf(
+  input: ReservationInput,
+  { by, rule, subject }: Refused,
+  holding: Holding | undefined,
+): string {
+  const budget = input.budgets.find(({ budget_id }) => budget_id === subject)
+  if (rule === 'budget.unpriced' && budget !== undefined) {
+    const command = setCommandOf({ ...budget, id: budget.budget_id, allow_unpriced: true })
+    return `let calls through whose price is not known:  ${command}`
+  }
+  if (rule === 'budget.exhausted' && holding !== undefined && isWorthWaiting(input, holding))
+    return `try again when the calls under way end; what they hold:  craik budget show ${subject}`
+  return `see what is left:  craik ${by} show`
+}
+
+/** What a dead process held counts as spent in the end, so only calls that run make room. */
+function isWorthWaiting(input: ReservationInput, { underWay }: Holding): boolean {
+  return underWay > 0 && fitsWithoutHolds(input)
+}
+
+function holdersOf({ calls, underWay }: Holding): string {
+  const dead = calls - underWay
+  const running = `${underWay} call${underWay === 1 ? '' : 's'} under way`
+  const lost = `${dead} call${dead === 1 ? '' : 's'} whose process died`
+  if (dead === 0) return running
+  return underWay === 0 ? lost : `${running} and ${lost}`
 }
 
 function describeQuota(quota: QuotaFacts, rule: string, call: CallFacts): string {
@@ -39,16 +84,27 @@ function describeQuota(quota: QuotaFacts, rule: string, call: CallFacts): string
   }
 }
 
-/** `$0.10 left of $2.00 per day ($1.90 held by calls in flight), and this call needs $0.24`, of what is short. */
-function leftOf(budget: BudgetFacts, call: CallFacts): string {
+interface Left {
+  readonly left: string
+  /** Such as `$1.90 is`; undefined while nothing is held. */
+  readonly held?: string | undefined
+}
+
+/** `$0.10 left of $2.00 per day, and this call needs $0.24`, and what is held, of what is short. */
+function leftOf(budget: BudgetFacts, call: CallFacts): Left {
   const { limit_nano_usd, spent_nano_usd, held_nano_usd, limit_tokens, spent_tokens, held_tokens } = budget
   const needs = leastAmount(call)
   const per = budget.period === 'life' ? '' : ` per ${budget.period}`
   const dollars =
     needs.nanoUsd > 0 && short(limit_nano_usd, spent_nano_usd, held_nano_usd, needs.nanoUsd, per, formatUsd)
-  return (
-    dollars || short(limit_tokens, spent_tokens, held_tokens, needs.tokens, per, formatTokens) || 'no room'
-  )
+  if (dollars)
+    return { left: dollars, held: held_nano_usd === 0 ? undefined : `${formatUsd(held_nano_usd)} is` }
+  const tokens = short(limit_tokens, spent_tokens, held_tokens, needs.tokens, per, formatTokens)
+  const verb = held_tokens === 1 ? 'is' : 'are'
+  return {
+    left: tokens ?? 'no room',
+    held: tokens === undefined || held_tokens === 0 ? undefined : `${formatTokens(held_tokens)} ${verb}`,
+  }
 }
 
 function short(
@@ -60,9 +116,8 @@ function short(
   format: (amount: number) => string,
 ): string | undefined {
   if (limit === null || spent + held + needs <= limit) return undefined
-  const inFlight = held === 0 ? '' : ` (${format(held)} held by calls in flight)`
   const left = format(Math.max(0, limit - spent - held))
-  return `${left} left of ${format(limit)}${per}${inFlight}, and this call needs ${format(needs)}`
+  return `${left} left of ${format(limit)}${per}, and this call needs ${format(needs)}`
 }
 
 function whenOf(atMs: number, nowMs: number): string {

@@ -321,6 +321,7 @@ test('counts a decision that redaction touched as not replayable, and still foll
   await book.settle(await book.allowed(), measured(1000, 2000))
   expect(await replayed(book)).toMatchObject({
     notReplayable: 1,
+    notReplayableKinds: [{ kind: 'budget', count: 1, receiptIds: [expect.stringMatching(/^rcpt_/)] }],
     differ: [],
     ledger: { budgets: [{ peak: { nanoUsd: 42_000_000 }, exceeded: null }] },
   })

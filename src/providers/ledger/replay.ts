@@ -21,8 +21,8 @@ import {
   reservationInput,
 } from './judge.ts'
 import { BudgetPeaks, type BudgetReport } from './peaks.ts'
+import { keyOf, type RebuiltBook, type RebuiltHold } from './rebuilt.ts'
 import { bookingOf } from './settle.ts'
-import type { Billing, Price } from './tokens.ts'
 import { windowStart } from './windows.ts'
 
 type Body = Receipt['body']
@@ -32,18 +32,11 @@ export interface LedgerReport {
   readonly calls: CallReport
   /** What the log does not reach back to, and so cannot be rebuilt. */
   readonly notRebuilt: readonly string[]
+  /** What the tables of the log's home have to say. */
+  readonly book: RebuiltBook
 }
 
 export type LedgerOutcome = 'agrees' | 'not_replayable' | { readonly differs: string }
-
-interface ReplayHold {
-  readonly nanoUsd: number
-  readonly tokens: number
-  readonly capped: boolean
-  readonly keys: readonly string[]
-  /** Undefined where redaction took something out of the decision. */
-  readonly terms: { readonly price: Price | null; readonly billing: Billing } | undefined
-}
 
 /** Between looking at the clock and sealing the receipt; a decision from another day would be in another window. */
 const CLOCK_SLACK_MS = 60_000
@@ -54,7 +47,7 @@ export class LedgerReplay {
   readonly #complete: boolean
   readonly #budgets = new Map<string, BudgetPeaks>()
   readonly #balances = new Map<string, BalanceFacts>()
-  readonly #holds = new Map<string, ReplayHold>()
+  readonly #holds = new Map<string, RebuiltHold>()
   readonly #notRebuilt = new Set<string>()
   readonly #calls: CallPairing
   /** The first hold that is settled and was made before the log begins. */
@@ -111,6 +104,7 @@ export class LedgerReplay {
       budgets: budgets.sort((a, b) => (a.id < b.id ? -1 : 1)),
       calls,
       notRebuilt: [...this.#notRebuilt].sort(),
+      book: { budgets: this.#budgets, balances: this.#balances, holds: this.#holds },
     }
   }
 
@@ -297,7 +291,7 @@ export class LedgerReplay {
   }
 }
 
-function holdOf(entry: ReservedEntry, input: ReservationInput | undefined): ReplayHold {
+function holdOf(entry: ReservedEntry, input: ReservationInput | undefined): RebuiltHold {
   return {
     nanoUsd: entry.nano_usd,
     tokens: entry.tokens,
@@ -310,7 +304,7 @@ function holdOf(entry: ReservedEntry, input: ReservationInput | undefined): Repl
 /** What was booked, computed again from the price of the hold and the usage that was reported. */
 function misbooked(
   type: 'settle' | 'release' | 'indeterminate',
-  hold: ReplayHold,
+  hold: RebuiltHold,
   entry: BookedEntry,
 ): string | undefined {
   if (hold.terms === undefined) return undefined
@@ -336,14 +330,6 @@ function appliesTo({ scope_kind, scope_ref }: Limits, call: ReservationInput['ca
     case 'total':
       return true
   }
-}
-
-function keyOf({
-  budget_id,
-  period,
-  window_start_ms,
-}: Pick<BalanceFacts, 'budget_id' | 'period' | 'window_start_ms'>): string {
-  return `${budget_id} ${period} ${window_start_ms}`
 }
 
 /** The balance alone, of facts that may say more. */

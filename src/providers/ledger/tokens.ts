@@ -69,6 +69,8 @@ export type AdmitOutput =
       readonly subject: string
       /** One line for a person: what is left of what, in dollars or tokens. */
       readonly reason: string
+      /** What to do about it. */
+      readonly hint: string
       /** When it may work again; absent for what time does not mend. */
       readonly retryAtMs?: number
       readonly receipt: ReceiptRef

@@ -26,6 +26,8 @@ describe('passes', () => {
 describe('refuses, each with its own reason,', () => {
   const refused: readonly (readonly [string, LoopbackRefusal])[] = [
     ['http://8.8.8.8/v1', 'other_address'],
+    [`http://127.0.0.1:8000/sk-ant-api03-${'a1B2'.repeat(10)}/v1`, 'secret'],
+    [`http://localhost/v1/ghp_${'a1B2'.repeat(9)}`, 'secret'],
     ['http://example.com/v1', 'name'],
     ['http://metadata.google.internal/v1', 'metadata_service'],
     ['http://metadata/v1', 'metadata_service'],

@@ -4,6 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { CraikError } from '../../errors.ts'
+import { redactText } from '../../receipts/redaction/redact.ts'
 
 export interface LoopbackUrl {
   /** In its one spelling, without a slash at the end. */
@@ -26,6 +27,7 @@ export type LoopbackRefusal =
   | 'query_or_fragment'
   | 'port'
   | 'path'
+  | 'secret'
   | 'no_host'
   | 'percent_encoding'
   | 'trailing_dot'
@@ -50,6 +52,7 @@ const REASONS: Readonly<Record<LoopbackRefusal, string>> = {
   query_or_fragment: 'a base URL has no ? or # part',
   port: 'its port is not a number from 1 to 65535 in its plain spelling',
   path: 'its path is not made of plain segments such as /v1',
+  secret: 'a part of its path looks like a secret, and addresses are written down as they are',
   no_host: 'it names no host',
   percent_encoding: 'its host is percent-encoded',
   trailing_dot: 'its host ends in a dot',
@@ -75,7 +78,10 @@ export function parseLoopbackUrl(text: string, what = 'the base URL'): LoopbackU
   const parsed = readLoopbackUrl(text)
   if (typeof parsed !== 'string') return parsed
   throw new CraikError('usage', `${what} is refused: ${REASONS[parsed]}`, {
-    hint: 'a local model is reached on loopback only: http://localhost:PORT/v1, 127.0.0.1 or [::1]',
+    hint:
+      parsed === 'secret'
+        ? 'give the address without it, such as http://localhost:PORT/v1; a key belongs in  craik secret bind'
+        : 'a local model is reached on loopback only: http://localhost:PORT/v1, 127.0.0.1 or [::1]',
     details: { reason: parsed },
   })
 }
@@ -104,6 +110,7 @@ function readLoopbackUrl(text: string): LoopbackUrl | LoopbackRefusal {
   const port = portOf(split[2], protocol)
   if (port === undefined) return 'port'
   if (!/^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~-]+)*\/?$/.test(path)) return 'path'
+  if ([text, ...path.split('/')].some((part) => redactText(part).labels.length > 0)) return 'secret'
   return loopback(protocol, split[1]!.toLowerCase(), port, path.replace(/\/$/, ''))
 }
 

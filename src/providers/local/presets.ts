@@ -28,9 +28,10 @@ export const LOCAL_PRESETS: readonly LocalPreset[] = [
   preset('vllm', 'vLLM', 8000, 'local-model', 'VLLM'),
 ]
 
-/** By its short name or its provider's id. A local provider of the user's own is as good as a preset. */
+/** By its short name (`lm-studio` or `lm_studio`) or its provider's id. A local provider of the user's own is as good as a preset. */
 export function localPreset(nameOrId: string, records: readonly ProviderRecord[] = []): LocalPreset {
-  const found = LOCAL_PRESETS.find(({ id, provider_id }) => id === nameOrId || provider_id === nameOrId)
+  const spelled = nameOrId.replaceAll('_', '-')
+  const found = LOCAL_PRESETS.find(({ id, provider_id }) => id === spelled || provider_id === nameOrId)
   if (found !== undefined) return found
   const own = records.find(({ id }) => id === nameOrId)
   if (own?.trust_boundary === 'local' && own.metadata.base_url !== undefined)

@@ -46,6 +46,11 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
     `SELECT spent_nano_usd AS spentNanoUsd, held_nano_usd AS heldNanoUsd, spent_tokens AS spentTokens,
        held_tokens AS heldTokens FROM budget_balances WHERE ${where}`,
   )
+  const balances = lazily(
+    database,
+    `SELECT budget_id AS budgetId, period, window_start_ms AS windowStartMs, spent_nano_usd AS spentNanoUsd,
+       held_nano_usd AS heldNanoUsd, spent_tokens AS spentTokens, held_tokens AS heldTokens FROM budget_balances`,
+  )
   const open = lazily(
     database,
     `INSERT OR IGNORE INTO budget_balances (budget_id, period, window_start_ms, spent_nano_usd, held_nano_usd,
@@ -93,6 +98,7 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
         .all(provider ?? null, session ?? null, sandbox ?? null, operator ?? null)
         .map(parse),
     balance: async (at) => ({ ...NOTHING, ...(balance().get(...key(at)) as Balance | undefined) }),
+    balances: async () => balances().all() as unknown as (BalanceKey & Balance)[],
     async hold(at, { nanoUsd, tokens }) {
       open().run(...key(at))
       return hold().run(...key(at), nanoUsd, tokens).changes === 1
@@ -118,6 +124,11 @@ export function holdTable(database: DatabaseSync): HoldTable {
     provider: lazily(database, `SELECT ${columns} FROM holds WHERE provider_id = ?`),
     session: lazily(database, `SELECT ${columns} FROM holds WHERE session_id = ?`),
   }
+  const ownersIn = lazily(
+    database,
+    `SELECT ${columns} FROM holds WHERE EXISTS (SELECT 1 FROM json_each(document, '$.parts') AS part
+       WHERE part.value ->> 'budgetId' = ? AND part.value ->> 'period' = ? AND part.value ->> 'windowStartMs' = ?)`,
+  )
   const parse = ({ bootId, pid, startedAt, pidNamespace, ...row }: Row) =>
     ({ ...row, owner: { bootId, pid, startedAt, pidNamespace } }) as unknown as HoldRow
   return {
@@ -131,6 +142,10 @@ export function holdTable(database: DatabaseSync): HoldTable {
     },
     remove: async (id) => remove().run(id).changes === 1,
     madeUntil: async (ms) => madeUntil().all(ms).map(parse),
+    ownersIn: async ({ budgetId, period, windowStartMs }) =>
+      ownersIn()
+        .all(budgetId, period, windowStartMs)
+        .map((row) => parse(row).owner),
     owners: async (scope, ref) =>
       owners[scope]()
         .all(ref)
