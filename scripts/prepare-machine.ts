@@ -1,29 +1,55 @@
-/** Brings what the tests need beyond npm: bubblewrap. Installs it where it may, otherwise says how. */
+/** Brings what the tests need beyond npm. Installs it where it may, otherwise says how. */
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
 
-const INSTALL = 'apt-get install --yes --no-install-recommends bubblewrap'
+/** Programs that tests start, and the Debian packages that hold them. Most are on every machine. */
+const NEEDED: Readonly<Record<string, string>> = {
+  bwrap: 'bubblewrap',
+  git: 'git',
+  mount: 'mount',
+  perl: 'perl-base',
+  ps: 'procps',
+  python3: 'python3',
+  script: 'bsdutils',
+  unshare: 'util-linux',
+}
 
-if (!hasBubblewrap() && mayInstall()) install()
-if (!hasBubblewrap()) {
-  const command = process.platform === 'linux' ? `sudo ${INSTALL}` : 'use a Linux machine'
-  process.stderr.write(`tests of the process sandbox need bubblewrap; run:  ${command}\n`)
-  // Without it those tests fail one by one; on a machine that is to prove something they are not even begun.
+if (missing().length > 0 && mayInstall()) install(missing())
+const packages = missing()
+if (packages.length > 0) {
+  const command = process.platform === 'linux' ? `sudo ${installing(packages)}` : 'use a Linux machine'
+  process.stderr.write(`some tests need programs that are not here; run:  ${command}\n`)
+  // Without them those tests fail one by one; on a machine that is to prove something they are not even begun.
   if (process.env.CI === 'true') process.exitCode = 1
 }
 
+function missing(): string[] {
+  return Object.entries(NEEDED)
+    .filter(([program]) => !isHere(program))
+    .map(([, name]) => name)
+}
+
+/** Of bubblewrap only the system's own is trusted by the sandbox, so only it counts. */
+function isHere(program: string): boolean {
+  return program === 'bwrap' ? findSystemProgram(program, process.env.PATH) !== undefined : isOnPath(program)
+}
+
 function mayInstall(): boolean {
-  return process.platform === 'linux' && process.getuid?.() === 0 && onPath('apt-get')
+  return process.platform === 'linux' && process.getuid?.() === 0 && isOnPath('apt-get')
 }
 
 /** The lists of packages may be missing or old: they are fetched only when the first attempt fails. */
-function install(): void {
-  process.stderr.write('installing bubblewrap for the tests of the process sandbox …\n')
-  if (apt(INSTALL)) return
+function install(names: readonly string[]): void {
+  process.stderr.write(`installing ${names.join(', ')} for the tests …\n`)
+  if (apt(installing(names))) return
   apt('apt-get update')
-  apt(INSTALL)
+  apt(installing(names))
+}
+
+function installing(names: readonly string[]): string {
+  return `apt-get install --yes --no-install-recommends ${names.join(' ')}`
 }
 
 function apt(command: string): boolean {
@@ -34,12 +60,7 @@ function apt(command: string): boolean {
   return status === 0
 }
 
-/** Only the system's own is trusted by the sandbox, so only it counts. */
-function hasBubblewrap(): boolean {
-  return findSystemProgram('bwrap', process.env.PATH) !== undefined
-}
-
-function onPath(name: string): boolean {
+function isOnPath(name: string): boolean {
   return (process.env.PATH ?? '').split(':').some((folder) => {
     try {
       accessSync(join(folder, name), constants.X_OK)
