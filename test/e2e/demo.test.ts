@@ -221,6 +221,7 @@ describe('craik demo persistent-agent', () => {
     })
     const { stdout } = await craik.run([...args, '--format', 'table'], options)
     expect(stdout).toContain('sandbox   none: the command runs on this machine itself')
+    expect(stdout).toContain('craik agent launch --fixture --isolation none')
     expect(stdout).toContain('apt-get install bubblewrap')
     expect(stdout).not.toContain('in the sandbox')
   })

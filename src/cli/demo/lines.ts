@@ -106,7 +106,7 @@ export function describeResult({
     `what was decided    ${seeReceipts(executions[0]!)}`,
     `check the whole log ${VERIFY}`,
     artifactsCleaned
-      ? 'one of your own     craik login && craik agent launch --fixture'
+      ? `one of your own     craik login && craik agent launch --fixture${availability.isolation === 'none' ? ' --isolation none' : ''}`
       : `what was kept       ${ACT_AS_DEMO} && craik agent audit ${executions[0]!.sessionId}`,
   ])
 }
