@@ -38,7 +38,7 @@ export class AnswerGuard {
     if (!this.#echo.isIn(words)) return
     throw providerFailure(
       'garbage',
-      'the answer repeats the credential that it was called with; it is withheld',
+      'the answer repeats the credential that it was called with, and is withheld: replace that key',
       {
         status: 200,
       },

@@ -127,6 +127,8 @@ describe('a budget for the sandbox', () => {
       status: 'blocked',
       stop_reason: 'budget.exhausted',
       provider_result_count: 0,
+      // What was denied used nothing, and that is known.
+      tokens_used: 0,
     })
   })
 })

@@ -30,7 +30,8 @@ export function tokensBooked(store: Store, receiptIds: readonly string[]): Promi
 
 /** The same of receipts that are known. A reservation that nothing followed was a kill: it may have used anything. */
 export function tokensIn(bodies: readonly Body[]): number | null {
-  const bookings = bodies.filter(({ kind }) => kind === 'budget')
+  // What was denied reserved nothing.
+  const bookings = bodies.filter(({ kind, status }) => kind === 'budget' && status !== 'denied')
   const count = (...operations: readonly string[]) =>
     bookings.filter(({ operation = '' }) => operations.includes(operation)).length
   if (count('reserve') > count('settle', 'release')) return null
