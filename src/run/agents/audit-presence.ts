@@ -27,7 +27,8 @@ export async function missingOf(
   runIds: readonly string[],
 ): Promise<Presence> {
   const { told, isCut } = await toldBy(tables, sessionId)
-  const handoff_ids = handoffsOf((await tables.sessions.get(sessionId))?.document)
+  const document = (await tables.sessions.get(sessionId))?.document
+  const handoff_ids = idsIn('handoff_ids', document)
   const events = await tables.agentEvents.list({ sessionId }, MAX_EVENTS)
   const seen = eventsSeen(events)
   const begins = told.filter((body) => isAbout(body, 'agent.run', 'begin'))
@@ -72,6 +73,7 @@ export async function missingOf(
     if (!isNamed && !left.has(links.run_id ?? ''))
       problems.push(`${links.handoff_id} is not named by the session`)
   }
+  problems.push(...(await putBack(tables, changes[0], document)))
   const begun = new Set(begins.map(({ links }) => links.run_id))
   if (!isCut) {
     for (const id of runIds) if (!begun.has(id)) problems.push(`${id} has no receipt of its beginning`)
@@ -81,6 +83,28 @@ export async function missingOf(
     lookedAt: `${counted(begins.length, 'run')}, ${counted(ends.length, 'handoff')}, ${counted(events.length, 'event')}`,
     problems,
   }
+}
+
+/** The session names the newest change of it, or what came later and pushed that out; and a stop keeps it stopped. */
+async function putBack(
+  tables: Tables,
+  newest: Body | undefined,
+  document: string | undefined,
+): Promise<readonly string[]> {
+  if (newest === undefined || document === undefined) return []
+  const named = idsIn('receipt_ids', document)
+  const last = named.at(-1)
+  if (!named.includes(newest.id)) {
+    const isWhole = memberOf(document, 'receipt_count') === named.length
+    const changedAt = (await tables.receipts.get(newest.id))?.seq ?? 0
+    const lastAt = (await tables.receipts.get(last ?? ''))?.seq ?? -1
+    const isPushedOut = !isWhole && lastAt > changedAt
+    return isPushedOut ? [] : [`the session is from before its ${newest.operation}, ${newest.id}`]
+  }
+  const status = memberOf(document, 'status')
+  // What is named after the stop may have started it again since the log was read.
+  const isStopped = newest.metadata?.to_status !== 'stopped' || last !== newest.id || status === 'stopped'
+  return isStopped ? [] : [`the session is ${status} after its ${newest.operation}, ${newest.id}`]
 }
 
 const EVENT_OF: Readonly<Record<string, string>> = {
@@ -119,8 +143,8 @@ function receiptOf(document: string): unknown {
   return memberOf(document, 'receipt_id')
 }
 
-function handoffsOf(document = ''): readonly string[] {
-  const ids = memberOf(document, 'handoff_ids')
+function idsIn(member: string, document = ''): readonly string[] {
+  const ids = memberOf(document, member)
   return Array.isArray(ids) ? ids.map(String) : []
 }
 

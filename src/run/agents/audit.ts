@@ -2,12 +2,12 @@
 
 import { checkGrant } from '../../policy/grant.ts'
 import { findGrant } from '../../policy/lookup.ts'
-import { loadLogKeys } from '../../receipts/keys.ts'
 import type { Receipt } from '../../receipts/schema.ts'
-import { hmacOf, readReceipt } from '../../receipts/verifier/receipt-line.ts'
-import type { Home } from '../../store/home.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
+import { envelopeProblems } from './audit-envelope.ts'
+import { grantProblems } from './audit-grants.ts'
 import { missingOf } from './audit-presence.ts'
+import { type SealCheck, sealCheck } from './audit-seals.ts'
 import { ranAfterDenial } from './denied-requests.ts'
 import { bodyOf } from './receipt-body.ts'
 import { getSession, type Listed, listHandoffs, listRuns, type RecordPlace } from './records.ts'
@@ -37,8 +37,8 @@ const MAX_RECORDS = 20_000
 const MAX_PROBLEMS = 10
 
 interface Evidence {
-  readonly place: RecordPlace
   readonly tables: Tables
+  readonly sealProblem: SealCheck
   readonly session: Session
   readonly runs: readonly Run[]
   /** Oldest first. */
@@ -57,8 +57,8 @@ export async function auditSession(place: RecordPlace, sessionId: string): Promi
     const rows = found.slice(0, MAX_RECEIPTS).toReversed()
     const bodies = rows.flatMap(({ line }) => bodyOf(line) ?? [])
     const evidence: Evidence = {
-      place,
       tables,
+      sealProblem: await sealCheck(place.home, tables),
       session: session.record,
       runs: runs.flatMap(({ record }) => record ?? []),
       rows,
@@ -67,7 +67,7 @@ export async function auditSession(place: RecordPlace, sessionId: string): Promi
     const checks = [
       seals([{ id: sessionId, ...session }, ...runs, ...handoffs]),
       await linked(evidence, found.length > MAX_RECEIPTS),
-      providersExpected(evidence),
+      await providersExpected(evidence),
       await commandsGranted(evidence),
       await denialsRanNothing(evidence),
       await receiptsGenuine(evidence),
@@ -131,8 +131,8 @@ const isEnvironment = ({ kind, capability }: Receipt['body']): boolean =>
 const isOver = (runs: readonly Run[], id: string): boolean =>
   runs.some((run) => run.id === id && run.ended_at !== null)
 
-/** Another provider only where a failover receipt of the same run allowed it. */
-function providersExpected({ session, bodies }: Evidence): Check {
+/** Another provider only where a failover receipt of the same run allowed it; the envelope as it was decided under. */
+async function providersExpected({ tables, sealProblem, session, bodies }: Evidence): Promise<Check> {
   const hops = new Set(
     bodies
       .filter(({ capability, status }) => capability === 'provider.failover' && status === 'passed')
@@ -142,23 +142,26 @@ function providersExpected({ session, bodies }: Evidence): Check {
   return check(
     `provider receipts are of ${session.provider_id} under ${session.policy_envelope_id}`,
     `${receipts.length} provider receipts, ${hops.size} failover${hops.size === 1 ? '' : 's'}`,
-    receipts.flatMap(({ id, links }) => [
-      ...(links.policy_envelope_id === session.policy_envelope_id
-        ? []
-        : [`${id} is under ${links.policy_envelope_id ?? 'no envelope'}`]),
-      ...(links.provider_id === session.provider_id || hops.has(`${links.run_id} ${links.provider_id}`)
-        ? []
-        : [`${id} is of ${links.provider_id ?? 'no provider'}`]),
-    ]),
+    [
+      ...receipts.flatMap(({ id, links }) => [
+        ...(links.policy_envelope_id === session.policy_envelope_id
+          ? []
+          : [`${id} is under ${links.policy_envelope_id ?? 'no envelope'}`]),
+        ...(links.provider_id === session.provider_id || hops.has(`${links.run_id} ${links.provider_id}`)
+          ? []
+          : [`${id} is of ${links.provider_id ?? 'no provider'}`]),
+      ]),
+      ...(await envelopeProblems(tables, session.policy_envelope_id, bodies, sealProblem)),
+    ],
   )
 }
 
 /** Each grant is looked up, and has to fit what was run at the moment when it was decided. */
-async function commandsGranted({ tables, rows, bodies }: Evidence): Promise<Check> {
+async function commandsGranted({ tables, sealProblem, rows, bodies }: Evidence): Promise<Check> {
   const passed = bodies.filter(({ kind, phase, status }) => {
     return kind === 'sandbox_action' && phase === 'end' && status === 'passed'
   })
-  const problems: string[] = []
+  const problems = [...(await grantProblems(tables, bodies, sealProblem))]
   for (const { id, begin_id } of passed) {
     const begin = bodies.find((body) => body.id === begin_id)
     const row = rows.find((one) => one.id === begin_id)
@@ -181,7 +184,8 @@ async function ungranted(
   if (decision?.effect !== 'allow') return 'was not allowed'
   if (links.grant_outcome !== 'usable')
     return `ran with a grant that was ${links.grant_outcome ?? 'not looked at'}`
-  const grant = await findGrant(tables, links.grant_id)
+  // One that cannot be read is no grant either; which it is, is said with the grants.
+  const grant = await findGrant(tables, links.grant_id).catch(() => null)
   if (grant?.found !== 'grant') return `names ${links.grant_id ?? 'no grant'}, which does not exist`
   const { session_id, task_id, run_id } = links
   const outcome = checkGrant(
@@ -218,38 +222,14 @@ async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
   )
 }
 
-/** Sealed by the home's own keys, unchanged, and each linked to the receipt before it. */
-async function receiptsGenuine({ place, tables, rows }: Evidence): Promise<Check> {
-  const keys = new Map((await tables.logKeys.list()).map(({ kid }) => [kid, macKeyOf(place.home, kid)]))
+async function receiptsGenuine({ sealProblem, rows }: Evidence): Promise<Check> {
   const problems: string[] = []
-  for (const { id, seq, line, leaf } of rows) {
-    const receipt = readReceipt(Buffer.from(line))
-    const key = keys.get(receipt.seal?.kid ?? '')
-    const [before] = seq === 0 ? [] : await tables.receipts.scan(seq - 1, 1)
-    const isGenuine =
-      key !== undefined &&
-      receipt.seal?.seq === seq &&
-      receipt.entry.leaf.equals(leaf) &&
-      hmacOf(receipt, key) === receipt.seal.hmac &&
-      (seq === 0 || receipt.seal.prev === Buffer.from(before?.leaf ?? []).toString('hex'))
-    if (isGenuine) continue
-    const isKeyMissing = receipt.seal !== undefined && keys.has(receipt.seal.kid) && key === undefined
-    problems.push(isKeyMissing ? `${id} cannot be checked: its key is not here` : `${id} was changed`)
-  }
+  for (const row of rows) problems.push(...[(await sealProblem(row)) ?? []].flat())
   return check(
     'every receipt is in the log, sealed and linked to the one before',
     `${rows.length} receipts`,
     problems,
   )
-}
-
-/** Undefined when it is not here. */
-function macKeyOf(home: Home, kid: string) {
-  try {
-    return loadLogKeys(home, kid).macKey
-  } catch {
-    return undefined
-  }
 }
 
 function check(name: string, lookedAt: string, problems: readonly string[]): Check {

@@ -1,0 +1,66 @@
+/** Whether a session's policy envelope is the one that its decisions were made under: an envelope never changes. */
+import { canonicalJson } from '../../lib/canonical-json.ts'
+import { type Envelope, parseEnvelope } from '../../policy/envelope.ts'
+import { factsOfEnvelope } from '../../policy/evaluate.ts'
+import { plainJson } from '../../policy/judgement.ts'
+import type { Receipt } from '../../receipts/schema.ts'
+import type { Tables } from '../../store/store.ts'
+import { pagedReceipts } from './audit-pages.ts'
+import type { SealCheck } from './audit-seals.ts'
+import { bodyOf } from './receipt-body.ts'
+
+type Body = Receipt['body']
+
+export async function envelopeProblems(
+  tables: Tables,
+  id: string,
+  bodies: readonly Body[],
+  sealProblem: SealCheck,
+): Promise<readonly string[]> {
+  const row = await tables.envelopes.get(id)
+  if (row === undefined) return [`${id} is gone`]
+  let envelope: Envelope
+  try {
+    envelope = parseEnvelope(row.id, row.document)
+  } catch {
+    return [`${id} is not readable`]
+  }
+  const facts = spelled(factsOfEnvelope(envelope))
+  const problems = bodies.flatMap(({ id: receiptId, links, decision }) => {
+    if (links.policy_envelope_id !== id || decision?.policy_digest === undefined) return []
+    // What redaction took out of the input cannot be compared.
+    const then = decision.replayable ? envelopeIn(decision.input) : undefined
+    const isSame =
+      decision.policy_digest === envelope.policy_digest && (then === undefined || spelled(then) === facts)
+    return isSame ? [] : [`${id} is not as ${receiptId} was decided under it`]
+  })
+  // One that was there before the session may have no receipt.
+  const about = { policyEnvelopeId: id, kind: 'environment_decision' }
+  for await (const made of pagedReceipts(tables, about)) {
+    const body = bodyOf(made?.line ?? '')
+    if (made === undefined || body === undefined || !isMakingOf(body, id)) continue
+    const problem = await sealProblem(made)
+    if (problem !== undefined) problems.push(`the receipt of the making of ${id}: ${problem}`)
+    else if (!isMadeAs(envelope, body)) problems.push(`${id} is not as ${made.id} made it`)
+  }
+  return problems
+}
+
+const isMakingOf = ({ capability, operation, target }: Body, id: string): boolean =>
+  (capability === 'policy.envelope' || capability === 'policy.fail_open') &&
+  operation === 'create' &&
+  target === id
+
+function isMadeAs({ policy_digest, profile, fail_open }: Envelope, { digests, metadata }: Body): boolean {
+  return (
+    digests?.policy === policy_digest && metadata?.profile === profile && metadata.fail_open === fail_open
+  )
+}
+
+/** A sandbox's decision holds that of policy inside it. Undefined where a decision keeps no envelope. */
+function envelopeIn(input: unknown): unknown {
+  const decided = input as { readonly envelope?: unknown; readonly policy?: unknown } | null | undefined
+  return decided?.envelope ?? (decided?.policy as typeof decided)?.envelope ?? undefined
+}
+
+const spelled = (value: unknown): string => canonicalJson(plainJson(value))

@@ -1,0 +1,108 @@
+/** Whether the grants that a session used are those that were made, and were used no more often than they allow. */
+import { hash } from 'node:crypto'
+import { canonicalJson } from '../../lib/canonical-json.ts'
+import type { Grant } from '../../policy/grant.ts'
+import { plainJson } from '../../policy/judgement.ts'
+import { parseGrant } from '../../policy/lookup.ts'
+import type { Receipt } from '../../receipts/schema.ts'
+import type { ReceiptFilter, Tables } from '../../store/store.ts'
+import { MAX_PAGED, pagedReceipts } from './audit-pages.ts'
+import type { SealCheck } from './audit-seals.ts'
+import { bodyOf } from './receipt-body.ts'
+
+type Body = Receipt['body']
+
+/** The clock may be set back a little between making a grant and sealing its receipt. */
+const CLOCK_STEP_MS = 60_000
+
+/** A grant without a row is found where the command that names it is looked at. */
+export async function grantProblems(
+  tables: Tables,
+  bodies: readonly Body[],
+  sealProblem: SealCheck,
+): Promise<readonly string[]> {
+  const used = new Set(bodies.filter(isUse).map(({ links }) => links.grant_id ?? ''))
+  const problems: string[] = []
+  for (const id of used) {
+    const row = await tables.grants.get(id)
+    if (row === undefined) continue
+    const grant = readable(() => parseGrant(row))
+    if (grant === undefined) {
+      problems.push(`${id} is not readable`)
+      continue
+    }
+    const found = (await originProblem(tables, grant, sealProblem)) ?? (await overuse(tables, grant))
+    if (found !== undefined) problems.push(found)
+  }
+  return problems
+}
+
+/** Whoever can write rows can write a grant, but not the receipt of its making. */
+async function originProblem(
+  tables: Tables,
+  grant: Grant,
+  sealProblem: SealCheck,
+): Promise<string | undefined> {
+  for await (const row of pagedReceipts(tables, { ...placeOf(grant), kind: 'grant' })) {
+    if (row === undefined) return `${grant.id} has no receipt of its making among the last ${MAX_PAGED}`
+    const body = row.line.includes(grant.id) ? bodyOf(row.line) : undefined
+    if (!isMakingOf(body, grant.id)) continue
+    const problem = await sealProblem(row)
+    if (problem !== undefined) return `the receipt of the making of ${grant.id}: ${problem}`
+    return body?.digests?.grant === digestOf(grant) ? undefined : `${grant.id} is not as ${row.id} made it`
+  }
+  return `${grant.id} has no receipt of its making`
+}
+
+function isMakingOf(body: Body | undefined, id: string): boolean {
+  return (
+    body?.kind === 'grant' &&
+    body.capability === 'grant.write' &&
+    body.operation === 'create' &&
+    body.status === 'passed' &&
+    body.target === id &&
+    body.links.grant_id === id
+  )
+}
+
+async function overuse(tables: Tables, grant: Grant): Promise<string | undefined> {
+  if (grant.max_uses === null) return undefined
+  let uses = 0
+  for await (const row of pagedReceipts(tables, placeOf(grant))) {
+    if (row === undefined) return `the uses of ${grant.id} are too far back to be counted`
+    const body = row.phase === 'begin' && row.line.includes(grant.id) ? bodyOf(row.line) : undefined
+    if (body !== undefined && isUse(body) && body.links.grant_id === grant.id) uses++
+  }
+  return uses > grant.max_uses
+    ? `${grant.id} was used ${uses} times, and allows ${grant.max_uses}`
+    : undefined
+}
+
+const isUse = ({ phase, links, decision }: Body): boolean =>
+  phase === 'begin' && links.grant_outcome === 'usable' && decision?.effect === 'allow'
+
+/** Where in the log its making and its uses are: they carry its scope, and are not from before it. */
+function placeOf({ scope, created_at }: Grant): ReceiptFilter {
+  const sinceMs = Date.parse(created_at) - CLOCK_STEP_MS
+  if (scope === 'any') return { sinceMs }
+  const { session_id, task_id, run_id } = scope
+  return {
+    sinceMs,
+    ...(session_id !== undefined && { sessionId: session_id }),
+    ...(task_id !== undefined && { taskId: task_id }),
+    ...(run_id !== undefined && { runId: run_id }),
+  }
+}
+
+/** As it is pinned when a grant is made: without the reason. */
+function digestOf({ reason: _, ...terms }: Grant): string {
+  return `sha256:${hash('sha256', canonicalJson(plainJson(terms)))}`
+}
+
+function readable<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}
