@@ -45,25 +45,11 @@ export function createReceiptLog(store: Store, clock: Clock): ReceiptLog {
   const known = new CleanTexts()
   const write = async (draft: ReceiptDraft): Promise<ReceiptRef> =>
     store.write(appendReceipt, prepareReceipt(newId<ReceiptId>('rcpt', clock.nowMs()), draft, known))
-  const opened = (
-    ref: ReceiptRef,
-    { kind, operator, capability, operation, target, links }: Begin,
-  ): OpenReceipt => ({
+  const opened = (ref: ReceiptRef, begin: Begin): OpenReceipt => ({
     ...ref,
-    end: async ({ status, links: more, ...facts }) => {
+    end: async (outcome) => {
       try {
-        return await write({
-          kind,
-          phase: 'end',
-          status,
-          begin_id: ref.id,
-          operator,
-          capability,
-          ...(operation && { operation }),
-          ...(target && { target }),
-          links: { ...links, ...more },
-          ...facts,
-        })
+        return await write(endDraft(ref.id, begin, outcome))
       } catch (error) {
         throw notEnded(ref.id, error)
       }
@@ -77,6 +63,26 @@ export function createReceiptLog(store: Store, clock: Clock): ReceiptLog {
     async begin(draft) {
       return opened(await write({ ...draft, phase: 'begin', owner: ownerFields(owner) }), draft)
     },
+  }
+}
+
+/** The end of what has begun: about the same thing, with how it came out. */
+export function endDraft(
+  beginId: ReceiptId,
+  { kind, operator, capability, operation, target, links }: Begin,
+  { status, links: more, ...facts }: Outcome,
+): ReceiptDraft {
+  return {
+    kind,
+    phase: 'end',
+    status,
+    begin_id: beginId,
+    operator,
+    capability,
+    ...(operation && { operation }),
+    ...(target && { target }),
+    links: { ...links, ...more },
+    ...facts,
   }
 }
 

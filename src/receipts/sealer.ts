@@ -7,6 +7,7 @@ import { ownerState } from '../lib/owner.ts'
 import type { Home } from '../store/home.ts'
 import type { Tables } from '../store/store.ts'
 import { type LogKeys, loadLogKeys, prepareFirstKeys, prepareNextKeys, settleFirstKeys } from './keys.ts'
+import { endDraft } from './log.ts'
 import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
@@ -148,16 +149,8 @@ export class Sealer implements ReceiptWriter, RecordSealer {
       if (ownerState(owner) !== 'dead') continue
       const row = await tables.receipts.get(id)
       if (row === undefined) continue
-      const { kind, operator, capability, operation, target, links } = (JSON.parse(row.line) as Receipt).body
-      const same = {
-        kind,
-        operator,
-        capability,
-        links,
-        ...(operation && { operation }),
-        ...(target && { target }),
-      }
-      await this.append(tables, { ...same, phase: 'end', begin_id: id, status: 'indeterminate' })
+      const { body } = JSON.parse(row.line) as Receipt
+      await this.append(tables, endDraft(id, body, { status: 'indeterminate' }))
     }
   }
 

@@ -1,5 +1,6 @@
 /** Settlement of a model call: what was used is booked in place of the hold, and its receipt ends, in one transaction. */
 import { CraikError } from '../../errors.ts'
+import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { Tables } from '../../store/store.ts'
 import type { Usage } from '../conversation.ts'
@@ -109,18 +110,6 @@ async function endReceipt(
   budgetReceipt: ReceiptRef,
   receipts: ReceiptWriter,
 ): Promise<ReceiptRef> {
-  const { kind, operator, capability, operation, target, links } = begin
-  const { status, links: more, ...facts } = end
-  return receipts.append(tables, {
-    kind,
-    phase: 'end',
-    status,
-    begin_id: ref.id,
-    operator,
-    capability,
-    ...(operation && { operation }),
-    ...(target && { target }),
-    links: { ...links, ...more, receipt_ids: [...(more?.receipt_ids ?? []), budgetReceipt.id].slice(-100) },
-    ...facts,
-  })
+  const receipt_ids = [...(end.links?.receipt_ids ?? []), budgetReceipt.id].slice(-100)
+  return receipts.append(tables, endDraft(ref.id, begin, { ...end, links: { ...end.links, receipt_ids } }))
 }
