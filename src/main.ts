@@ -56,8 +56,8 @@ const context: CliContext = {
     )
     return log
   },
-  processBackend: async () =>
-    (await import('./sandboxes/backends/process/backend.ts')).processBackend({
+  processCommands: async () =>
+    (await import('./sandboxes/backends/process/command-backend.ts')).processCommands({
       craikHome: home.root,
       environment: process.env,
     }),

@@ -15,7 +15,7 @@ export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
     rules: ['credential'],
     reason: 'the invented token that tests plant, to find it nowhere afterwards',
   },
-  'test/contract/backend.ts': {
+  'test/contract/command-backend.ts': {
     rules: ['environment-map'],
     reason: 'the one variable that a command is handed, to show that it gets this and no other',
   },

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { Clock } from '../lib/clock.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
-import type { SandboxBackend } from '../sandboxes/backend.ts'
+import type { CommandBackend } from '../sandboxes/command-backend.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 
@@ -25,7 +25,7 @@ export interface CliContext {
   store(): Promise<Store>
   log(): Promise<ReceiptLog>
   /** Where commands on this machine run. */
-  processBackend(): Promise<SandboxBackend>
+  processCommands(): Promise<CommandBackend>
   /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
   setExitCode(code: number): void
 }

@@ -45,7 +45,7 @@ function persistentAgentCommand(context: CliContext): Command {
           home: context.home,
           clock: context.clock,
           environment: context.environment,
-          backend: await context.processBackend(),
+          backend: await context.processCommands(),
           credential: refuseSecrets,
           signal: context.signal,
           killSignal: context.kill,

@@ -40,7 +40,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
     kill: new AbortController().signal,
     operator: async () => 'local-user:ada',
     localUser: 'local-user:ada',
-    processBackend: async () => {
+    processCommands: async () => {
       throw new Error('no command runs here')
     },
     store: async () => {

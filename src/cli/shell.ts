@@ -46,7 +46,7 @@ export function shellCommand(context: CliContext): Command {
             operator: await context.operator(),
             signal: context.signal,
             killSignal: context.kill,
-            backend: await context.processBackend(),
+            backend: await context.processCommands(),
           },
           {
             command,

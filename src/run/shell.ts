@@ -28,7 +28,7 @@ import {
   redactText,
   redactValue,
 } from '../receipts/redaction/redact.ts'
-import type { SandboxBackend } from '../sandboxes/backend.ts'
+import type { CommandBackend } from '../sandboxes/command-backend.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 import { SideLog, type SideLogSummary, sweepUnfinished } from './side-log.ts'
@@ -40,7 +40,7 @@ export interface ShellPlace {
   readonly clock: Clock
   readonly environment: NodeJS.ProcessEnv
   readonly operator: string
-  readonly backend: SandboxBackend
+  readonly backend: CommandBackend
   /** Asks the command to stop. */
   readonly signal: AbortSignal
   /** Ends it at once; its receipt is written all the same. */

@@ -5,15 +5,16 @@ import type { OpenReceipt, Outcome, ReceiptLog } from '../receipts/log.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { Measure, ReceiptDraft } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
-import type { Isolation, Sandbox, SandboxBackend } from './backend.ts'
+import type { Isolation } from './backend.ts'
 import { CapturedOutput, type CapturedText } from './captured-output.ts'
+import type { CommandBackend, CommandSandbox } from './command-backend.ts'
 import { decideSandboxAction, type SandboxDecision } from './decision.ts'
 import type { LocalProcessRequest } from './request.ts'
 
 export interface CommandPlace {
   readonly store: Store
   readonly log: ReceiptLog
-  readonly backend: SandboxBackend
+  readonly backend: CommandBackend
   /** A short list of it reaches commands that run with isolation `none`; none of it any other. */
   readonly environment: NodeJS.ProcessEnv
   /** Asks the command to stop. */
@@ -124,10 +125,10 @@ export async function runCommandReference(
 async function runIn(
   place: CommandPlace,
   spec: { readonly isolation: Isolation; readonly workspace: string },
-  exec: (sandbox: Sandbox) => Promise<RunResult>,
+  exec: (sandbox: CommandSandbox) => Promise<RunResult>,
   open: OpenReceipt,
-): Promise<{ readonly run: RunResult; readonly sandbox?: Sandbox }> {
-  let made: Sandbox
+): Promise<{ readonly run: RunResult; readonly sandbox?: CommandSandbox }> {
+  let made: CommandSandbox
   try {
     made = await place.backend.create(spec)
   } catch (error) {
@@ -151,7 +152,7 @@ async function runIn(
 function outcomeOf(
   status: 'passed' | 'failed',
   run: RunResult,
-  sandbox: Sandbox | undefined,
+  sandbox: CommandSandbox | undefined,
   stdout: CapturedText,
   stderr: CapturedText,
 ): Outcome {

@@ -6,7 +6,7 @@ import type { InProcessStore } from '../../test/in-process-store.ts'
 import type { GrantTerms } from '../policy/grant.ts'
 import { createGrant } from '../policy/grants.ts'
 import { type BuiltIn, OPERATOR, START_MS, storeWith, type TestClock } from '../policy/policy.fixture.ts'
-import { processBackend } from './backends/process/backend.ts'
+import { processCommands } from './backends/process/command-backend.ts'
 import { ensureFixtureAction } from './fixture-action.ts'
 import { type CommandPlace, type CommandRequest, runCommandReference } from './local-process.ts'
 
@@ -92,7 +92,7 @@ export function placeFor(
     store: scene.store,
     log: scene.store.log,
     environment,
-    backend: processBackend({ craikHome, environment }),
+    backend: processCommands({ craikHome, environment }),
   }
 }
 

@@ -18,14 +18,14 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runChild } from '../../src/lib/child.ts'
-import type { Sandbox } from '../../src/sandboxes/backend.ts'
-import { processBackend } from '../../src/sandboxes/backends/process/backend.ts'
-import { type Collected, exec } from '../contract/backend.ts'
+import { processCommands } from '../../src/sandboxes/backends/process/command-backend.ts'
+import type { CommandSandbox } from '../../src/sandboxes/command-backend.ts'
+import { type Collected, exec } from '../contract/command-backend.ts'
 import { NODE } from '../craik.ts'
 
 const ROOT_USER = process.getuid?.() === 0
 const SECRET = 'planted-secret-value'
-const backendModule = new URL('../../src/sandboxes/backends/process/backend.ts', import.meta.url).href
+const backendModule = new URL('../../src/sandboxes/backends/process/command-backend.ts', import.meta.url).href
 
 /** Numbers of the calls that the attacks make by hand. */
 const CALLS = process.arch === 'arm64' ? { socket: 198, keyctl: 219 } : { socket: 41, keyctl: 250 }
@@ -41,8 +41,8 @@ const PLACES: [string, number][] = ROOT_USER
 describe.each(PLACES)('in %s', (_, mode) => {
   let folder: string
   let workspace: string
-  let sandboxed: Sandbox
-  let open: Sandbox
+  let sandboxed: CommandSandbox
+  let open: CommandSandbox
   const servers: Server[] = []
 
   beforeAll(async () => {
@@ -55,7 +55,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
     writeFileSync(join(folder, 'beside.txt'), SECRET)
     writeFileSync(join(workspace, 'readme.txt'), 'hello\n')
     symlinkSync(join(folder, 'beside.txt'), join(workspace, 'link'))
-    const backend = processBackend({ craikHome: home, environment: { PATH: process.env.PATH } })
+    const backend = processCommands({ craikHome: home, environment: { PATH: process.env.PATH } })
     sandboxed = await backend.create({ isolation: 'process', workspace })
     open = await backend.create({ isolation: 'none', workspace })
   })
@@ -320,7 +320,7 @@ describe.each(PLACES)('in %s', (_, mode) => {
 
   it('destroying the place ends what runs in it', async () => {
     const mark = marker()
-    const backend = processBackend({
+    const backend = processCommands({
       craikHome: join(workspace, '.craik'),
       environment: { PATH: process.env.PATH },
     })
@@ -344,8 +344,8 @@ describe.each(PLACES)('in %s', (_, mode) => {
 /** Runs a command in a place and waits for it: what a craik that gets killed looks like. */
 const HOLDER = `
 const [module, isolation, workspace, craikHome, ...argv] = process.argv.slice(1)
-const { processBackend } = await import(module)
-const backend = processBackend({ craikHome, environment: process.env })
+const { processCommands } = await import(module)
+const backend = processCommands({ craikHome, environment: process.env })
 const sandbox = await backend.create({ isolation, workspace })
 const show = (chunk) => void process.stdout.write(chunk)
 await sandbox.boundary.exec({ argv, env: { PATH: '/usr/bin:/bin' }, timeoutMs: 600000, onStdout: show, onStderr: show })

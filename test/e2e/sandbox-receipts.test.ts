@@ -5,7 +5,7 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { buildEnvelope, createEnvelope } from '../../src/policy/envelope.ts'
 import { createGrant } from '../../src/policy/grants.ts'
 import { builtInText } from '../../src/policy/profiles.ts'
-import { processBackend } from '../../src/sandboxes/backends/process/backend.ts'
+import { processCommands } from '../../src/sandboxes/backends/process/command-backend.ts'
 import { ensureFixtureAction } from '../../src/sandboxes/fixture-action.ts'
 import { type CommandRequest, runCommandReference } from '../../src/sandboxes/local-process.ts'
 import { TestHome } from '../craik.ts'
@@ -56,7 +56,7 @@ async function threeRuns(): Promise<void> {
     links: { handoff_id: 'handoff-1', provider_id: 'provider_fixture_local' },
   }
   const environment = { PATH: process.env.PATH, HOME: home.path('nobody') }
-  const place = { store, log, environment, backend: processBackend({ craikHome: home.home, environment }) }
+  const place = { store, log, environment, backend: processCommands({ craikHome: home.home, environment }) }
   const outcomes = [
     await runCommandReference(place, { ...request, receipt_id: undefined }),
     await runCommandReference(place, request),

@@ -12,7 +12,7 @@ export async function runPlace(context: CliContext): Promise<RunPlace> {
     home,
     clock,
     environment,
-    backend: await context.processBackend(),
+    backend: await context.processCommands(),
     signal,
     killSignal,
     credential: (name, until) => resolveSecret(store, home, environment, name, until, killSignal),

@@ -6,7 +6,7 @@ import { type InProcessStore, inProcessStore } from '../../../test/in-process-st
 import { createGrant } from '../../policy/grants.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
 import { enableProcedure } from '../../providers/settings.ts'
-import { processBackend } from '../../sandboxes/backends/process/backend.ts'
+import { processCommands } from '../../sandboxes/backends/process/command-backend.ts'
 import { ensureFixtureAction } from '../../sandboxes/fixture-action.ts'
 import { unknownSecret } from '../../secrets/secret.ts'
 import type { RunInput } from './execute.ts'
@@ -51,7 +51,7 @@ export async function agentScene(): Promise<AgentScene> {
     credential: async (name) => {
       throw unknownSecret(name)
     },
-    backend: processBackend({ craikHome: store.home.root, environment: process.env }),
+    backend: processCommands({ craikHome: store.home.root, environment: process.env }),
     signal: interrupt.signal,
     killSignal: new AbortController().signal,
   }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { processBackend } from '../../sandboxes/backends/process/backend.ts'
+import { processCommands } from '../../sandboxes/backends/process/command-backend.ts'
 import { ADA, agentScene } from './agents.fixture.ts'
 import { launchAgent, prepareRun } from './launch.ts'
 
 describe('a library caller on a machine without bubblewrap', () => {
   it('is refused unless the weaker isolation is named, as on the command line', async () => {
     using scene = await agentScene()
-    const backend = processBackend({ craikHome: scene.store.home.root, environment: { PATH: '/nowhere' } })
+    const backend = processCommands({ craikHome: scene.store.home.root, environment: { PATH: '/nowhere' } })
     const place = { ...scene.place, backend }
     const wanted = { operator: ADA, workspace: scene.workspace }
     const refusal = { code: 'unavailable', hint: expect.stringContaining('--isolation none') }

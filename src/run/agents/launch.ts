@@ -10,7 +10,8 @@ import { type Profile, profileText } from '../../policy/profiles.ts'
 import { refuseSecrets } from '../../policy/request.ts'
 import { findProvider, loadProviders } from '../../providers/registry.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
-import type { Availability, SandboxBackend } from '../../sandboxes/backend.ts'
+import type { Availability } from '../../sandboxes/backend.ts'
+import type { CommandBackend } from '../../sandboxes/command-backend.ts'
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import { LOCAL_BACKEND_ID, type RunInput } from './execute.ts'
@@ -31,7 +32,7 @@ export interface PreparePlace {
   readonly store: Store
   readonly home: Home
   readonly clock: Clock
-  readonly backend: SandboxBackend
+  readonly backend: CommandBackend
 }
 
 export interface Wanted {

@@ -1,6 +1,6 @@
 /** Runs what bubblewrap was told to, and tells a command that failed from one that it could not start. */
 import { type RunResult, runChild } from '../../../lib/child.ts'
-import type { ExecOptions } from '../../backend.ts'
+import type { ExecOptions } from '../../command-backend.ts'
 import type { Invocation } from './bubblewrap.ts'
 import { signalDescendants } from './descendants.ts'
 

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
-import { processBackend } from './backend.ts'
+import { processCommands } from './command-backend.ts'
 import { examine } from './examine.ts'
 
 let test: TestFolder
@@ -12,7 +12,7 @@ beforeEach(() => {
 afterEach(() => test[Symbol.dispose]())
 
 const backendWith = (PATH: string | undefined) =>
-  processBackend({ craikHome: test.path('home'), environment: { PATH } })
+  processCommands({ craikHome: test.path('home'), environment: { PATH } })
 
 /** Something that answers to its name; the folder it lies in. */
 function standIn(script: string): string {

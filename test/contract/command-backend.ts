@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { RunResult } from '../../src/lib/child.ts'
-import type { ExecOptions, Isolation, Sandbox, SandboxBackend } from '../../src/sandboxes/backend.ts'
+import type { Isolation } from '../../src/sandboxes/backend.ts'
+import type { CommandBackend, CommandSandbox, ExecOptions } from '../../src/sandboxes/command-backend.ts'
 
 /** Folders that everybody may look into; the one we run with may hold others. */
 const PATH = '/usr/local/bin:/usr/bin:/bin'
@@ -17,7 +18,7 @@ export interface Collected {
 
 /** Runs a command and collects what it says. */
 export async function exec(
-  sandbox: Sandbox,
+  sandbox: CommandSandbox,
   argv: readonly string[],
   options: Partial<ExecOptions> = {},
 ): Promise<Collected> {
@@ -38,15 +39,15 @@ export async function exec(
 }
 
 /** `isolation` is one that this machine reaches with this backend. */
-export function backendContract(
+export function commandBackendContract(
   name: string,
   isolation: Isolation,
-  backendFor: (craikHome: string) => SandboxBackend,
+  backendFor: (craikHome: string) => CommandBackend,
 ): void {
   describe(`${name}, isolation ${isolation}`, () => {
     let folder: string
-    let backend: SandboxBackend
-    let sandbox: Sandbox
+    let backend: CommandBackend
+    let sandbox: CommandSandbox
 
     beforeEach(async () => {
       folder = mkdtempSync(join(realpathSync(tmpdir()), 'craik-backend-'))

@@ -1,7 +1,8 @@
 /** Commands on this machine: in namespaces of their own by bubblewrap, or, when that is asked for by name, in none. */
 import { CraikError } from '../../../errors.ts'
 import { type RunResult, runChild } from '../../../lib/child.ts'
-import type { Availability, ExecOptions, Sandbox, SandboxBackend, SandboxSpec } from '../../backend.ts'
+import type { Availability } from '../../backend.ts'
+import type { CommandBackend, CommandSandbox, CommandSpec, ExecOptions } from '../../command-backend.ts'
 import { requireResolved } from '../../workspace-path.ts'
 import { invocation } from './bubblewrap.ts'
 import { type Bubblewrap, type Found, findBubblewrap, prove } from './examine.ts'
@@ -18,7 +19,7 @@ export interface ProcessBackendOptions {
 /** `nobody`: owns nothing, may do nothing. */
 const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
-export function processBackend({ craikHome, environment }: ProcessBackendOptions): SandboxBackend {
+export function processCommands({ craikHome, environment }: ProcessBackendOptions): CommandBackend {
   let found: Promise<Found> | undefined
   const look = () => {
     found ??= findBubblewrap(environment)
@@ -32,7 +33,7 @@ export function processBackend({ craikHome, environment }: ProcessBackendOptions
         ? { isolation: 'process', version: `bubblewrap ${state.bubblewrap.version}` }
         : ({ isolation: 'none', reason: state.reason, fix: state.fix } satisfies Availability)
     },
-    async create(spec: SandboxSpec) {
+    async create(spec: CommandSpec) {
       if (spec.isolation === 'none') return hostSandbox(spec.workspace)
       if (spec.isolation !== 'process') {
         throw new CraikError('unavailable', `a local process cannot be isolated as ${spec.isolation}`)
@@ -52,7 +53,7 @@ export function processBackend({ craikHome, environment }: ProcessBackendOptions
 type Exec = (options: ExecOptions) => Promise<RunResult>
 
 /** Ends what still runs when it is destroyed; between commands there is nothing to hold. */
-function sandboxOf(about: Pick<Sandbox, 'isolation' | 'hostUid'>, exec: Exec): Sandbox {
+function sandboxOf(about: Pick<CommandSandbox, 'isolation' | 'hostUid'>, exec: Exec): CommandSandbox {
   const running = new Set<AbortController>()
   const destroy = async () => {
     for (const one of running) one.abort()
@@ -80,13 +81,13 @@ function sandboxOf(about: Pick<Sandbox, 'isolation' | 'hostUid'>, exec: Exec): S
  * The host itself, with the workspace as working folder. What runs here ends with us only if we get to end it: after a
  * SIGKILL it lives on, because nothing that an ordinary user has on every system ends all that a program started.
  */
-function hostSandbox(workspace: string): Sandbox {
+function hostSandbox(workspace: string): CommandSandbox {
   requireResolved(workspace)
   return sandboxOf({ isolation: 'none' }, (options) => runChild({ ...options, cwd: workspace }))
 }
 
 /** Every command gets namespaces of its own, which end with it. */
-function isolatedSandbox(bubblewrap: Bubblewrap, workspace: Workspace, user: User): Sandbox {
+function isolatedSandbox(bubblewrap: Bubblewrap, workspace: Workspace, user: User): CommandSandbox {
   const hostUid = user?.uid ?? process.getuid?.()
   return sandboxOf({ isolation: 'process', ...(hostUid !== undefined && { hostUid }) }, async (options) => {
     const made = invocation(bubblewrap.path, workspace, options.env, options.argv, bubblewrap)
