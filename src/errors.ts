@@ -123,6 +123,49 @@ export const ERRORS = {
     meaning: 'A model provider could not be reached, refused the call, or broke off its answer.',
     hint: 'see what happened in the receipt; try again, or configure a failover rule',
   },
+  boundary_failed: {
+    status: 502,
+    exit: 81,
+    meaning: 'What runs inside a sandbox did not answer, broke off, or answered what it may not.',
+    hint: 'see what happened:  craik sandbox logs ID',
+  },
+  refused_inside: {
+    status: 422,
+    exit: 87,
+    meaning:
+      'The sandbox’s own system said no: permissions, a read-only file system, a port that nobody listens on.',
+    hint: 'look from inside:  craik sandbox shell ID',
+  },
+  limit_reached: {
+    status: 507,
+    exit: 82,
+    meaning: 'A limit of the sandbox (memory, processes, disk, open jobs) or of this machine is reached.',
+    hint: 'see what is used:  craik sandbox stats ID',
+  },
+  version_mismatch: {
+    status: 426,
+    exit: 83,
+    meaning: 'Two parts of Craik that talk to each other are of different versions.',
+    hint: 'stop the old one:  craik supervisor stop',
+  },
+  sandbox_stopped: {
+    status: 409,
+    exit: 84,
+    meaning: 'The sandbox exists, but nothing runs in it.',
+    hint: 'see its state:  craik sandbox show ID',
+  },
+  supervisor_unreachable: {
+    status: 503,
+    exit: 85,
+    meaning: 'The supervisor could not be started, or does not answer.',
+    hint: 'see why:  craik supervisor logs',
+  },
+  unauthorized: {
+    status: 401,
+    exit: 86,
+    meaning: 'The API was called without its token, or with one that is not valid (any more).',
+    hint: 'the supervisor keeps it in run/token of CRAIK_HOME, for its owner alone',
+  },
   denied: {
     status: 403,
     exit: 77,
