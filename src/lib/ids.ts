@@ -8,6 +8,8 @@ export type GrantId = Branded<'GrantId'>
 export type EnvelopeId = Branded<'EnvelopeId'>
 export type BudgetId = Branded<'BudgetId'>
 export type HoldId = Branded<'HoldId'>
+export type SandboxId = Branded<'SandboxId'>
+export type JobId = Branded<'JobId'>
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 

@@ -22,12 +22,18 @@ export function currentOwner(): Owner {
   const system = hostSystem()
   const self = system.inspect('self')
   if (typeof self === 'string') throw new CraikError('unavailable', 'cannot read when this process started')
-  return {
-    bootId: system.bootId(),
-    pid: process.pid,
-    startedAt: self.startedAt,
-    pidNamespace: system.pidNamespace(),
-  }
+  return described(process.pid, self, system)
+}
+
+/** Another process that runs now; undefined when it does not, or cannot be seen. */
+export function ownerOf(pid: number): Owner | undefined {
+  const system = hostSystem()
+  const found = system.inspect(pid)
+  return typeof found === 'string' || found.zombie ? undefined : described(pid, found, system)
+}
+
+function described(pid: number, { startedAt }: Process, system: HostSystem): Owner {
+  return { bootId: system.bootId(), pid, startedAt, pidNamespace: system.pidNamespace() }
 }
 
 /**

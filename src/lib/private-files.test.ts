@@ -112,7 +112,7 @@ describe('ensurePrivateFolder', () => {
     mkdirSync(path, { mode: 0o700 })
     chownSync(path, 65534, 65534)
     expect(() => ensurePrivateFolder(path, 'home folder')).toThrow(
-      failure('key_exposed', 'belongs to another user (uid 65534)', `chown 0 ${path}`),
+      failure('key_exposed', 'belongs to another user (uid 65534)', 'set CRAIK_HOME to a folder of your own'),
     )
   })
 })

@@ -198,7 +198,11 @@ function readAtMost(file: number, maxBytes: number): Buffer {
 function requireOwnAndPrivate(stats: Stats, path: string, label: string, mode: '600' | '700'): void {
   if (stats.uid !== process.geteuid?.()) {
     throw new CraikError('key_exposed', `the ${label} belongs to another user (uid ${stats.uid})`, {
-      hint: `run as that user, or as root: chown ${process.geteuid?.()} ${quoteArgument(path)}`,
+      // A folder of somebody else's is theirs with all that is in it; a single file may have been put there by mistake.
+      hint:
+        mode === '700'
+          ? 'run as that user, or set CRAIK_HOME to a folder of your own'
+          : `run as that user, or as root: chown ${process.geteuid?.()} ${quoteArgument(path)}`,
     })
   }
   if ((stats.mode & OPEN_TO_OTHERS) !== 0) {

@@ -1,0 +1,73 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Acknowledgements } from './acknowledgements.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+function scene() {
+  const sent: number[] = []
+  const answers: PromiseWithResolvers<void>[] = []
+  const acknowledgements = new Acknowledgements({
+    fromBytes: 100,
+    stepBytes: 1000,
+    send(position) {
+      sent.push(position)
+      answers.push(Promise.withResolvers())
+      return answers.at(-1)!.promise
+    },
+  })
+  return { acknowledgements, sent, answers }
+}
+
+describe('what was taken of a log is acknowledged', () => {
+  it('in steps, one at a time, always the newest', async () => {
+    const { acknowledgements, sent, answers } = scene()
+    acknowledgements.taken(1000)
+    acknowledgements.taken(2000)
+    acknowledgements.taken(3500)
+    expect(sent).toEqual([1000])
+    answers[0]!.resolve()
+    await vi.advanceTimersByTimeAsync(0)
+    expect(sent).toEqual([1000, 3500])
+    acknowledgements.close()
+  })
+
+  it('after a while where it is less than a step, and not where nothing would be dropped', async () => {
+    const { acknowledgements, sent } = scene()
+    acknowledgements.taken(99)
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(sent).toEqual([])
+    acknowledgements.taken(100)
+    await vi.advanceTimersByTimeAsync(199)
+    acknowledgements.taken(150)
+    await vi.advanceTimersByTimeAsync(1)
+    expect(sent).toEqual([150])
+    acknowledgements.close()
+  })
+
+  it('again when one was lost', async () => {
+    const { acknowledgements, sent, answers } = scene()
+    acknowledgements.taken(1000)
+    answers[0]!.reject(new Error('lost'))
+    await vi.advanceTimersByTimeAsync(0)
+    acknowledgements.repeat()
+    expect(sent).toEqual([1000, 1000])
+    acknowledgements.close()
+  })
+
+  it('at the end, for which an answer that does not come is not waited for', async () => {
+    const { acknowledgements, sent, answers } = scene()
+    acknowledgements.taken(1000)
+    acknowledgements.taken(1001)
+    const ended = acknowledgements.end()
+    answers[0]!.resolve()
+    await vi.advanceTimersByTimeAsync(0)
+    expect(sent).toEqual([1000, 1001])
+    await vi.advanceTimersByTimeAsync(2000)
+    await ended
+    acknowledgements.close()
+    await acknowledgements.end()
+    acknowledgements.taken(9000)
+    expect(sent).toHaveLength(2)
+  })
+})

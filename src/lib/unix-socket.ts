@@ -1,0 +1,70 @@
+/** Unix sockets at paths of any length: the kernel takes 107 bytes, a home folder may lie deeper. */
+import { closeSync, constants, openSync } from 'node:fs'
+import { connect, type Server, type Socket } from 'node:net'
+import { basename, dirname, join } from 'node:path'
+import { CraikError } from '../errors.ts'
+
+/** `sun_path` has 108 bytes, one of them for the final NUL (104 on macOS). */
+const MAX_PATH_BYTES = process.platform === 'linux' ? 107 : 103
+
+/** Connects; the socket's own `connect` and `error` events say how it went. */
+export function connectUnixSocket(path: string): Socket {
+  const short = shortPath(path)
+  const socket = connect({ path: short.path, allowHalfOpen: true })
+  const release = once(() => short[Symbol.dispose]())
+  socket.once('connect', release).once('error', release).once('close', release)
+  return socket
+}
+
+/**
+ * Listens with the given mode from the very beginning. Whoever calls this owns the name: nothing may be there, or what
+ * is there is stale and was removed. Closing the server removes the name again.
+ */
+export async function listenUnixSocket(server: Server, path: string, mode: number): Promise<Disposable> {
+  const short = shortPath(path)
+  const umask = process.umask(~mode & 0o777)
+  try {
+    const listening = new Promise<void>((done, fail) => {
+      server.once('error', fail)
+      server.listen(short.path, () => {
+        server.off('error', fail)
+        done()
+      })
+    })
+    // The name is made while `listen` runs, so the umask can be put back before it has answered.
+    process.umask(umask)
+    await listening
+  } catch (error) {
+    process.umask(umask)
+    short[Symbol.dispose]()
+    throw error
+  }
+  return short
+}
+
+interface ShortPath extends Disposable {
+  readonly path: string
+}
+
+/** Through the folder's descriptor, which must stay open for as long as the path is used. */
+function shortPath(path: string): ShortPath {
+  if (Buffer.byteLength(path) <= MAX_PATH_BYTES) return { path, [Symbol.dispose]: () => {} }
+  if (process.platform !== 'linux')
+    throw new CraikError('unavailable', 'the path of a socket is too long for this system', {
+      hint: 'point CRAIK_HOME at a folder with a shorter path',
+    })
+  const folder = openSync(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
+  return {
+    path: join(`/proc/self/fd/${folder}`, basename(path)),
+    [Symbol.dispose]: once(() => closeSync(folder)),
+  }
+}
+
+function once(work: () => void): () => void {
+  let done = false
+  return () => {
+    if (done) return
+    done = true
+    work()
+  }
+}
