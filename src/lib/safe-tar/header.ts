@@ -1,0 +1,201 @@
+/**
+ * The 512-byte header of a tar entry, and the records that extend it. Reading is strict: what no honest archiver
+ * writes is refused, because two readers that understand an archive differently are how one is tricked.
+ */
+import { CraikError } from '../../errors.ts'
+
+export const BLOCK_BYTES = 512
+
+/** `extended`: pax records for the next entry; the two `long` kinds are GNU's way of saying the same. */
+export type HeaderKind =
+  | 'file'
+  | 'folder'
+  | 'symlink'
+  | 'hardlink'
+  | 'device'
+  | 'fifo'
+  | 'extended'
+  | 'long-name'
+  | 'long-link'
+
+export interface Header {
+  readonly kind: HeaderKind
+  readonly name: string
+  readonly link: string
+  readonly bytes: number
+  readonly mode: number
+  readonly modifiedAtS: number
+}
+
+const KINDS: ReadonlyMap<string, HeaderKind> = new Map([
+  ['\0', 'file'],
+  ['0', 'file'],
+  ['7', 'file'],
+  ['1', 'hardlink'],
+  ['2', 'symlink'],
+  ['3', 'device'],
+  ['4', 'device'],
+  ['5', 'folder'],
+  ['6', 'fifo'],
+  ['x', 'extended'],
+  ['L', 'long-name'],
+  ['K', 'long-link'],
+])
+
+/** undefined: a block of zeros, which ends an archive. */
+export function parseHeader(block: Buffer): Header | undefined {
+  if (block.every((byte) => byte === 0)) return undefined
+  if (parseOctal(block, 148, 8, 'checksum') !== checksum(block)) throw broken('a checksum is wrong')
+  const magic = block.toString('latin1', 257, 265)
+  const posix = magic === 'ustar\x0000'
+  if (!posix && magic !== 'ustar  \0') throw broken('a header is of no known format')
+  const type = block.toString('latin1', 156, 157)
+  const kind = KINDS.get(type)
+  if (kind === undefined) throw broken(`an entry has the type ${JSON.stringify(type)}, which is not unpacked`)
+  const short = text(block.subarray(0, 100))
+  const prefix = posix ? text(block.subarray(345, 500)) : ''
+  const name = prefix === '' ? short : `${prefix}/${short}`
+  return {
+    // Old archivers mark a folder by its name alone.
+    kind: kind === 'file' && name.endsWith('/') ? 'folder' : kind,
+    name,
+    link: text(block.subarray(157, 257)),
+    bytes: parseSize(block),
+    mode: parseOctal(block, 100, 8, 'mode') & 0o7777,
+    modifiedAtS: parseTime(block),
+  }
+}
+
+/** The header of an entry; one that does not fit brings pax records along in front of it. */
+export function encodeHeader(header: Header): Buffer {
+  const records = [
+    fits(header.name, 100) ? '' : paxRecord('path', header.name),
+    fits(header.link, 100) ? '' : paxRecord('linkpath', header.link),
+    header.bytes <= 0o77777777777 ? '' : paxRecord('size', String(header.bytes)),
+  ].join('')
+  if (records === '') return encodeBlock(header)
+  const body = Buffer.from(records)
+  return Buffer.concat([
+    encodeBlock({ ...header, kind: 'extended', name: 'pax', link: '', bytes: body.length }),
+    body,
+    Buffer.alloc(paddingOf(body.length)),
+    encodeBlock(header),
+  ])
+}
+
+/** The records of an `extended` entry that matter here. */
+export function parsePax(body: Buffer): ReadonlyMap<string, string> {
+  const records = new Map<string, string>()
+  let at = 0
+  while (at < body.length) {
+    const blank = body.indexOf(0x20, at)
+    const digits = blank === -1 ? '' : body.toString('latin1', at, blank)
+    const length = /^[1-9][0-9]{0,6}$/.test(digits) ? Number(digits) : 0
+    const end = at + length
+    const equals = body.indexOf(0x3d, blank)
+    if (length === 0 || end > body.length || body[end - 1] !== 0x0a || equals === -1 || equals >= end)
+      throw broken('an extended header does not parse')
+    const key = body.toString('latin1', blank + 1, equals)
+    if (key.startsWith('GNU.sparse.')) throw broken('an entry is a sparse file, which is not unpacked')
+    if (records.has(key)) throw broken(`an extended header says ${JSON.stringify(key.slice(0, 40))} twice`)
+    records.set(key, decodeName(body.subarray(equals + 1, end - 1)))
+    at = end
+  }
+  return records
+}
+
+/** A size in decimal digits and nothing else. */
+export function parseDecimalSize(value: string): number {
+  const size = /^[0-9]{1,16}$/.test(value) ? Number(value) : Number.NaN
+  if (!Number.isSafeInteger(size)) throw broken('a size is no number')
+  return size
+}
+
+export function paddingOf(bytes: number): number {
+  return (BLOCK_BYTES - (bytes % BLOCK_BYTES)) % BLOCK_BYTES
+}
+
+export function broken(why: string): CraikError {
+  return new CraikError('boundary_failed', `refused to unpack the archive: ${why}`, {
+    hint: 'what came out of the sandbox is not what an honest archiver writes; look at it from inside',
+  })
+}
+
+function encodeBlock(header: Header): Buffer {
+  const block = Buffer.alloc(BLOCK_BYTES)
+  block.write(fits(header.name, 100) ? header.name : 'long', 0, 100)
+  writeOctal(block, 100, 8, header.mode)
+  writeOctal(block, 108, 8, 0)
+  writeOctal(block, 116, 8, 0)
+  writeOctal(block, 124, 12, header.bytes <= 0o77777777777 ? header.bytes : 0)
+  writeOctal(block, 136, 12, Math.min(Math.max(0, header.modifiedAtS), 0o77777777777))
+  block.write(typeOf(header.kind), 156, 1)
+  block.write(fits(header.link, 100) ? header.link : 'long', 157, 100)
+  block.write('ustar\x0000', 257, 8, 'latin1')
+  block.write(`${checksum(block).toString(8).padStart(6, '0')}\0 `, 148, 8, 'latin1')
+  return block
+}
+
+function typeOf(kind: HeaderKind): string {
+  for (const [type, known] of KINDS) if (known === kind && type !== '\0') return type
+  throw new CraikError('internal', `no tar type for ${kind}`)
+}
+
+/** ASCII only: what else a plain header holds, readers disagree about. */
+function fits(value: string, bytes: number): boolean {
+  return value.length <= bytes && /^[\x20-\x7e]*$/.test(value)
+}
+
+/** The length counts its own digits. */
+function paxRecord(key: string, value: string): string {
+  const rest = ` ${key}=${value}\n`
+  const bytes = Buffer.byteLength(rest)
+  let length = bytes + String(bytes).length
+  if (bytes + String(length).length !== length) length = bytes + String(length).length
+  return `${length}${rest}`
+}
+
+function writeOctal(block: Buffer, at: number, width: number, value: number): void {
+  block.write(value.toString(8).padStart(width - 1, '0'), at, width - 1, 'latin1')
+}
+
+function checksum(block: Buffer): number {
+  let sum = 8 * 0x20
+  for (let at = 0; at < BLOCK_BYTES; at++) if (at < 148 || at >= 156) sum += block[at]!
+  return sum
+}
+
+function parseSize(block: Buffer): number {
+  if (block[124] !== 0x80) return parseOctal(block, 124, 12, 'size')
+  // GNU writes what does not fit as a big-endian number; the upper bytes of one that we could hold are zero.
+  if (block.subarray(125, 129).some((byte) => byte !== 0)) throw broken('a size is too large')
+  const size = Number(block.readBigUInt64BE(128))
+  if (!Number.isSafeInteger(size)) throw broken('a size is too large')
+  return size
+}
+
+/** Times before 1970 or out of reach are not worth refusing an archive for. */
+function parseTime(block: Buffer): number {
+  return (block[136]! & 0x80) !== 0 ? 0 : parseOctal(block, 136, 12, 'time')
+}
+
+function parseOctal(block: Buffer, at: number, width: number, what: string): number {
+  const match = /^[ ]*([0-7]*)[ \0]*$/.exec(block.toString('latin1', at, at + width))
+  if (match === null) throw broken(`a ${what} is no number`)
+  return match[1] === '' ? 0 : Number.parseInt(match[1]!, 8)
+}
+
+/** Up to the first NUL. */
+function text(field: Buffer): string {
+  const end = field.indexOf(0)
+  return decodeName(end === -1 ? field : field.subarray(0, end))
+}
+
+/**
+ * Bytes that are no UTF-8 get a lone surrogate in front, which decoding never makes, and by which the entry is passed
+ * over: as replacement characters, different names would become the same.
+ */
+export function decodeName(bytes: Buffer): string {
+  const value = bytes.toString('utf8')
+  return Buffer.from(value).equals(bytes) ? value : `\ud800${value}`
+}

@@ -1,0 +1,229 @@
+/**
+ * Packs a file or folder of the host as a tar archive. Links are kept as links and never followed, entries come in
+ * the same order every time, and no more of a file than one chunk is held. The tree may change meanwhile, and even
+ * be one that a sandbox writes to.
+ */
+import { type BigIntStats, constants } from 'node:fs'
+import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises'
+import { basename, resolve } from 'node:path'
+import { addAbortSignal, Readable } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from './header.ts'
+import { HeldFolder } from './held-folder.ts'
+
+export interface PackOptions {
+  readonly signal: AbortSignal
+  /** The name of the top entry. Default: that of a file; none for a folder, whose entries then are the top ones. */
+  readonly as?: string
+  /** Whether to leave out an entry, with everything below it; `path` is relative to the folder, with `/`. */
+  readonly exclude?: (path: string) => boolean
+}
+
+export interface Packing {
+  readonly archive: Readable
+  /** What was packed so far; all of it once the archive has ended. */
+  report(): PackReport
+}
+
+interface PackReport {
+  readonly files: number
+  readonly folders: number
+  readonly links: number
+  readonly bytes: number
+  /** The first hundred; `skippedCount` is all. */
+  readonly skipped: readonly { readonly path: string; readonly reason: PackSkipReason }[]
+  readonly skippedCount: number
+  /** Files that changed while they were read: what was packed is no one state of them. The first hundred. */
+  readonly changed: readonly string[]
+}
+
+type PackSkipReason = 'socket' | 'fifo' | 'device' | 'unreadable' | 'name is not UTF-8' | 'too deep' | 'gone'
+
+const CHUNK_BYTES = 256 * 1024
+const LISTED = 100
+/** Each level holds a folder open. */
+const DEPTH = 256
+
+/** The path may be a link: it is the caller's own word. Rejects when there is no file or folder. */
+export async function packFolder(path: string, options: PackOptions): Promise<Packing> {
+  const pack = new Pack(options)
+  const found = await stat(path).catch((cause: NodeJS.ErrnoException) => {
+    throw new CraikError(
+      'not_found',
+      `cannot pack ${path}: ${cause.code === 'ENOENT' ? 'no such file or folder' : cause.code}`,
+      {
+        hint: 'check the path',
+        cause,
+      },
+    )
+  })
+  if (!found.isDirectory() && !found.isFile())
+    throw new CraikError('usage', `cannot pack ${path}: it is no file and no folder`, {
+      hint: 'name a file or a folder',
+    })
+  const chunks = found.isDirectory() ? pack.folder(path) : pack.file(path)
+  const archive = Readable.from(chunks, { objectMode: false, highWaterMark: CHUNK_BYTES })
+  return { archive: addAbortSignal(options.signal, archive), report: () => pack.report() }
+}
+
+class Pack {
+  readonly #options: PackOptions
+  readonly #counts = { files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
+  readonly #skipped: { readonly path: string; readonly reason: PackSkipReason }[] = []
+  readonly #changed: string[] = []
+
+  constructor(options: PackOptions) {
+    this.#options = options
+  }
+
+  report(): PackReport {
+    const { files, folders, links, bytes, skipped } = this.#counts
+    return {
+      files,
+      folders,
+      links,
+      bytes,
+      skipped: this.#skipped,
+      skippedCount: skipped,
+      changed: this.#changed,
+    }
+  }
+
+  async *folder(path: string): AsyncGenerator<Buffer> {
+    const root = await HeldFolder.open(path)
+    try {
+      const top = this.#options.as ?? ''
+      if (top !== '') yield this.#folderHeader(top, await lstat(root.at('.'), { bigint: true }))
+      yield* this.#entries(root, '', top === '' ? '' : `${top}/`, 1)
+    } finally {
+      await root.close()
+    }
+    yield END
+  }
+
+  async *file(path: string): AsyncGenerator<Buffer> {
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      yield* this.#content(file, this.#options.as ?? basename(resolve(path)), basename(path))
+    } finally {
+      await file.close()
+    }
+    yield END
+  }
+
+  /** `below` is the folder's path as the caller knows it, `prefix` what it is called in the archive. */
+  async *#entries(folder: HeldFolder, below: string, prefix: string, depth: number): AsyncGenerator<Buffer> {
+    for (const raw of (await readdir(folder.path, { encoding: 'buffer' })).sort(Buffer.compare)) {
+      const name = raw.toString('utf8')
+      const path = `${below}${name}`
+      if (!Buffer.from(name).equals(raw)) this.#skip(path, 'name is not UTF-8')
+      else if (this.#options.exclude?.(path) !== true)
+        yield* this.#entry(folder, name, path, `${prefix}${name}`, depth)
+    }
+  }
+
+  async *#entry(
+    folder: HeldFolder,
+    name: string,
+    path: string,
+    packed: string,
+    depth: number,
+  ): AsyncGenerator<Buffer> {
+    const found = await lstat(folder.at(name), { bigint: true }).catch(() => undefined)
+    if (found === undefined) this.#skip(path, 'gone')
+    else if (found.isFile()) {
+      const file = await this.#attempt(path, openFile(folder.at(name)))
+      if (file === undefined) return
+      try {
+        yield* this.#content(file, packed, path)
+      } finally {
+        await file.close()
+      }
+    } else if (found.isDirectory()) {
+      if (depth >= DEPTH) return this.#skip(path, 'too deep')
+      const inner = await this.#attempt(path, folder.enter(name))
+      if (inner === undefined) return
+      try {
+        yield this.#folderHeader(packed, found)
+        yield* this.#entries(inner, `${path}/`, `${packed}/`, depth + 1)
+      } finally {
+        await inner.close()
+      }
+    } else if (found.isSymbolicLink()) {
+      const target = await this.#attempt(path, readlink(folder.at(name), { encoding: 'buffer' }))
+      if (target === undefined) return
+      const link = target.toString('utf8')
+      if (!Buffer.from(link).equals(target)) return this.#skip(path, 'name is not UTF-8')
+      this.#counts.links++
+      yield encodeHeader({ ...headerOf(packed, found), kind: 'symlink', link, mode: 0o777 })
+    } else this.#skip(path, found.isSocket() ? 'socket' : found.isFIFO() ? 'fifo' : 'device')
+  }
+
+  /** As many bytes as its header says, whatever becomes of the file meanwhile. */
+  async *#content(file: FileHandle, packed: string, path: string): AsyncGenerator<Buffer> {
+    const before = await file.stat({ bigint: true })
+    if (!before.isFile()) return this.#skip(path, 'gone')
+    const bytes = Number(before.size)
+    this.#counts.files++
+    yield encodeHeader({ ...headerOf(packed, before), bytes })
+    let left = bytes
+    while (left > 0) {
+      const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, left))
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, bytes - left)
+      if (bytesRead === 0) break
+      left -= bytesRead
+      this.#counts.bytes += bytesRead
+      yield buffer.subarray(0, bytesRead)
+    }
+    const after = await file.stat({ bigint: true })
+    if (
+      (left > 0 || after.size !== before.size || after.mtimeNs !== before.mtimeNs) &&
+      this.#changed.length < LISTED
+    )
+      this.#changed.push(path)
+    for (let missing = left + paddingOf(bytes); missing > 0; missing -= CHUNK_BYTES)
+      yield Buffer.alloc(Math.min(CHUNK_BYTES, missing))
+  }
+
+  #folderHeader(packed: string, found: BigIntStats): Buffer {
+    this.#counts.folders++
+    return encodeHeader({ ...headerOf(`${packed}/`, found), kind: 'folder' })
+  }
+
+  /** What cannot be read is left out and reported; the rest is still worth packing. */
+  async #attempt<T>(path: string, work: Promise<T>): Promise<T | undefined> {
+    try {
+      return await work
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'EMFILE' || code === 'ENFILE' || code === 'EIO') throw error
+      this.#skip(path, code === 'EACCES' || code === 'EPERM' ? 'unreadable' : 'gone')
+      return undefined
+    }
+  }
+
+  #skip(path: string, reason: PackSkipReason): void {
+    this.#counts.skipped++
+    if (this.#skipped.length < LISTED) this.#skipped.push({ path, reason })
+  }
+}
+
+/** Two blocks of zeros. */
+const END = Buffer.alloc(2 * BLOCK_BYTES)
+
+/** Non-blocking: by now it may be a FIFO. */
+function openFile(path: string): Promise<FileHandle> {
+  return open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY)
+}
+
+/** Owners are left out: they mean nothing inside. */
+function headerOf(name: string, found: BigIntStats): Header {
+  return {
+    kind: 'file',
+    name,
+    link: '',
+    bytes: 0,
+    mode: Number(found.mode) & 0o777,
+    modifiedAtS: Number(found.mtimeNs / 1_000_000_000n),
+  }
+}

@@ -1,0 +1,326 @@
+/**
+ * Unpacks an archive that comes out of a sandbox into a folder of the host. The archive is hostile: nothing is
+ * written outside the folder, through a link, over a folder, or beyond the limits, and nothing gets special rights.
+ */
+import { randomUUID } from 'node:crypto'
+import { constants, type FileHandle, link, lstat, open, rename, symlink, unlink } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { broken } from './header.ts'
+import { HeldFolder } from './held-folder.ts'
+import { componentsOf, isReadable, shown, staysInside } from './names.ts'
+import { readTar, type TarEntry } from './reader.ts'
+
+export interface UnpackLimits {
+  /** Entries of any kind, those passed over included. */
+  readonly entries: number
+  /** Bytes of content. */
+  readonly bytes: number
+}
+
+export interface UnpackOptions {
+  /** Leading components to take off every name: 1 when the archive's one folder is to become the target. */
+  readonly strip?: number
+  /** What a person calls the folder; its path when nothing is said. */
+  readonly shownAs?: string
+  /** Called after each chunk of content with the bytes so far. */
+  readonly onProgress?: (bytes: number) => void
+}
+
+/** Why an entry was passed over. */
+type SkipReason =
+  | 'device'
+  | 'fifo'
+  | 'link leads outside'
+  | 'link to nothing'
+  | 'name is not UTF-8'
+  | 'name is too long'
+  | 'a link or file is in the way'
+  | 'a folder is in its place'
+
+interface Skipped {
+  /** Made fit to be shown: no control characters, cut. */
+  readonly path: string
+  readonly reason: SkipReason
+}
+
+export interface UnpackReport {
+  readonly files: number
+  readonly folders: number
+  readonly links: number
+  readonly bytes: number
+  /** The first hundred; `skippedCount` is all. */
+  readonly skipped: readonly Skipped[]
+  readonly skippedCount: number
+}
+
+const LISTED = 100
+
+/**
+ * The folder has to exist. Rejects when the archive is malformed or goes beyond a limit; what was unpacked until
+ * then stays, each file whole. Group and others never get the right to write, nobody gets set-id bits; owners are
+ * not taken over.
+ */
+export async function unpackInto(
+  folder: string,
+  archive: Readable,
+  limits: UnpackLimits,
+  until: AbortSignal,
+  options: UnpackOptions = {},
+): Promise<UnpackReport> {
+  const root = await HeldFolder.open(folder).catch((cause: NodeJS.ErrnoException) => {
+    archive.destroy()
+    throw new CraikError('not_found', `cannot unpack into ${folder}: no such folder (${cause.code})`, {
+      cause,
+    })
+  })
+  const unpacking = new Unpacking(root, limits, options)
+  try {
+    for await (const entry of readTar(archive, until)) await unpacking.take(entry)
+    return unpacking.report()
+  } catch (error) {
+    throw translated(error, unpacking.current, options.shownAs ?? folder, until)
+  } finally {
+    await unpacking.close()
+  }
+}
+
+/** Passed over, for a reason that the report gives. */
+class Skip extends Error {
+  readonly reason: SkipReason
+
+  constructor(reason: SkipReason) {
+    super(reason)
+    this.reason = reason
+  }
+}
+
+class Unpacking {
+  readonly #root: HeldFolder
+  readonly #limits: UnpackLimits
+  readonly #options: UnpackOptions
+  readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
+  readonly #skipped: Skipped[] = []
+  #current = ''
+  /** Entries of one folder mostly follow each other. */
+  #recent: { readonly path: string; readonly folder: HeldFolder } | undefined
+
+  constructor(root: HeldFolder, limits: UnpackLimits, options: UnpackOptions) {
+    this.#root = root
+    this.#limits = limits
+    this.#options = options
+  }
+
+  /** The name of the entry that was taken last, fit to be shown. */
+  get current(): string {
+    return this.#current === '' ? 'the archive' : shown(this.#current)
+  }
+
+  async take(entry: TarEntry): Promise<void> {
+    this.#current = entry.name
+    this.#counts.entries++
+    if (this.#counts.entries > this.#limits.entries) throw beyond('entries', this.#limits.entries)
+    // What is passed over counts too: it has to be read all the same.
+    this.#counts.announced += entry.bytes
+    if (this.#counts.announced > this.#limits.bytes) throw beyond('bytes', this.#limits.bytes)
+    try {
+      if (!isReadable(entry.name) || !isReadable(entry.link)) throw new Skip('name is not UTF-8')
+      const path = this.#pathOf(entry.name)
+      if (path.length > 0) await this.#place(entry, path)
+      else if (entry.kind !== 'folder') throw broken('an entry would replace the target folder')
+    } catch (error) {
+      const reason = reasonOf(error)
+      if (reason === undefined) throw error
+      this.#counts.skipped++
+      if (this.#skipped.length < LISTED) this.#skipped.push({ path: shown(entry.name), reason })
+    }
+  }
+
+  report(): UnpackReport {
+    const { files, folders, links, bytes, skipped } = this.#counts
+    return { files, folders, links, bytes, skipped: this.#skipped, skippedCount: skipped }
+  }
+
+  async close(): Promise<void> {
+    await this.#recent?.folder.close()
+    this.#recent = undefined
+    await this.#root.close()
+  }
+
+  #pathOf(name: string): readonly string[] {
+    const path = componentsOf(name)
+    const strip = this.#options.strip ?? 0
+    if (path.length < strip)
+      throw broken(`the name ${shown(name)} is not below the folder that was asked for`)
+    return path.slice(strip)
+  }
+
+  async #place(entry: TarEntry, path: readonly string[]): Promise<void> {
+    if (entry.kind === 'device' || entry.kind === 'fifo') throw new Skip(entry.kind)
+    const name = path.at(-1)!
+    const parents = path.slice(0, -1)
+    if (entry.kind === 'symlink' && !staysInside(entry.link, parents.length))
+      throw new Skip('link leads outside')
+    const folder = await this.#folderAt(parents)
+    if (entry.kind === 'folder') await this.#makeFolder(folder, name, entry.mode)
+    else if (entry.kind === 'file') await this.#writeFile(folder, name, entry)
+    else if (entry.kind === 'symlink') await this.#putLink(folder, name, (at) => symlink(entry.link, at))
+    else await this.#hardLink(folder, name, this.#pathOf(entry.link))
+  }
+
+  /** Its owner can always work in it: what belongs into it may come later. */
+  async #makeFolder(folder: HeldFolder, name: string, mode: number): Promise<void> {
+    const existed = await lstat(folder.at(name)).then(
+      () => true,
+      () => false,
+    )
+    const made = await folder.enterOrMake(name)
+    try {
+      if (!existed) await made.setMode((mode & 0o755) | 0o700)
+    } finally {
+      await made.close()
+    }
+    this.#counts.folders++
+  }
+
+  async #writeFile(folder: HeldFolder, name: string, entry: TarEntry): Promise<void> {
+    const temporary = folder.at(temporaryName())
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    const file = await open(temporary, flags, 0o600)
+    try {
+      for await (const chunk of entry.content()) {
+        await writeAll(file, chunk)
+        this.#counts.bytes += chunk.length
+        this.#options.onProgress?.(this.#counts.bytes)
+      }
+      await file.chmod(entry.mode & 0o755)
+      await file.utimes(entry.modifiedAtS, entry.modifiedAtS)
+      await rename(temporary, folder.at(name))
+    } catch (error) {
+      await unlink(temporary).catch(() => {})
+      throw error
+    } finally {
+      await file.close()
+    }
+    this.#counts.files++
+  }
+
+  /** Made under another name and moved into place, so that what was there is replaced and never followed. */
+  async #putLink(folder: HeldFolder, name: string, make: (at: string) => Promise<void>): Promise<void> {
+    const temporary = folder.at(temporaryName())
+    await make(temporary)
+    try {
+      await rename(temporary, folder.at(name))
+    } finally {
+      // Moving one name of a file onto another name of it leaves both.
+      await unlink(temporary).catch(() => {})
+    }
+    this.#counts.links++
+  }
+
+  async #hardLink(folder: HeldFolder, name: string, source: readonly string[]): Promise<void> {
+    if (source.length === 0) throw new Skip('link to nothing')
+    const held = await this.#openFolder(source.slice(0, -1), false).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'ENOENT' ? new Skip('link to nothing') : error
+    })
+    try {
+      const original = held.at(source.at(-1)!)
+      const found = await lstat(original).catch(() => undefined)
+      if (found?.isFile() !== true) throw new Skip('link to nothing')
+      await this.#putLink(folder, name, (at) => link(original, at))
+    } finally {
+      await held.close()
+    }
+  }
+
+  /** The folder with that path, made where it is missing; held until another one is asked for. */
+  async #folderAt(path: readonly string[]): Promise<HeldFolder> {
+    if (path.length === 0) return this.#root
+    const key = path.join('/')
+    if (this.#recent?.path === key) return this.#recent.folder
+    const folder = await this.#openFolder(path, true)
+    await this.#recent?.folder.close()
+    this.#recent = { path: key, folder }
+    return folder
+  }
+
+  /** One component after the other, each of which has to be a real folder. The caller closes it. */
+  async #openFolder(path: readonly string[], make: boolean): Promise<HeldFolder> {
+    let folder = await this.#root.enter('.')
+    for (const name of path) {
+      const outer = folder
+      try {
+        folder = make ? await outer.enterOrMake(name) : await outer.enter(name)
+      } finally {
+        await outer.close()
+      }
+    }
+    return folder
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+  for (let done = 0; done < bytes.length; ) done += (await file.write(bytes, done)).bytesWritten
+}
+
+function temporaryName(): string {
+  return `.craik-unpack-${randomUUID()}`
+}
+
+/** What the system says about a path that cannot be used as the entry wants; other errors end the unpacking. */
+function reasonOf(error: unknown): SkipReason | undefined {
+  if (error instanceof Skip) return error.reason
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'ELOOP':
+    case 'ENOTDIR':
+      return 'a link or file is in the way'
+    case 'ENAMETOOLONG':
+      return 'name is too long'
+    case 'EISDIR':
+    case 'ENOTEMPTY':
+    case 'EEXIST':
+      return 'a folder is in its place'
+    default:
+      return undefined
+  }
+}
+
+function beyond(of: keyof UnpackLimits, limit: number): CraikError {
+  return new CraikError(
+    'too_large',
+    `the archive holds more than ${limit.toLocaleString('en')} ${of}, which is the most that is unpacked`,
+    { hint: 'copy less at once, such as one folder of it', details: { beyond: of } },
+  )
+}
+
+function translated(error: unknown, entry: string, folder: string, until: AbortSignal): unknown {
+  if (error instanceof CraikError || until.aborted) return error
+  const { code, syscall } = error as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new CraikError('disk_full', `unpacking ${entry} into ${folder}: the disk is full`, {
+      cause: error,
+    })
+  if (code === 'EFBIG')
+    return new CraikError(
+      'too_large',
+      `unpacking ${entry} into ${folder}: larger than a file may become there (${code})`,
+      { hint: 'see ulimit -f, and what the file system allows', cause: error },
+    )
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
+    return new CraikError('usage', `unpacking ${entry} into ${folder}: not permitted (${code})`, {
+      hint: 'choose a folder that you may write to',
+      cause: error,
+    })
+  // What the archive's stream says of itself is the caller's.
+  if (syscall === undefined) return error
+  if (code === 'EIO')
+    return new CraikError('usage', `unpacking ${entry} into ${folder}: the disk fails (${code})`, {
+      hint: 'choose a folder on another disk',
+      cause: error,
+    })
+  return new CraikError(
+    'conflict',
+    `unpacking ${entry} into ${folder}: it changed meanwhile (${syscall}: ${code})`,
+    { hint: 'unpack into a folder that nobody else works in', cause: error },
+  )
+}
