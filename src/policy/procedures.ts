@@ -60,7 +60,7 @@ export async function decide(
   return record(tables, await judge(tables, request, clock), receipt, owner, receipts)
 }
 
-async function createEnvelope(
+export async function createEnvelope(
   tables: Tables,
   { envelope: given, policyText, operator, receipt = false }: CreateEnvelopeInput,
   receipts: ReceiptWriter,
@@ -120,7 +120,7 @@ function envelopeReceipt(envelope: Envelope, operator: string): ReceiptDraft {
   }
 }
 
-async function createGrant(
+export async function createGrant(
   tables: Tables,
   { terms: given, expiresAtMs }: CreateGrantInput,
   receipts: ReceiptWriter,
@@ -157,7 +157,7 @@ async function createGrant(
   return { grant, receipt: await appendGrantReceipt(tables, grant, 'create', grant.approved_by, receipts) }
 }
 
-async function revokeGrant(
+export async function revokeGrant(
   tables: Tables,
   { id, operator }: { readonly id: string; readonly operator: string },
   receipts: ReceiptWriter,
