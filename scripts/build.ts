@@ -23,7 +23,15 @@ await bundle.write({
 })
 await bundle.close()
 
-for (const name of ['bin', 'README.md', 'LICENSE', 'CHANGELOG.md', 'src/policy/profiles', 'docs/verify']) {
+for (const name of [
+  'bin',
+  'README.md',
+  'LICENSE',
+  'CHANGELOG.md',
+  'src/policy/profiles',
+  'docs/verify',
+  'build/sidecar',
+]) {
   cpSync(join(root, name), join(dist, name), { recursive: true })
 }
 const { name, version, description, license, type, engines, bin, dependencies } = JSON.parse(

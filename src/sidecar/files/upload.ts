@@ -1,0 +1,151 @@
+/** One file on its way in: written beside its place, and put there when it is whole. */
+import { constants, type FileHandle, lstat, open, realpath, rename, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Upload } from '../protocol.ts'
+import { SidecarError } from '../routes.ts'
+import { answerFor } from './paths.ts'
+
+/** At most two lots are in memory: one that is written and one that is gathered. */
+const LOT_BYTES = 1024 * 1024
+
+export interface UploadPlan {
+  readonly id: string
+  readonly path: string
+  readonly size: number
+  readonly mode: number
+}
+
+export class OpenUpload {
+  readonly plan: UploadPlan
+  readonly #target: string
+  readonly #temporary: string
+  readonly #file: FileHandle
+  #offset = 0
+  /** Bytes after the offset that came and are not written yet. */
+  #inHand = 0
+  #committed = false
+
+  private constructor(plan: UploadPlan, target: string, temporary: string, file: FileHandle) {
+    this.plan = plan
+    this.#target = target
+    this.#temporary = temporary
+    this.#file = file
+  }
+
+  static async begin(plan: UploadPlan): Promise<OpenUpload> {
+    try {
+      const target = await placeOf(plan.path)
+      const temporary = join(dirname(target), `.craik-upload-${plan.id}`)
+      return new OpenUpload(plan, target, temporary, await openNew(temporary))
+    } catch (error) {
+      throw answerFor(error, plan.path)
+    }
+  }
+
+  get state(): Upload {
+    return { offset: this.#offset, committed: this.#committed }
+  }
+
+  /** Takes bytes that begin at an offset of the file. What it has already is passed over. */
+  async write(offset: number, body: AsyncIterable<Buffer>): Promise<void> {
+    let at = offset
+    let gathered: Buffer[] = []
+    let bytes = 0
+    // They come in small pieces: while one lot is written, the next is gathered.
+    let writing: Promise<void> = Promise.resolve()
+    let isWriting = false
+    const next = async () => {
+      await writing
+      isWriting = true
+      writing = this.#append(gathered).finally(() => {
+        isWriting = false
+      })
+      // Whoever waits for it next hears of it.
+      writing.catch(() => {})
+      gathered = []
+      bytes = 0
+    }
+    try {
+      for await (const chunk of body) {
+        const known = Math.min(chunk.length, Math.max(0, this.#offset + this.#inHand - at))
+        at += chunk.length
+        if (at > this.plan.size)
+          throw new SidecarError('too_large', `${this.plan.path}: more bytes came than were announced`)
+        if (known === chunk.length) continue
+        gathered.push(chunk.subarray(known))
+        bytes += chunk.length - known
+        this.#inHand += chunk.length - known
+        if (!isWriting || bytes >= LOT_BYTES) await next()
+      }
+    } finally {
+      await next()
+      await writing
+    }
+  }
+
+  /** Puts it in its place when every byte is there. */
+  async commitWhenWhole(): Promise<void> {
+    if (this.#committed || this.#offset < this.plan.size) return
+    try {
+      await this.#file.sync()
+      await this.#file.chmod(this.plan.mode)
+      await rename(this.#temporary, this.#target)
+    } catch (error) {
+      throw answerFor(error, this.plan.path)
+    }
+    this.#committed = true
+    await this.#file.close()
+  }
+
+  /** Leaves nothing behind. Does nothing to one that is in its place. */
+  async drop(): Promise<void> {
+    if (this.#committed) return
+    await this.#file.close().catch(() => {})
+    await unlink(this.#temporary).catch(() => {})
+  }
+
+  async #append(chunks: readonly Buffer[]): Promise<void> {
+    let left = chunks
+    try {
+      while (left.length > 0) {
+        const { bytesWritten } = await this.#file.writev(left, this.#offset)
+        this.#offset += bytesWritten
+        this.#inHand -= bytesWritten
+        left = without(left, bytesWritten)
+      }
+    } catch (error) {
+      this.#inHand = 0
+      throw answerFor(error, this.plan.path)
+    }
+  }
+}
+
+/** What is left when so many bytes of it were written. */
+function without(chunks: readonly Buffer[], bytes: number): readonly Buffer[] {
+  let done = bytes
+  for (const [index, chunk] of chunks.entries()) {
+    if (done < chunk.length) return [chunk.subarray(done), ...chunks.slice(index + 1)]
+    done -= chunk.length
+  }
+  return []
+}
+
+/** Where the file goes: through links that lead somewhere, and never where a folder is. */
+async function placeOf(path: string): Promise<string> {
+  const target = await realpath(path).catch(() => path)
+  const stat = await lstat(target).catch(() => undefined)
+  if (stat?.isDirectory()) throw new SidecarError('conflict', `${path}: is a folder`)
+  if (stat !== undefined && !stat.isFile() && !stat.isSymbolicLink())
+    throw new SidecarError('conflict', `${path}: is not a regular file`)
+  return target
+}
+
+async function openNew(path: string): Promise<FileHandle> {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  return await open(path, flags, 0o600).catch(async (error: NodeJS.ErrnoException) => {
+    // Left by an earlier run in the same folder: nobody continues it.
+    if (error.code !== 'EEXIST') throw error
+    await unlink(path)
+    return await open(path, flags, 0o600)
+  })
+}

@@ -1,0 +1,167 @@
+/** The files on their way in, by the ids that the host gave them, so that each can be continued after a break. */
+import { constants } from 'node:http2'
+import { LIMITS, type Upload } from '../protocol.ts'
+import { type Call, queryNumber, SidecarError } from '../routes.ts'
+import { pathOfQuery } from './paths.ts'
+import { OpenUpload, type UploadPlan } from './upload.ts'
+
+/** Remembered after they are in place, for a retry that did not hear so. */
+const COMMITTED = 256
+
+interface Slot {
+  readonly plan: UploadPlan
+  /** Another request for the same upload ends the one before it: its sender is gone, and does not know yet. */
+  stop: AbortController
+  /** Settles, never rejects, when the request that holds the slot is through. */
+  free: Promise<void>
+  idle: NodeJS.Timeout | undefined
+  upload: OpenUpload | undefined
+}
+
+export class Uploads {
+  readonly #workspace: string
+  readonly #idleMs: number
+  readonly #open = new Map<string, Slot>()
+  readonly #committed = new Map<string, UploadPlan>()
+
+  /** One that gets no request for `idleMs` is dropped. */
+  constructor(workspace: string, idleMs: number) {
+    this.#workspace = workspace
+    this.#idleMs = idleMs
+  }
+
+  async write(call: Call): Promise<void> {
+    const plan = this.#planOf(call)
+    const offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
+    const done = this.#committed.get(plan.id)
+    if (done !== undefined) {
+      requireSame(done, plan)
+      call.answer(200, { offset: plan.size, committed: true } satisfies Upload)
+      return
+    }
+    const slot = this.#slotFor(plan)
+    const before = slot.free
+    const stop = new AbortController()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    clearTimeout(slot.idle)
+    slot.stop.abort()
+    slot.stop = stop
+    slot.free = promise
+    try {
+      await before
+      call.answer(200, await this.#continue(slot, offset, call, stop.signal))
+    } finally {
+      if (slot.stop === stop) slot.idle = setTimeout(() => void this.#forget(slot), this.#idleMs).unref()
+      resolve()
+    }
+  }
+
+  state(call: Call): void {
+    const id = idOf(call)
+    const done = this.#committed.get(id)
+    const slot = this.#open.get(id)
+    if (done === undefined && slot === undefined)
+      throw new SidecarError('not_found', `no upload has the id ${id}`)
+    const state = slot?.upload?.state ?? { offset: done?.size ?? 0, committed: done !== undefined }
+    call.answer(200, state satisfies Upload)
+  }
+
+  async #continue(slot: Slot, offset: number, call: Call, stop: AbortSignal): Promise<Upload> {
+    const { plan } = slot
+    if (this.#committed.has(plan.id)) return { offset: plan.size, committed: true }
+    if (stop.aborted || this.#open.get(plan.id) !== slot) throw takenOver(plan)
+    try {
+      slot.upload ??= await OpenUpload.begin(plan)
+      const known = slot.upload.state.offset
+      if (offset > known)
+        throw new SidecarError('conflict', `the upload ${plan.id} has only ${known} bytes, not ${offset}`)
+      await slot.upload.write(offset, bodyOf(call, stop))
+      if (stop.aborted) throw takenOver(plan)
+      await slot.upload.commitWhenWhole()
+    } catch (error) {
+      // What arrived is kept for a retry, unless it is what fills the disk, or nothing can come of it.
+      const keep = error instanceof SidecarError && error.code === 'conflict' && slot.upload !== undefined
+      if (!keep) await this.#forget(slot)
+      throw error
+    }
+    const { state } = slot.upload
+    if (state.committed) this.#remember(slot)
+    return state
+  }
+
+  #slotFor(plan: UploadPlan): Slot {
+    const known = this.#open.get(plan.id)
+    if (known !== undefined) {
+      requireSame(known.plan, plan)
+      return known
+    }
+    if (this.#open.size >= LIMITS.uploads)
+      throw new SidecarError('busy', `${LIMITS.uploads} uploads are open already`)
+    const slot: Slot = {
+      plan,
+      stop: new AbortController(),
+      free: Promise.resolve(),
+      idle: undefined,
+      upload: undefined,
+    }
+    this.#open.set(plan.id, slot)
+    return slot
+  }
+
+  #remember(slot: Slot): void {
+    this.#open.delete(slot.plan.id)
+    this.#committed.set(slot.plan.id, slot.plan)
+    for (const oldest of this.#committed.keys()) {
+      if (this.#committed.size <= COMMITTED) break
+      this.#committed.delete(oldest)
+    }
+  }
+
+  async #forget(slot: Slot): Promise<void> {
+    if (this.#open.get(slot.plan.id) === slot) this.#open.delete(slot.plan.id)
+    await slot.upload?.drop()
+  }
+
+  #planOf(call: Call): UploadPlan {
+    const size = queryNumber(call.query, 'size', Number.NaN, Number.MAX_SAFE_INTEGER)
+    if (Number.isNaN(size)) throw new SidecarError('usage', 'size is missing')
+    return {
+      id: idOf(call),
+      path: pathOfQuery(call.query, this.#workspace),
+      size,
+      mode: queryNumber(call.query, 'mode', 0o644, 0o7777) & 0o777,
+    }
+  }
+}
+
+function idOf(call: Call): string {
+  const id = call.query.get('upload') ?? ''
+  if (/^[A-Za-z0-9_-]{1,64}$/.test(id)) return id
+  throw new SidecarError('usage', 'upload has to be an id of letters, digits, _ and -, at most 64')
+}
+
+function requireSame(known: UploadPlan, given: UploadPlan): void {
+  if (known.path === given.path && known.size === given.size && known.mode === given.mode) return
+  throw new SidecarError('conflict', `the upload ${given.id} is for another path, size or mode`)
+}
+
+function takenOver(plan: UploadPlan): SidecarError {
+  return new SidecarError('conflict', `another request continues the upload ${plan.id}`)
+}
+
+/** A body that breaks off simply ends: what arrived counts, and the sender continues from there. */
+async function* bodyOf(call: Call, stop: AbortSignal): AsyncGenerator<Buffer> {
+  const cancel = () => call.stream.close(constants.NGHTTP2_CANCEL)
+  stop.addEventListener('abort', cancel, { once: true })
+  const chunks = call.stream.iterator({ destroyOnReturn: false })
+  try {
+    for (;;) {
+      const next = await chunks.next().catch(() => undefined)
+      if (next === undefined || next.done === true || stop.aborted) return
+      yield next.value as Buffer
+    }
+  } finally {
+    stop.removeEventListener('abort', cancel)
+    await chunks.return?.(undefined)
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * What happens in a folder, as a row of numbered events of which the last ones are kept. One watch serves all
+ * readers of the same path, and outlives a reader that comes back. The system is asked folder by folder: its own
+ * recursive watch would hold one handle for every file.
+ */
+import { type FSWatcher, lstatSync, type Stats, statSync, watch } from 'node:fs'
+import { opendir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { LIMITS, type WatchEvent } from '../protocol.ts'
+import { SidecarError } from '../routes.ts'
+
+/** Each takes a little memory of the kernel, which counts them by user. */
+const FOLDERS = 8192
+/** Of the kept events: paths can be long. */
+const KEPT_BYTES = 2 * 1024 * 1024
+
+export class Watch {
+  readonly #root: string
+  readonly #recursive: boolean
+  readonly #nextSeq: () => number
+  readonly #watchers = new Map<string, FSWatcher>()
+  readonly #wake = new Set<() => void>()
+  readonly #events: WatchEvent[] = []
+  #keptBytes = 0
+  /** Everything up to this one is gone, or was never seen. */
+  #dropped: number
+  #last: number
+  /** The newest event that any reader was given. */
+  #told: number
+  #rootIdentity = ''
+  readonly #whenEnded = Promise.withResolvers<void>()
+  #ended = false
+
+  private constructor(root: string, recursive: boolean, nextSeq: () => number) {
+    this.#root = root
+    this.#recursive = recursive
+    this.#nextSeq = nextSeq
+    this.#dropped = nextSeq()
+    this.#last = this.#dropped
+    this.#told = this.#dropped
+  }
+
+  /** Resolves when everything below is watched. */
+  static async begin(root: string, recursive: boolean, nextSeq: () => number): Promise<Watch> {
+    const self = new Watch(root, recursive, nextSeq)
+    try {
+      const found = await stat(root)
+      self.#rootIdentity = identityOf(found)
+      if (found.isDirectory()) await self.#include(root, false)
+      else self.#listen(root, () => root)
+    } catch (error) {
+      self.close()
+      throw error
+    }
+    return self
+  }
+
+  /** Settles when what is watched is gone, or the watch was closed. */
+  get whenEnded(): Promise<void> {
+    return this.#whenEnded.promise
+  }
+
+  /**
+   * Events after one, waiting for more, until the watch or the signal ends. A reader without one to go on from begins
+   * with a gap that says where it stands; one that missed some gets a gap in their place.
+   */
+  async *read(after: number | undefined, until: AbortSignal): AsyncGenerator<readonly WatchEvent[]> {
+    // A number that is still to come is one of another run.
+    let seen = after === undefined ? this.#last : after > this.#last ? this.#dropped : after
+    if (seen !== after) yield [this.#gapAt(seen)]
+    while (!until.aborted) {
+      if (seen < this.#dropped) {
+        seen = this.#dropped
+        yield [this.#gapAt(seen)]
+        continue
+      }
+      const batch = this.#after(seen)
+      if (batch.length > 0) {
+        seen = batch.at(-1)!.seq
+        this.#told = Math.max(this.#told, seen)
+        yield batch
+      } else if (this.#ended) return
+      else await this.#more(until)
+    }
+  }
+
+  close(): void {
+    this.#ended = true
+    for (const watcher of this.#watchers.values()) watcher.close()
+    this.#watchers.clear()
+    this.#whenEnded.resolve()
+    for (const wake of this.#wake) wake()
+  }
+
+  /** Watches a folder and, if asked to, those in it. What is found in a folder that came later is told as new. */
+  async #include(folder: string, tell: boolean): Promise<void> {
+    this.#listen(folder, (name) => join(folder, name))
+    if (!this.#recursive && !tell) return
+    const below: string[] = []
+    for await (const entry of await opendir(folder)) {
+      const path = join(folder, entry.name)
+      if (tell) this.#add('created', path)
+      if (entry.isDirectory()) below.push(path)
+    }
+    if (!this.#recursive) return
+    for (const path of below)
+      await this.#include(path, tell).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT' && error.code !== 'EACCES') throw error
+      })
+  }
+
+  #listen(path: string, pathOf: (name: string) => string): void {
+    if (this.#ended || this.#watchers.has(path)) return
+    if (this.#watchers.size >= FOLDERS)
+      throw new SidecarError('busy', `${this.#root}: has more than ${FOLDERS} folders below it`)
+    const watcher = watch(path, { persistent: false }, (event, name) => {
+      if (this.#ended) return
+      // A folder that is gone says so of itself, under its own name; the one that it was in tells it too.
+      if (event === 'rename' && path !== this.#root && lookAt(path) === undefined) this.#exclude(path)
+      else if (event === 'rename') this.#renamed(name === null ? path : pathOf(name))
+      else this.#add('changed', name === null ? path : pathOf(name))
+    })
+    watcher.on('error', () => this.#exclude(path))
+    this.#watchers.set(path, watcher)
+  }
+
+  /** Made, moved or removed: which of them, only a look can tell. */
+  #renamed(path: string): void {
+    if (!this.#rootIsThere()) {
+      this.#add('removed', this.#root)
+      this.close()
+      return
+    }
+    const found = lookAt(path)
+    this.#exclude(path)
+    this.#add(found === undefined ? 'removed' : 'created', path)
+    if (found?.isDirectory() !== true || !this.#recursive) return
+    // A folder that cannot be watched is a hole in what is seen.
+    this.#include(path, true).catch(() => {
+      if (lookAt(path) !== undefined) this.#add('gap', path)
+    })
+  }
+
+  /** Another one of the same name is not watched by what watches this one. */
+  #rootIsThere(): boolean {
+    try {
+      return identityOf(statSync(this.#root)) === this.#rootIdentity
+    } catch {
+      return false
+    }
+  }
+
+  #exclude(path: string): void {
+    for (const [watched, watcher] of this.#watchers) {
+      if (watched !== path && !watched.startsWith(`${path}/`)) continue
+      watcher.close()
+      this.#watchers.delete(watched)
+    }
+  }
+
+  #add(seenType: WatchEvent['type'], seenPath: string): void {
+    if (this.#ended) return
+    // What cannot be named over the boundary is a hole in what is seen.
+    const nameable = Buffer.byteLength(seenPath) <= LIMITS.pathBytes
+    const [type, path] = nameable ? [seenType, seenPath] : (['gap', this.#root] as const)
+    const newest = this.#events.at(-1)
+    // As long as nobody was told of it, once is enough.
+    if (newest?.path === path && newest.type === type && newest.seq > this.#told) return
+    this.#last = this.#nextSeq()
+    this.#events.push({ seq: this.#last, type, path })
+    this.#keptBytes += path.length
+    while (this.#events.length > LIMITS.watchEvents || this.#keptBytes > KEPT_BYTES) {
+      const oldest = this.#events.shift()!
+      this.#keptBytes -= oldest.path.length
+      this.#dropped = oldest.seq
+    }
+    for (const wake of this.#wake) wake()
+  }
+
+  #gapAt(seq: number): WatchEvent {
+    return { seq, type: 'gap', path: this.#root }
+  }
+
+  #after(seq: number): WatchEvent[] {
+    let at = this.#events.length
+    while (at > 0 && this.#events[at - 1]!.seq > seq) at--
+    return this.#events.slice(at, at + 256)
+  }
+
+  #more(until: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const wake = () => {
+      this.#wake.delete(wake)
+      until.removeEventListener('abort', wake)
+      resolve()
+    }
+    this.#wake.add(wake)
+    until.addEventListener('abort', wake, { once: true })
+    if (until.aborted || this.#ended) wake()
+    return promise
+  }
+}
+
+function lookAt(path: string): Stats | undefined {
+  try {
+    return lstatSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+function identityOf(found: Stats): string {
+  return `${found.dev}:${found.ino}`
+}

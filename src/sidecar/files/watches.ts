@@ -1,0 +1,101 @@
+/** The watches that are open, one for each path, and for a while the ones whose reader may come back. */
+import { pipeline } from 'node:stream/promises'
+import type { Clock } from '../../lib/clock.ts'
+import type { WatchEvent } from '../protocol.ts'
+import { type Call, queryFlag, queryNumber, SidecarError } from '../routes.ts'
+import { answerFor, pathOfQuery } from './paths.ts'
+import { Watch } from './watch.ts'
+
+const WATCHES = 32
+/** Longer than a supervisor takes to come back. */
+const LINGER_MS = 60_000
+
+interface Slot {
+  readonly watch: Promise<Watch>
+  readers: number
+  linger: NodeJS.Timeout | undefined
+}
+
+export class Watches {
+  readonly #workspace: string
+  readonly #slots = new Map<string, Slot>()
+  #seq: number
+
+  /** Numbers begin with the time, so that those of an earlier run are not taken for this one's. */
+  constructor(workspace: string, clock: Clock) {
+    this.#workspace = workspace
+    this.#seq = clock.nowMs() * 1000
+  }
+
+  async follow(call: Call): Promise<void> {
+    const path = pathOfQuery(call.query, this.#workspace)
+    const recursive = queryFlag(call.query, 'recursive', false)
+    const after = queryNumber(call.query, 'after', 0, Number.MAX_SAFE_INTEGER)
+    const key = `${recursive ? 'r' : '-'}${path}`
+    const slot = this.#enter(key, path, recursive)
+    try {
+      const watch = await slot.watch
+      if (!call.respond(200)) return
+      const events = watch.read(after === 0 ? undefined : after, call.signal)
+      await pipeline(linesOf(events), call.stream, { signal: call.signal })
+    } catch (error) {
+      if (!call.signal.aborted) throw answerFor(error, path)
+    } finally {
+      this.#leave(key, slot)
+    }
+  }
+
+  #enter(key: string, path: string, recursive: boolean): Slot {
+    const known = this.#slots.get(key)
+    if (known !== undefined) {
+      clearTimeout(known.linger)
+      known.readers++
+      return known
+    }
+    if (this.#slots.size >= WATCHES) this.#dropOneUnread()
+    if (this.#slots.size >= WATCHES) throw new SidecarError('busy', `${WATCHES} paths are watched already`)
+    const slot: Slot = {
+      watch: Watch.begin(path, recursive, () => ++this.#seq),
+      readers: 1,
+      linger: undefined,
+    }
+    this.#slots.set(key, slot)
+    // One that fails or ends is not found again.
+    slot.watch.then(
+      (watch) => void watch.whenEnded.then(() => this.#forget(key, slot)),
+      () => this.#forget(key, slot),
+    )
+    return slot
+  }
+
+  #leave(key: string, slot: Slot): void {
+    slot.readers--
+    if (slot.readers > 0 || this.#slots.get(key) !== slot) return
+    slot.linger = setTimeout(() => this.#close(key, slot), LINGER_MS).unref()
+  }
+
+  #dropOneUnread(): void {
+    for (const [key, slot] of this.#slots)
+      if (slot.readers === 0) {
+        this.#close(key, slot)
+        return
+      }
+  }
+
+  #close(key: string, slot: Slot): void {
+    this.#forget(key, slot)
+    void slot.watch.then(
+      (watch) => watch.close(),
+      () => {},
+    )
+  }
+
+  #forget(key: string, slot: Slot): void {
+    clearTimeout(slot.linger)
+    if (this.#slots.get(key) === slot) this.#slots.delete(key)
+  }
+}
+
+async function* linesOf(batches: AsyncIterable<readonly WatchEvent[]>): AsyncGenerator<string> {
+  for await (const batch of batches) yield batch.map((event) => `${JSON.stringify(event)}\n`).join('')
+}

@@ -1,0 +1,98 @@
+/** The requests that start, follow, feed and end jobs. */
+import { type Call, isBrokenOff, queryFlag, queryNumber, type Route, SidecarError } from '../routes.ts'
+import type { Job } from './job.ts'
+import type { JobRegistry } from './registry.ts'
+import { sendLog } from './send-log.ts'
+import { parseJobId, parseJobSpec, parseResize, parseSignal } from './spec.ts'
+
+const FRAMES = { 'content-type': 'application/vnd.craik.frames' }
+
+export function jobRoutes(jobs: JobRegistry): Route[] {
+  const jobOf = (call: Call): Job => jobs.get(parseJobId(call.params.id!))
+  return [
+    { method: 'PUT', path: '/jobs/:id', handle: (call) => start(jobs, call) },
+    { method: 'GET', path: '/jobs', handle: (call) => call.answer(200, { jobs: jobs.list() }) },
+    { method: 'GET', path: '/jobs/:id', handle: (call) => call.answer(200, jobOf(call).status()) },
+    { method: 'GET', path: '/jobs/:id/output', handle: (call) => output(jobOf(call), call) },
+    { method: 'POST', path: '/jobs/:id/input', handle: (call) => input(jobOf(call), call) },
+    {
+      method: 'POST',
+      path: '/jobs/:id/ack',
+      handle(call) {
+        const { log } = jobOf(call)
+        log.acknowledge(queryNumber(call.query, 'position', 0, log.position))
+        call.answer(200, {})
+      },
+    },
+    {
+      method: 'POST',
+      path: '/jobs/:id/signal',
+      async handle(call) {
+        const { signal } = parseSignal(await call.json())
+        jobOf(call).signal(signal as NodeJS.Signals)
+        call.answer(200, {})
+      },
+    },
+    {
+      method: 'POST',
+      path: '/jobs/:id/resize',
+      async handle(call) {
+        const { cols, rows } = parseResize(await call.json())
+        jobOf(call).resize(cols, rows)
+        call.answer(200, {})
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/jobs/:id',
+      async handle(call) {
+        await jobs.remove(parseJobId(call.params.id!))
+        call.answer(200, {})
+      },
+    },
+  ]
+}
+
+async function start(jobs: JobRegistry, call: Call): Promise<void> {
+  const id = parseJobId(call.params.id!)
+  const attach = queryFlag(call.query, 'attach', false)
+  const ageMs = queryNumber(call.query, 'age', 0, Number.MAX_SAFE_INTEGER)
+  const spec = parseJobSpec(await call.json())
+  const { job, created } = await jobs.start(id, spec, ageMs)
+  const status = created ? 201 : 200
+  if (!attach) call.answer(status, job.status())
+  else if (call.respond(status, FRAMES)) await follow(job, call, 0)
+}
+
+async function output(job: Job, call: Call): Promise<void> {
+  const after = queryNumber(call.query, 'after', 0, job.log.position)
+  // Looked at once before the answer begins, so that a wrong position is an answer and no broken stream.
+  try {
+    await job.log.read(after)
+  } catch (error) {
+    throw error instanceof RangeError ? new SidecarError('usage', `after=${after}: ${error.message}`) : error
+  }
+  if (call.respond(200, FRAMES)) await follow(job, call, after)
+}
+
+async function follow(job: Job, call: Call, after: number): Promise<void> {
+  call.stream.resume()
+  await sendLog(job.log, call.stream, after, () => job.inputOffset)
+}
+
+async function input(job: Job, call: Call): Promise<void> {
+  if (!job.takesInput) throw new SidecarError('conflict', `${job.id} takes no input`)
+  let offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
+  const end = queryFlag(call.query, 'end', false)
+  await job.started
+  await job.fedBy(async () => {
+    for await (const chunk of call.stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      await job.input(offset, chunk)
+      offset += chunk.length
+    }
+  })
+  // A body that broke off has brought what it has brought, but it has not said where the input ends.
+  if (isBrokenOff(call.stream)) return
+  if (end) job.endInput(offset)
+  call.answer(200, { offset: job.inputOffset })
+}

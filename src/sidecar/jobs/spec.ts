@@ -1,0 +1,78 @@
+/** What a job has to look like to be taken. */
+import * as z from 'zod/mini'
+import { type JobSpec, LIMITS } from '../protocol.ts'
+import { SidecarError } from '../routes.ts'
+
+const MAX_CELLS = 10_000
+
+const text = z.string().check(z.refine((value) => !value.includes('\0'), 'holds a NUL'))
+const path = text.check(
+  z.minLength(1),
+  z.refine((value) => Buffer.byteLength(value) <= LIMITS.pathBytes, 'is too long'),
+)
+const argv = z.array(text).check(
+  z.minLength(1),
+  z.refine((args) => args[0] !== '', 'names no program'),
+  z.refine((args) => bytesOf(args) <= LIMITS.argvBytes, `is longer than ${LIMITS.argvBytes} bytes`),
+)
+const name = text.check(
+  z.minLength(1),
+  z.refine((value) => !value.includes('='), 'holds a ='),
+)
+const env = z
+  .record(name, text)
+  .check(
+    z.refine(
+      (values) => bytesOf(Object.entries(values).flat()) <= LIMITS.envBytes,
+      `is longer than ${LIMITS.envBytes} bytes`,
+    ),
+  )
+const runnable = {
+  argv,
+  cwd: z.optional(path),
+  env: z.optional(env),
+  timeoutMs: z.optional(z.int().check(z.minimum(1), z.maximum(LIMITS.maxTimeoutMs))),
+}
+const cells = z.int().check(z.minimum(1), z.maximum(MAX_CELLS))
+
+const jobSpec = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('exec'),
+    ...runnable,
+    stdin: z.optional(z.boolean()),
+    maxOutputBytes: z.optional(z.int().check(z.minimum(0), z.maximum(LIMITS.maxOutputBytes))),
+  }),
+  z.strictObject({
+    kind: z.literal('terminal'),
+    ...runnable,
+    cols: cells,
+    rows: cells,
+    term: z.optional(text.check(z.minLength(1), z.maxLength(64))),
+  }),
+  z.strictObject({ kind: z.literal('tar-in'), path }),
+  z.strictObject({ kind: z.literal('tar-out'), path }),
+])
+
+const resize = z.strictObject({ cols: cells, rows: cells })
+const signal = z.strictObject({ signal: z.string().check(z.regex(/^SIG[A-Z0-9]{1,10}$/)) })
+
+export const parseJobSpec = (value: unknown): JobSpec => parse(jobSpec, value, 'the job') as JobSpec
+export const parseResize = (value: unknown) => parse(resize, value, 'the size')
+export const parseSignal = (value: unknown) => parse(signal, value, 'the signal')
+
+/** Exported for ids in paths, which are no JSON. */
+export function parseJobId(value: string): string {
+  if (/^[A-Za-z0-9_-]{1,64}$/.test(value)) return value
+  throw new SidecarError('usage', 'the id of a job has 1 to 64 letters, digits, _ and -')
+}
+
+function parse<T extends z.ZodMiniType>(schema: T, value: unknown, what: string): z.output<T> {
+  const parsed = z.safeParse(schema, value)
+  if (parsed.success) return parsed.data
+  const issue = parsed.error.issues[0]!
+  throw new SidecarError('usage', `${what}: ${issue.path.join('.')} ${issue.message}`.slice(0, 300))
+}
+
+function bytesOf(values: readonly string[]): number {
+  return values.reduce((sum, value) => sum + Buffer.byteLength(value) + 1, 0)
+}

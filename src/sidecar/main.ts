@@ -1,0 +1,62 @@
+/** The program inside a sandbox: it dials the host and does what the host asks, until it is told to end. */
+import { stat } from 'node:fs/promises'
+import { Dialler } from './dial.ts'
+import { boundedLog } from './report.ts'
+import { serve } from './server.ts'
+import { readSettings } from './settings.ts'
+import { createSidecar } from './sidecar.ts'
+import { warm } from './warm.ts'
+
+/** Put in by the bundler. */
+declare const CRAIK_VERSION: string | undefined
+const version = typeof CRAIK_VERSION === 'string' ? CRAIK_VERSION : 'source'
+
+/** More faults than this within a minute: whatever it is, it does not go away by itself. */
+const MAX_FAULTS_PER_MINUTE = 100
+
+/** The host starts it once like this to have everything compiled, and kept for the starts that count. */
+const isWarming = process.env.CRAIK_WARM === '1'
+
+if (isWarming) {
+  await warm(readSettings(process.env), version)
+  process.exit(0)
+}
+await run()
+
+async function run(): Promise<void> {
+  const log = boundedLog((line) => process.stderr.write(`${line}\n`))
+  process.stderr.on('error', () => {})
+  goOnAfterFaults(log)
+  const settings = readSettings(process.env)
+  // The thread pool starts with its first work: later there may be no process left for its threads.
+  const [sidecar] = await Promise.all([createSidecar({ settings, version, env: process.env }), stat('/')])
+  const leave = () => {
+    void sidecar.close().finally(() => {
+      dialler.close()
+      process.exit(0)
+    })
+  }
+  const dialler = new Dialler({
+    socket: settings.socket,
+    serve: (socket) => serve(socket, sidecar.router, log),
+    log,
+    // A home that was deleted leaves no sandbox running.
+    onForgotten: leave,
+  })
+  process.once('SIGTERM', leave)
+  process.once('SIGINT', leave)
+  process.on('SIGHUP', () => {})
+}
+
+/** Every job inside hangs on this process, so one request that fails in an unforeseen way must not end it. */
+function goOnAfterFaults(log: (line: string) => void): void {
+  let faults: number[] = []
+  const onFault = (error: unknown) => {
+    log(`a fault of the sidecar: ${error instanceof Error ? error.stack : String(error)}`)
+    const now = performance.now()
+    faults = [...faults.filter((at) => now - at < 60_000), now]
+    if (faults.length > MAX_FAULTS_PER_MINUTE) process.exit(70)
+  }
+  process.on('uncaughtException', onFault)
+  process.on('unhandledRejection', onFault)
+}

@@ -1,0 +1,24 @@
+/** How many connections are open through the boundary, both ways; there is a most. */
+import { SidecarError } from '../routes.ts'
+
+const MOST = 1024
+
+export class Connections {
+  #open = 0
+
+  get open(): number {
+    return this.#open
+  }
+
+  /** Returns what has to be called, once, when it is closed. */
+  enter(): () => void {
+    if (this.#open >= MOST) throw new SidecarError('busy', `${MOST} connections are open already`)
+    this.#open++
+    let left = false
+    return () => {
+      if (left) return
+      left = true
+      this.#open--
+    }
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * The sidecar's loopback port. What connects to it is joined to a stream that the host holds open for that, so that
+ * the inside reaches the host's gateway and nothing else. It listens for as long as the sidecar lives; while the
+ * host is away, connections wait a little.
+ */
+import { createServer, type Server, type Socket } from 'node:net'
+import { LIMITS } from '../protocol.ts'
+import { type Call, SidecarError } from '../routes.ts'
+import type { Connections } from './connections.ts'
+import { join } from './join.ts'
+
+/** More than a restart of the supervisor takes. */
+const WAIT_MS = 10_000
+
+interface Waiting {
+  readonly socket: Socket
+  readonly leave: () => void
+  readonly timer: NodeJS.Timeout
+}
+
+export class Gateway {
+  readonly #server: Server
+  readonly #connections: Connections
+  readonly #waitMs: number
+  readonly #idle = new Set<Call>()
+  readonly #waiting = new Set<Waiting>()
+  readonly #sockets = new Set<Socket>()
+
+  constructor(connections: Connections, waitMs = WAIT_MS) {
+    this.#connections = connections
+    this.#waitMs = waitMs
+    // Paused, so that no byte is read before there is somebody to give it to.
+    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
+      this.#arrive(socket),
+    )
+  }
+
+  /** Resolves with the port; 0 takes any free one. */
+  listen(port: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen({ host: '127.0.0.1', port }, () => {
+        this.#server.off('error', reject)
+        // Such as no descriptors left for one connection: the port goes on.
+        this.#server.on('error', () => {})
+        const address = this.#server.address()
+        resolve(typeof address === 'object' && address !== null ? address.port : port)
+      })
+    })
+  }
+
+  /** Keeps the host's stream until something connects. */
+  accept(call: Call): void {
+    if (this.#idle.size >= 2 * LIMITS.acceptStreams)
+      throw new SidecarError('busy', `${this.#idle.size} accept streams are idle already`)
+    for (const waiting of this.#waiting) {
+      this.#waiting.delete(waiting)
+      clearTimeout(waiting.timer)
+      if (this.#serve(waiting.socket, waiting.leave, call)) return
+    }
+    this.#idle.add(call)
+    call.signal.addEventListener('abort', () => this.#idle.delete(call), { once: true })
+    if (call.signal.aborted) this.#idle.delete(call)
+  }
+
+  /** Ends every connection. Idempotent. */
+  close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    return new Promise((resolve) => this.#server.close(() => resolve()))
+  }
+
+  #arrive(socket: Socket): void {
+    socket.on('error', () => {})
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+    let leave: () => void
+    try {
+      leave = this.#connections.enter()
+    } catch {
+      socket.resetAndDestroy()
+      return
+    }
+    for (const call of this.#idle) {
+      this.#idle.delete(call)
+      if (call.respond(200)) {
+        join(socket, call.stream, leave)
+        return
+      }
+    }
+    this.#wait(socket, leave)
+  }
+
+  #wait(socket: Socket, leave: () => void): void {
+    if (this.#waiting.size >= LIMITS.waitingConnections) {
+      socket.resetAndDestroy()
+      leave()
+      return
+    }
+    const timer = setTimeout(() => socket.resetAndDestroy(), this.#waitMs)
+    const waiting: Waiting = { socket, leave, timer }
+    this.#waiting.add(waiting)
+    socket.once('close', () => {
+      clearTimeout(timer)
+      if (this.#waiting.delete(waiting)) leave()
+    })
+  }
+
+  /** False: that connection is gone, and the stream is still free. */
+  #serve(socket: Socket, leave: () => void, call: Call): boolean {
+    if (socket.destroyed) {
+      leave()
+      return false
+    }
+    if (call.respond(200)) join(socket, call.stream, leave)
+    else {
+      socket.resetAndDestroy()
+      leave()
+    }
+    return true
+  }
+}

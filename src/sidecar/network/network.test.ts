@@ -1,0 +1,249 @@
+/** Connections over the boundary: to ports inside, and from the loopback port to the host. */
+import { once } from 'node:events'
+import type { ClientHttp2Stream } from 'node:http2'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { LIMITS } from '../protocol.ts'
+import { Connections } from './connections.ts'
+import { Gateway } from './gateway.ts'
+import { networkRoutes } from './routes.ts'
+import { bodyOf, responseOf, Served } from './served.fixture.ts'
+
+let connections: Connections
+let gateway: Gateway
+let gatewayPort: number
+let served: Served
+const servers: Server[] = []
+
+beforeEach(async () => {
+  connections = new Connections()
+  gateway = new Gateway(connections, 300)
+  gatewayPort = await gateway.listen(0)
+  served = new Served(networkRoutes(gateway, connections))
+})
+afterEach(async () => {
+  await served[Symbol.asyncDispose]()
+  await gateway.close()
+  for (const server of servers.splice(0)) server.close()
+  expect(served.faults).toEqual([])
+})
+
+async function listen(onSocket: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => {})
+    onSocket(socket)
+  })
+  servers.push(server)
+  server.listen(0, host)
+  await once(server, 'listening')
+  return (server.address() as { port: number }).port
+}
+
+async function forward(port: number): Promise<ClientHttp2Stream> {
+  const stream = served.open('POST', `/ports/${port}`)
+  expect((await responseOf(stream))[':status']).toBe(200)
+  return stream
+}
+
+const settled = async () => {
+  while (connections.open > 0) await sleep(5)
+}
+
+describe('a port inside', () => {
+  it('is reached with every byte, both ways, with either end closing first', async () => {
+    const port = await listen((socket) => socket.pipe(socket))
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.uint8Array({ minLength: 1, maxLength: 70_000 }), { maxLength: 6 }),
+        async (parts) => {
+          const stream = await forward(port)
+          const body = bodyOf(stream)
+          for (const part of parts) stream.write(part)
+          stream.end()
+          expect((await body).equals(Buffer.concat(parts))).toBe(true)
+        },
+      ),
+      { numRuns: 20 },
+    )
+    await settled()
+  })
+
+  it('can end its own direction and still be written to', async () => {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const port = await listen((socket) => {
+      socket.end('bye')
+      const heard: Buffer[] = []
+      socket
+        .on('data', (chunk: Buffer) => heard.push(chunk))
+        .on('end', () => resolve(Buffer.concat(heard).toString()))
+    })
+    const stream = await forward(port)
+    stream.resume()
+    await once(stream, 'end')
+    stream.end('still here')
+    expect(await promise).toBe('still here')
+    await settled()
+  })
+
+  it('is found on IPv6 when nothing is on IPv4', async () => {
+    const port = await listen((socket) => socket.end('six'), '::1')
+    const stream = await forward(port)
+    stream.end()
+    expect((await bodyOf(stream)).toString()).toBe('six')
+  })
+
+  it('says so when nothing listens, and when the number is none', async () => {
+    const port = await listen(() => {})
+    servers.pop()!.close()
+    const refused = await served.ask('POST', `/ports/${port}`)
+    expect(refused.status).toBe(502)
+    expect(JSON.parse(refused.body.toString())).toMatchObject({ code: 'refused' })
+    for (const bad of ['0', '65536', '-1', 'x', '80.5', '%00'])
+      expect((await served.ask('POST', `/ports/${bad}`)).status).toBe(400)
+    expect(connections.open).toBe(0)
+  })
+
+  it('hears of it when the host cancels, and tells the host when it breaks', async () => {
+    const sockets: Socket[] = []
+    const port = await listen((socket) => sockets.push(socket))
+    const cancelled = await forward(port)
+    while (sockets.length < 1) await sleep(5)
+    cancelled.close(8)
+    sockets[0]!.resume()
+    // It may see an end first; what it then says meets nobody.
+    while (!sockets[0]!.destroyed) {
+      sockets[0]!.write('anybody?')
+      await sleep(5)
+    }
+    const broken = await forward(port)
+    while (sockets.length < 2) await sleep(5)
+    sockets[1]!.resetAndDestroy()
+    await bodyOf(broken)
+    expect(broken.rstCode).toBe(8)
+    await settled()
+  })
+
+  it('is not read further than the host takes', async () => {
+    let sent = 0
+    const port = await listen((socket) => {
+      const more = () => {
+        while (sent < 256 * 1024 * 1024 && socket.write(Buffer.alloc(65_536))) sent += 65_536
+      }
+      socket.on('drain', more)
+      more()
+    })
+    const stream = await forward(port)
+    let before = -1
+    while (before !== sent) {
+      before = sent
+      await sleep(100)
+    }
+    expect(sent).toBeLessThan(64 * 1024 * 1024)
+    stream.close(8)
+    await settled()
+  })
+})
+
+describe('the loopback port', () => {
+  const accept = () => served.open('POST', '/accept')
+  const dial = (): Socket => {
+    const socket = connect({ host: '127.0.0.1', port: gatewayPort, allowHalfOpen: true })
+    socket.on('error', () => {})
+    return socket
+  }
+
+  it('joins a connection to a stream that the host holds open', async () => {
+    const stream = accept()
+    const socket = dial()
+    socket.end('GET /')
+    expect((await responseOf(stream))[':status']).toBe(200)
+    const asked = bodyOf(stream)
+    stream.end('HTTP/1.1 403 Forbidden\r\n\r\n')
+    expect((await asked).toString()).toBe('GET /')
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toContain('403')
+    await settled()
+  })
+
+  it('lets a connection wait for the host, which gets all of its bytes', async () => {
+    const socket = dial()
+    socket.write('early')
+    while (connections.open === 0) await sleep(5)
+    const stream = accept()
+    await responseOf(stream)
+    const [chunk] = await once(stream, 'data')
+    expect(String(chunk)).toBe('early')
+    socket.destroy()
+    stream.close()
+    await settled()
+  })
+
+  it('ends a connection that waits too long', async () => {
+    const socket = dial()
+    socket.resume()
+    while (!socket.destroyed) await sleep(5)
+    expect(socket.errored).toMatchObject({ code: 'ECONNRESET' })
+    await settled()
+  })
+
+  it('outlives the host: a new connection of the host serves it again', async () => {
+    const lost = accept()
+    lost.on('error', () => {})
+    await served[Symbol.asyncDispose]()
+    const socket = dial()
+    served = new Served(networkRoutes(gateway, connections))
+    const stream = accept()
+    await responseOf(stream)
+    stream.end('new host')
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toBe('new host')
+    socket.destroy()
+    await settled()
+  })
+
+  it('refuses more than may wait', async () => {
+    const sockets = Array.from({ length: LIMITS.waitingConnections + 20 }, () => dial())
+    let closed = 0
+    for (const socket of sockets) socket.resume().on('close', () => closed++)
+    while (closed < 20) await sleep(5)
+    // The others wait, and end when nobody comes.
+    while (closed < sockets.length) await sleep(5)
+    await settled()
+  })
+
+  it('holds only so many idle streams of the host', async () => {
+    const streams = Array.from({ length: 2 * LIMITS.acceptStreams }, () => accept())
+    const refused = await served.ask('POST', '/accept')
+    expect(refused.status).toBe(503)
+    for (const stream of streams) stream.close(8)
+  })
+
+  it('serves many at once, each with its own answer', async () => {
+    const keep = () => {
+      const stream = accept()
+      responseOf(stream).then(
+        () => {
+          keep()
+          stream.pipe(stream)
+        },
+        () => {},
+      )
+    }
+    for (let at = 0; at < LIMITS.acceptStreams; at++) keep()
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, async (_, at) => {
+        const socket = dial()
+        socket.end(`number ${at}`)
+        let heard = ''
+        socket.on('data', (chunk: Buffer) => {
+          heard += chunk.toString()
+        })
+        await once(socket, 'close')
+        return heard
+      }),
+    )
+    expect(answers).toEqual(Array.from({ length: 100 }, (_, at) => `number ${at}`))
+  })
+})

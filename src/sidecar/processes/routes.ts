@@ -1,0 +1,92 @@
+/** What runs inside and what it uses, as the inside itself tells it. */
+import { statfs } from 'node:fs/promises'
+import { constants } from 'node:os'
+import type { Metrics, ProcessInfo } from '../protocol.ts'
+import { type Call, type Route, SidecarError } from '../routes.ts'
+import { type JobOf, jobsOf, ofThisSandbox } from './family.ts'
+import { bootedAtMs, pageBytes, readProcesses } from './proc.ts'
+
+export interface ProcessOptions {
+  readonly home: string
+  readonly jobOf: JobOf
+  readonly runningJobs: () => number
+  readonly openConnections: () => number
+}
+
+/** More than any sandbox may have is not told: the host reads answers up to a limit. */
+const TOLD = 4096
+const NAME_LENGTH = 64
+
+export function processRoutes(options: ProcessOptions): readonly Route[] {
+  return [
+    { method: 'GET', path: '/processes', handle: (call) => call.answer(200, { processes: list(options) }) },
+    { method: 'POST', path: '/processes/:pid/signal', handle: (call) => signal(call, options) },
+    { method: 'GET', path: '/metrics', handle: async (call) => call.answer(200, await measure(options)) },
+  ]
+}
+
+function list({ jobOf }: ProcessOptions): readonly ProcessInfo[] {
+  const everything = readProcesses()
+  const jobs = jobsOf(everything, jobOf)
+  const booted = bootedAtMs()
+  const page = pageBytes(everything.get(process.pid))
+  return [...ofThisSandbox(everything, process.pid, jobOf).values()]
+    .sort((a, b) => a.pid - b.pid)
+    .slice(0, TOLD)
+    .map((one) => {
+      const job = jobs.get(one.pid)
+      return {
+        pid: one.pid,
+        parent: one.parent,
+        name: one.name.slice(0, NAME_LENGTH),
+        state: one.state,
+        cpuMs: one.cpuMs,
+        memoryBytes: one.residentPages * page,
+        startedAtMs: booted + one.startedAfterMs,
+        ...(job === undefined ? {} : { job }),
+      }
+    })
+}
+
+async function signal(call: Call, { jobOf }: ProcessOptions): Promise<void> {
+  const pid = /^[1-9]\d{0,9}$/.test(call.params.pid ?? '') ? Number(call.params.pid) : 0
+  const name = signalOf(await call.json())
+  if (pid === 0) throw new SidecarError('usage', 'the pid has to be a number above 0')
+  if (pid === 1 || pid === process.pid || pid === process.ppid)
+    throw new SidecarError('refused', `process ${pid} holds the sandbox; delete the sandbox to end it`)
+  if (!ofThisSandbox(readProcesses(), process.pid, jobOf).has(pid))
+    throw new SidecarError('not_found', `no process ${pid} runs in this sandbox`)
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ESRCH') throw new SidecarError('not_found', `process ${pid} has ended`, { cause: error })
+    throw new SidecarError('refused', `process ${pid} cannot be signalled (${code})`, { cause: error })
+  }
+  call.answer(200, {})
+}
+
+function signalOf(body: unknown): NodeJS.Signals {
+  const name = (body as { readonly signal?: unknown } | null)?.signal
+  if (typeof name === 'string' && Object.hasOwn(constants.signals, name)) return name as NodeJS.Signals
+  throw new SidecarError('usage', 'signal has to be the name of one, such as SIGTERM')
+}
+
+/** Memory is the sum of what is resident: pages that processes share count for each of them. */
+async function measure(options: ProcessOptions): Promise<Metrics> {
+  const everything = readProcesses()
+  const ours = [...ofThisSandbox(everything, process.pid, options.jobOf).values()]
+  const page = pageBytes(everything.get(process.pid))
+  const disk = await statfs(options.home)
+  return {
+    // With what ended and was waited for, so that the sum does not fall when a process ends.
+    cpuMs: ours.reduce((sum, one) => sum + one.cpuMs + one.childrenCpuMs, 0),
+    memoryBytes: ours.reduce((sum, one) => sum + one.residentPages, 0) * page,
+    processes: ours.length,
+    diskUsedBytes: (disk.blocks - disk.bfree) * disk.bsize,
+    diskFreeBytes: disk.bavail * disk.bsize,
+    sidecarMemoryBytes: process.memoryUsage.rss(),
+    runningJobs: options.runningJobs(),
+    openConnections: options.openConnections(),
+  }
+}

@@ -1,0 +1,131 @@
+/** The sidecar's end of one HTTP/2 connection: finds the route of each request and answers what goes wrong. */
+import {
+  constants,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2'
+import type { Duplex } from 'node:stream'
+import { LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION } from './protocol.ts'
+import { type Call, isBrokenOff, type Router, SidecarError } from './routes.ts'
+import { WriteBehind } from './write-behind.ts'
+
+/** Streams at once: every job with its output and input, every forwarded connection, and the accept streams. */
+const MAX_STREAMS = 4096
+
+/** In MB, for all streams of a connection: Node refuses new ones above it, and its own default of 10 is 40 streams. */
+const SESSION_MEMORY_MB = 512
+
+/** A host that goes away cancels all of its streams at once; that is no attack. */
+const STREAM_RESETS = 1_000_000
+
+/** Serves one connection until it is gone. */
+export function serve(socket: Duplex, router: Router, log: (line: string) => void): ServerHttp2Session {
+  const session = performServerHandshake(new WriteBehind(socket), {
+    settings: {
+      enablePush: false,
+      initialWindowSize: LIMITS.streamWindowBytes,
+      maxConcurrentStreams: MAX_STREAMS,
+    },
+    maxSessionMemory: SESSION_MEMORY_MB,
+    streamResetBurst: STREAM_RESETS,
+    streamResetRate: STREAM_RESETS,
+  })
+  session.setLocalWindowSize(LIMITS.copyWindowBytes)
+  session.on('error', (error) => log(`the connection broke: ${error.message}`))
+  session.on('stream', (stream, headers) => {
+    stream.on('error', () => {})
+    void dispatch(router, stream, headers, log)
+  })
+  return session
+}
+
+async function dispatch(
+  router: Router,
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  log: (line: string) => void,
+): Promise<void> {
+  const closed = new AbortController()
+  // With a reason, because without one Node makes an error with its stack for every stream.
+  stream.once('close', () => closed.abort('closed'))
+  try {
+    if (headers[PROTOCOL_HEADER] !== String(PROTOCOL_VERSION))
+      throw new SidecarError('protocol', `this sidecar speaks protocol ${PROTOCOL_VERSION}`)
+    const [path = '', query = ''] = (headers[':path'] ?? '').split(/\?(.*)/s)
+    const { route, params } = router.find(headers[':method'] ?? '', path)
+    await route.handle(new StreamCall(stream, headers, params, new URLSearchParams(query), closed.signal))
+  } catch (error) {
+    if (closed.signal.aborted) return
+    const known = error instanceof SidecarError ? error : undefined
+    if (!known) log(`${headers[':method']} failed: ${error instanceof Error ? error.stack : String(error)}`)
+    const code = known?.code ?? 'internal'
+    const message = known?.message ?? (error instanceof Error ? error.message : 'a fault in the sidecar')
+    if (stream.headersSent) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+    else answerJson(stream, known?.status ?? 500, { code, message })
+  }
+}
+
+class StreamCall implements Call {
+  readonly stream: ServerHttp2Stream
+  readonly headers: IncomingHttpHeaders
+  readonly params: Readonly<Record<string, string>>
+  readonly query: URLSearchParams
+  readonly signal: AbortSignal
+
+  constructor(
+    stream: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    params: Readonly<Record<string, string>>,
+    query: URLSearchParams,
+    signal: AbortSignal,
+  ) {
+    this.stream = stream
+    this.headers = headers
+    this.params = params
+    this.query = query
+    this.signal = signal
+  }
+
+  async json(): Promise<unknown> {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    for await (const chunk of this.stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > LIMITS.jsonBytes)
+        throw new SidecarError('too_large', `the body is larger than ${LIMITS.jsonBytes} bytes`)
+      chunks.push(chunk)
+    }
+    if (isBrokenOff(this.stream)) throw new SidecarError('usage', 'the body broke off')
+    try {
+      return JSON.parse(Buffer.concat(chunks).toString('utf8'))
+    } catch {
+      throw new SidecarError('usage', 'the body is not JSON')
+    }
+  }
+
+  answer(status: number, value: unknown): void {
+    answerJson(this.stream, status, value)
+  }
+
+  respond(status: number, headers: OutgoingHttpHeaders = {}): boolean {
+    if (isGone(this.stream)) return false
+    this.stream.respond({ ...headers, ':status': status })
+    return true
+  }
+}
+
+function answerJson(stream: ServerHttp2Stream, status: number, value: unknown): void {
+  if (isGone(stream)) return
+  const body = Buffer.from(JSON.stringify(value))
+  stream.respond({ ':status': status, 'content-type': 'application/json', 'content-length': body.length })
+  stream.end(body)
+  // What is left of the request's body is taken and dropped: unread, it would keep the stream half open.
+  stream.resume()
+}
+
+function isGone(stream: ServerHttp2Stream): boolean {
+  return stream.closed || stream.destroyed || stream.headersSent || stream.aborted
+}

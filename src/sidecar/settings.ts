@@ -1,0 +1,23 @@
+/** What the sidecar is told by its environment. */
+import { join } from 'node:path'
+import { GATEWAY_PORT, INSIDE, SIDECAR_ENV } from './protocol.ts'
+
+export interface Settings {
+  readonly socket: string
+  readonly home: string
+  readonly workspace: string
+  readonly gatewayPort: number
+  readonly spillFolder: string
+}
+
+export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+  const home = env[SIDECAR_ENV.home] || INSIDE.home
+  const port = Number(env[SIDECAR_ENV.gatewayPort] || GATEWAY_PORT)
+  return {
+    socket: env[SIDECAR_ENV.socket] || join(INSIDE.socketFolder, INSIDE.socketName),
+    home,
+    workspace: env[SIDECAR_ENV.workspace] || join(home, 'workspace'),
+    gatewayPort: Number.isInteger(port) && port >= 0 && port < 65536 ? port : GATEWAY_PORT,
+    spillFolder: env[SIDECAR_ENV.spill] || join(home, '.cache', 'craik'),
+  }
+}

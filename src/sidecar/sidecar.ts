@@ -1,0 +1,76 @@
+/** Everything that the sidecar can do, behind one router. */
+import { randomUUID } from 'node:crypto'
+import { systemClock } from '../lib/clock.ts'
+import { fileRoutes } from './files/routes.ts'
+import { jobRoutes } from './jobs/job-routes.ts'
+import { Leaks } from './jobs/leaks.ts'
+import { PipePool } from './jobs/pipes.ts'
+import { loadPty } from './jobs/pty-binding.ts'
+import { JobRegistry } from './jobs/registry.ts'
+import { programStarter } from './jobs/start-program.ts'
+import { Connections } from './network/connections.ts'
+import { Gateway } from './network/gateway.ts'
+import { networkRoutes } from './network/routes.ts'
+import { processRoutes } from './processes/routes.ts'
+import { type Hello, PROTOCOL_VERSION } from './protocol.ts'
+import { type Route, Router } from './routes.ts'
+import type { Settings } from './settings.ts'
+
+export interface Sidecar {
+  readonly router: Router
+  readonly jobs: JobRegistry
+  /** Ends every job. */
+  close(): Promise<void>
+}
+
+export interface SidecarOptions {
+  readonly settings: Settings
+  readonly version: string
+  /** The sidecar's own environment, which programs inherit but for what is Craik's. */
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+export async function createSidecar({ settings, version, env }: SidecarOptions): Promise<Sidecar> {
+  const { home, workspace } = settings
+  const pty = loadPty()
+  const connections = new Connections()
+  const gateway = new Gateway(connections)
+  // Where something else has the port (a sandbox without a network of its own), any other does.
+  const gatewayPort = await gateway.listen(settings.gatewayPort).catch(() => gateway.listen(0))
+  const leaks = new Leaks()
+  const pipes = new PipePool(leaks)
+  pipes.fill()
+  const start = programStarter({ home, workspace, gatewayPort, own: env }, { pipes, leaks, pty })
+  const jobs = new JobRegistry({ start, spillFolder: settings.spillFolder })
+  const hello: Hello = {
+    protocol: PROTOCOL_VERSION,
+    version,
+    instance: randomUUID(),
+    startedAtMs: Date.now(),
+    home,
+    workspace,
+    gatewayPort,
+    pty: pty !== undefined,
+  }
+  const greeting: Route = { method: 'GET', path: '/hello', handle: (call) => call.answer(200, hello) }
+  return {
+    router: new Router([
+      greeting,
+      ...jobRoutes(jobs),
+      ...fileRoutes({ workspace, clock: systemClock }),
+      ...networkRoutes(gateway, connections),
+      ...processRoutes({
+        home,
+        jobOf: (pid) => jobs.jobOf(pid),
+        runningJobs: () => jobs.runningCount,
+        openConnections: () => connections.open,
+      }),
+    ]),
+    jobs,
+    async close() {
+      await Promise.all([jobs.close(), gateway.close()])
+      pipes.close()
+      leaks.close()
+    },
+  }
+}
