@@ -9,6 +9,10 @@ export interface Home {
   readonly state: string
   readonly database: string
   readonly shellOutput: string
+  /** The supervisor's socket, token and lock. */
+  readonly run: string
+  /** One folder for each sandbox. */
+  readonly sandboxes: string
 }
 
 /** `CRAIK_HOME`, or `~/.craik`. Names paths only; creates nothing. */
@@ -22,5 +26,7 @@ export function homeAt(root = process.env.CRAIK_HOME || join(homedir(), '.craik'
     state,
     database: join(state, 'craik.sqlite3'),
     shellOutput: join(state, 'shell-output'),
+    run: join(at, 'run'),
+    sandboxes: join(at, 'sandboxes'),
   }
 }

@@ -4,6 +4,7 @@ import { breakers } from './migrations/breakers.ts'
 import { groundFloor } from './migrations/ground-floor.ts'
 import { ledger } from './migrations/ledger.ts'
 import { providers } from './migrations/providers.ts'
+import { sandboxes } from './migrations/sandboxes.ts'
 
 export interface Migration {
   readonly version: number
@@ -18,6 +19,7 @@ export const MIGRATIONS: readonly Migration[] = [
     name: 'providers, budgets, persistent agents',
     sql: [providers, ledger, breakers, agents].join('\n'),
   },
+  { version: 3, name: 'sandboxes', sql: sandboxes },
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)!.version

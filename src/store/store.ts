@@ -7,6 +7,7 @@ import type { Owner } from '../lib/owner.ts'
 import type { AgentEventTable, HandoffTable, LoginTable, RunTable, SessionTable } from './agent-tables.ts'
 import type { BreakerTable } from './breaker-table.ts'
 import type { BudgetTable, HoldTable, QuotaTable, QuotaUseTable } from './ledger-tables.ts'
+import type { BoundaryEpochTable, SandboxJobTable, SandboxTable } from './sandbox-tables.ts'
 
 export interface Store extends AsyncDisposable {
   /** Runs a registered procedure in one durable transaction, in the writer thread. Many share one commit. */
@@ -53,6 +54,9 @@ export interface Tables {
   readonly runs: RunTable
   readonly handoffs: HandoffTable
   readonly agentEvents: AgentEventTable
+  readonly sandboxes: SandboxTable
+  readonly sandboxJobs: SandboxJobTable
+  readonly boundaryEpochs: BoundaryEpochTable
 }
 
 export interface ReceiptRow {

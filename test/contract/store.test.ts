@@ -7,6 +7,7 @@ import { homeAt } from '../../src/store/home.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
 import { tablesOver } from '../../src/store/sqlite/tables.ts'
 import { ledgerContract } from './ledger-tables.ts'
+import { sandboxContract } from './sandbox-tables.ts'
 import { type StoreUnderTest, storeContract } from './store.ts'
 
 const opened: { database: DatabaseSync; folder: string }[] = []
@@ -39,3 +40,4 @@ async function open(): Promise<StoreUnderTest> {
 
 storeContract('SQLite', open)
 ledgerContract('SQLite', open)
+sandboxContract('SQLite', open)

@@ -38,7 +38,11 @@ export function loginTable(database: DatabaseSync): LoginTable {
   }
 }
 
-function sealedTable<Member extends string>(database: DatabaseSync, name: string): SealedTable<Member> {
+/** Records of one kind, each with its seal. */
+export function sealedTable<Member extends string>(
+  database: DatabaseSync,
+  name: string,
+): SealedTable<Member> {
   const columns = 'id, document, seal, created_at_ms AS createdAtMs'
   const insert = lazily(
     database,

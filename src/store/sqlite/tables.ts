@@ -7,6 +7,7 @@ import { budgetTable, holdTable, quotaTable, quotaUseTable } from './ledger.ts'
 import { providerSettingTable } from './providers.ts'
 import { logKeyTable, openReceiptTable, receiptTable, treeTable } from './receipts.ts'
 import { commandTable, documentTable, envelopeTable, grantTable, secretTable } from './records.ts'
+import { boundaryEpochTable, sandboxJobTable, sandboxTable } from './sandboxes.ts'
 
 export function tablesOver(database: DatabaseSync): Tables {
   return {
@@ -30,5 +31,8 @@ export function tablesOver(database: DatabaseSync): Tables {
     runs: runTable(database),
     handoffs: handoffTable(database),
     agentEvents: agentEventTable(database),
+    sandboxes: sandboxTable(database),
+    sandboxJobs: sandboxJobTable(database),
+    boundaryEpochs: boundaryEpochTable(database),
   }
 }

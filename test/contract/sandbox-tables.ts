@@ -1,0 +1,226 @@
+/** What every store must do for sandboxes: records, jobs and the counts of their boundaries. */
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { JobId, ReceiptId, SandboxId } from '../../src/lib/ids.ts'
+import type { SandboxJobRow } from '../../src/store/sandbox-tables.ts'
+import type { Tables } from '../../src/store/store.ts'
+import type { StoreUnderTest } from './store.ts'
+
+const BOX = 'sbx_a' as SandboxId
+const OTHER = 'sbx_b' as SandboxId
+const OWNER = { bootId: 'boot', pid: 7, startedAt: '99', pidNamespace: 'pid:[1]' }
+
+export function sandboxContract(name: string, open: () => Promise<StoreUnderTest>): void {
+  describe(`${name} as a store of sandboxes`, () => {
+    let store: StoreUnderTest
+    beforeEach(async () => {
+      store = await open()
+    })
+    const inside = <T>(work: (tables: Tables) => Promise<T>) => store.transaction(work)
+
+    describe('records', () => {
+      it('finds a sandbox by what its document says', async () => {
+        await inside(async ({ sandboxes }) => {
+          await sandboxes.insert(sandbox(BOX, { name: 'one', state: 'running', operator: 'ada' }))
+          await sandboxes.insert(sandbox(OTHER, { name: 'two', state: 'lost', operator: 'ada' }))
+        })
+        const ids = (filter: Parameters<Tables['sandboxes']['list']>[0]) =>
+          inside(async ({ sandboxes }) => (await sandboxes.list(filter, 10)).map(({ id }) => id))
+        expect(await ids({ name: 'one' })).toEqual([BOX])
+        expect(await ids({ operator: 'ada', state: 'lost' })).toEqual([OTHER])
+        expect(await ids({})).toHaveLength(2)
+        expect(await inside(({ sandboxes }) => sandboxes.get('one'))).toBeUndefined()
+      })
+
+      it('keeps a name, and an allocated user, for one sandbox at a time', async () => {
+        const first = sandbox(BOX, { name: 'one', allocated_uid: 2_000_000_001 })
+        await inside(({ sandboxes }) => sandboxes.insert(first))
+        const sameName = sandbox(OTHER, { name: 'one' })
+        await expect(inside(({ sandboxes }) => sandboxes.insert(sameName))).rejects.toThrow()
+        const sameUser = sandbox(OTHER, { name: 'two', allocated_uid: 2_000_000_001 })
+        await expect(inside(({ sandboxes }) => sandboxes.insert(sameUser))).rejects.toThrow()
+        const neither = [sandbox(OTHER, { name: 'two' }), sandbox('sbx_c', { name: 'three' })]
+        await inside(async ({ sandboxes }) => {
+          await sandboxes.remove(BOX)
+          for (const row of [...neither, { ...first, id: 'sbx_d' }]) await sandboxes.insert(row)
+        })
+        expect(await inside(({ sandboxes }) => sandboxes.list({}, 10))).toHaveLength(3)
+      })
+
+      it('holds the begins of open jobs and of what is in progress, for as long as it is there', async () => {
+        await inside(async ({ sandboxes, sandboxJobs }) => {
+          await sandboxes.insert(sandbox(BOX, { name: 'one', pending: { begin_id: 'rcpt_create' } }))
+          await sandboxJobs.insert(job('job_1'))
+          await sandboxJobs.insert(job('job_2', { state: 'ended' }))
+          await sandboxJobs.insert(job('job_3', { sandboxId: OTHER }))
+        })
+        const held = (id: string) => inside(({ sandboxes }) => sandboxes.holds(id))
+        expect(await held('rcpt_create')).toBe(true)
+        expect(await held('rcpt_job_1')).toBe(true)
+        expect(await held('rcpt_job_2')).toBe(false)
+        expect(await held('rcpt_job_3')).toBe(false)
+        expect(await held('rcpt_other')).toBe(false)
+        await inside(({ sandboxes }) => sandboxes.remove(BOX))
+        expect(await held('rcpt_create')).toBe(false)
+        expect(await held('rcpt_job_1')).toBe(false)
+      })
+    })
+
+    describe('jobs', () => {
+      it('gives back what was kept, once per sandbox and id', async () => {
+        const row = job('job_1', { document: '{"operator":"ada"}' })
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.insert(row))).toBe(true)
+        const again = { ...row, beginId: 'rcpt_again' as ReceiptId }
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.insert(again))).toBe(false)
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.get(BOX, 'job_1'))).toEqual({
+          ...row,
+          operator: 'ada',
+        })
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.get(OTHER, 'job_1'))).toBeUndefined()
+      })
+
+      it('refuses a begin that is another job’s', async () => {
+        await inside(({ sandboxJobs }) => sandboxJobs.insert(job('job_1')))
+        const same = job('job_2', { beginId: 'rcpt_job_1' as ReceiptId })
+        await expect(inside(({ sandboxJobs }) => sandboxJobs.insert(same))).rejects.toThrow()
+      })
+
+      it('ends a job once, and lists the open ones oldest first', async () => {
+        await inside(async ({ sandboxJobs }) => {
+          await sandboxJobs.insert(job('job_2', { createdAtMs: 2 }))
+          await sandboxJobs.insert(job('job_1', { createdAtMs: 1 }))
+          await sandboxJobs.insert(job('job_3', { createdAtMs: 3 }))
+        })
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.end(BOX, 'job_2'))).toBe(true)
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.end(BOX, 'job_2'))).toBe(false)
+        const open = await inside(({ sandboxJobs }) => sandboxJobs.open(BOX))
+        expect(open.map(({ jobId }) => jobId)).toEqual(['job_1', 'job_3'])
+      })
+
+      it('gives back all of them page by page, of every sandbox, ended or not', async () => {
+        await inside(async ({ sandboxJobs }) => {
+          await sandboxJobs.insert(job('job_2', { state: 'ended' }))
+          await sandboxJobs.insert(job('job_1'))
+          await sandboxJobs.insert(job('job_3', { sandboxId: OTHER }))
+        })
+        const first = await inside(({ sandboxJobs }) => sandboxJobs.scan(undefined, 2))
+        const rest = await inside(({ sandboxJobs }) => sandboxJobs.scan(first.at(-1), 2))
+        expect([...first, ...rest].map(({ jobId }) => jobId).sort()).toEqual(['job_1', 'job_2', 'job_3'])
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.scan(rest.at(-1), 2))).toEqual([])
+      })
+
+      it('is taken over and rewritten only where it is', async () => {
+        await inside(({ sandboxJobs }) => sandboxJobs.insert(job('job_1')))
+        const owner = { ...OWNER, pid: 8 }
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.adopt(BOX, 'job_1', owner))).toBe(true)
+        const changed = { sandboxId: BOX, jobId: 'job_1' as JobId, document: '{"x":1}', seal: 's2' }
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.update(changed))).toBe(true)
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.get(BOX, 'job_1'))).toMatchObject({
+          owner,
+          adopted: true,
+          document: '{"x":1}',
+          seal: 's2',
+        })
+        await inside(({ sandboxJobs }) => sandboxJobs.end(BOX, 'job_1'))
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.adopt(BOX, 'job_1', OWNER))).toBe(false)
+        const nowhere = { ...changed, sandboxId: OTHER }
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.update(nowhere))).toBe(false)
+      })
+
+      it('says whether somebody began any', async () => {
+        await inside(({ sandboxJobs }) =>
+          sandboxJobs.insert(job('job_1', { document: '{"operator":"ada"}' })),
+        )
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.has(BOX, 'ada'))).toBe(true)
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.has(BOX, 'bob'))).toBe(false)
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.has(OTHER, 'ada'))).toBe(false)
+      })
+
+      it('keeps the greatest ids of those that ended, and all that are open', async () => {
+        await inside(async ({ sandboxJobs }) => {
+          await sandboxJobs.insert(job('job_1'))
+          for (const id of ['job_5', 'job_2', 'job_4', 'job_3'])
+            await sandboxJobs.insert(job(id, { state: 'ended' }))
+          await sandboxJobs.insert(job('job_0', { sandboxId: OTHER, state: 'ended' }))
+        })
+        const remove = (keep: number) => inside(({ sandboxJobs }) => sandboxJobs.removeOld(BOX, keep))
+        expect(await remove(4)).toBeUndefined()
+        expect(await remove(2)).toBe('job_3')
+        expect(await remove(2)).toBeUndefined()
+        const kept = async (id: string, box = BOX) =>
+          (await inside(({ sandboxJobs }) => sandboxJobs.get(box, id))) !== undefined
+        for (const id of ['job_1', 'job_4', 'job_5']) expect(await kept(id)).toBe(true)
+        for (const id of ['job_2', 'job_3']) expect(await kept(id)).toBe(false)
+        expect(await kept('job_0', OTHER)).toBe(true)
+      })
+
+      it('goes with its sandbox and no other', async () => {
+        await inside(async ({ sandboxJobs }) => {
+          await sandboxJobs.insert(job('job_1'))
+          await sandboxJobs.insert(job('job_2', { sandboxId: OTHER }))
+          await sandboxJobs.removeAll(BOX)
+        })
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.open(BOX))).toEqual([])
+        expect(await inside(({ sandboxJobs }) => sandboxJobs.open(OTHER))).toHaveLength(1)
+      })
+    })
+
+    describe('counts of boundaries', () => {
+      const row = (epoch: string, counts: string, sandboxId = BOX) => ({
+        sandboxId,
+        epoch,
+        counts,
+        updatedAtMs: 5,
+      })
+
+      it('change until they are closed, which happens once', async () => {
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.put(row('e1', '{"a":1}')))).toBe(true)
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.put(row('e1', '{"a":2}')))).toBe(true)
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.close(BOX, 'e1'))).toBe(true)
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.close(BOX, 'e1'))).toBe(false)
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.put(row('e1', '{"a":3}')))).toBe(false)
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.get(BOX, 'e1'))).toEqual({
+          ...row('e1', '{"a":2}'),
+          closed: true,
+        })
+        expect(await inside(({ boundaryEpochs }) => boundaryEpochs.close(BOX, 'e9'))).toBe(false)
+      })
+
+      it('are listed while they are open, of one sandbox or of all', async () => {
+        await inside(async ({ boundaryEpochs }) => {
+          await boundaryEpochs.put(row('e1', '{}'))
+          await boundaryEpochs.put(row('e2', '{}'))
+          await boundaryEpochs.put(row('e3', '{}', OTHER))
+          await boundaryEpochs.close(BOX, 'e1')
+        })
+        const epochs = (id?: string) =>
+          inside(async ({ boundaryEpochs }) => (await boundaryEpochs.open(id)).map(({ epoch }) => epoch))
+        expect(await epochs(BOX)).toEqual(['e2'])
+        expect(await epochs()).toEqual(['e2', 'e3'])
+        await inside(({ boundaryEpochs }) => boundaryEpochs.removeAll(BOX))
+        expect(await epochs()).toEqual(['e3'])
+      })
+    })
+  })
+}
+
+function sandbox(id: string, document: object) {
+  return { id, document: JSON.stringify(document), seal: 'seal', createdAtMs: 1 }
+}
+
+function job(
+  id: string,
+  fields: Partial<Omit<SandboxJobRow, 'operator'>> = {},
+): Omit<SandboxJobRow, 'operator'> {
+  return {
+    sandboxId: BOX,
+    jobId: id as JobId,
+    beginId: `rcpt_${id}` as ReceiptId,
+    document: '{}',
+    seal: 'seal',
+    state: 'open',
+    owner: OWNER,
+    adopted: false,
+    createdAtMs: 1,
+    ...fields,
+  }
+}
