@@ -11,7 +11,7 @@ import { endDraft } from './log.ts'
 import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
-import { type RecordSealer, sealRecord } from './record-seal.ts'
+import { fitsSeal, type RecordSealer, sealedWith, sealRecord } from './record-seal.ts'
 import { CleanTexts } from './redaction/redact.ts'
 import type { Receipt, ReceiptDraft } from './schema.ts'
 import { readTail, type Tail } from './tail.ts'
@@ -110,6 +110,11 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     return sealRecord(this.#ring(current.kid), what, document)
   }
 
+  checkRecord(what: string, document: string, seal: string): 'verified' | 'tampered' {
+    const kid = sealedWith(seal)
+    return kid !== undefined && fitsSeal(this.#ring(kid), what, document, seal) ? 'verified' : 'tampered'
+  }
+
   /** Signs the tree as it stands, unless that was done already. */
   async checkpoint(tables: Tables): Promise<void> {
     const last = await tables.receipts.last()
@@ -143,10 +148,13 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     await this.checkpoint(tables)
   }
 
-  /** Ends what a dead process left open. Its outcome is not known, and the receipt says so. */
+  /**
+   * Ends what a dead process left open. Its outcome is not known, and the receipt says so. What was begun in a sandbox
+   * may still go on there: whoever holds the sandbox next asks it first, and ends those.
+   */
   async closeDead(tables: Tables): Promise<void> {
     for (const { id, owner } of await tables.openReceipts.list()) {
-      if (ownerState(owner) !== 'dead') continue
+      if (ownerState(owner) !== 'dead' || (await tables.sandboxes.holds(id))) continue
       const row = await tables.receipts.get(id)
       if (row === undefined) continue
       const { body } = JSON.parse(row.line) as Receipt

@@ -16,7 +16,7 @@ import { beginning, draft, type LiveLog, openLog, TOKEN } from '../e2e/live-log.
 
 const AGENT = 'agent:octo'
 
-const LINKS: Required<Omit<ReceiptLinks, 'secret_ref'>> = {
+const LINKS: Required<Omit<ReceiptLinks, 'secret_ref' | 'sandbox_id' | 'job_id'>> = {
   session_id: 'agent_project_openai_20261115091244',
   task_id: 'task_fix-parser',
   run_id: 'run_2m8q',
