@@ -1,0 +1,203 @@
+/** What a sidecar may answer. The inside is hostile: every text and number has a limit, and the rest is left out. */
+import { z } from 'zod'
+import { CraikError, type ErrorCode } from '../../errors.ts'
+import { REFERENCE } from '../../lib/ids.ts'
+import {
+  type FileList,
+  type FileStat,
+  type Hello,
+  JOB_OUTCOMES,
+  type JobResult,
+  type JobStatus,
+  LIMITS,
+  type Metrics,
+  type ProcessInfo,
+  SIDECAR_ERROR_CODES,
+  type SidecarErrorCode,
+  type Upload,
+} from '../../sidecar/protocol.ts'
+
+const count = z.int().min(0)
+const text = (max: number) => z.string().max(max)
+/** One line of letters: what is shown to a person as it is. */
+const word = (max: number) => z.string().regex(new RegExp(`^[\\x21-\\x7e]{1,${max}}$`))
+const path = z
+  .string()
+  .min(1)
+  .max(LIMITS.pathBytes)
+  .refine((value) => !value.includes('\0'))
+/** JSON cannot say `undefined`: a field that is missing stays missing. */
+const signalName = z.string().regex(/^SIG[A-Z0-9+]{1,12}$/)
+
+export const helloSchema = z.object({
+  protocol: count,
+  version: word(64),
+  instance: word(64),
+  startedAtMs: count,
+  home: path,
+  workspace: path,
+  gatewayPort: count.max(65_535),
+  pty: z.boolean(),
+}) satisfies z.ZodType<Hello>
+
+export const jobResultSchema: z.ZodType<JobResult> = z
+  .object({
+    outcome: z.enum(JOB_OUTCOMES),
+    exitCode: count.max(255).nullable(),
+    signal: signalName.nullable(),
+    error: text(300).transform(printable).optional(),
+    stdoutBytes: count,
+    stderrBytes: count,
+    stdinBytes: count,
+    durationMs: count,
+  })
+  .transform(({ error, ...rest }) => (error === undefined ? rest : { ...rest, error }))
+
+export const jobStatusSchema: z.ZodType<JobStatus> = z
+  .object({
+    id: z.string().regex(REFERENCE),
+    kind: z.enum(['exec', 'terminal', 'tar-in', 'tar-out']),
+    state: z.enum(['running', 'ended']),
+    pid: count.nullable(),
+    startedAtMs: count,
+    first: count,
+    position: count,
+    inputOffset: count,
+    inputEnded: z.boolean(),
+    readers: count,
+    waiting: z.literal('disk').optional(),
+    result: jobResultSchema.optional(),
+  })
+  .refine(({ state, result }) => (state === 'ended') === (result !== undefined))
+  .transform(({ waiting, result, ...rest }) => ({
+    ...rest,
+    ...(waiting !== undefined && { waiting }),
+    ...(result !== undefined && { result }),
+  }))
+
+export const jobsSchema = z.object({
+  jobs: z.array(jobStatusSchema).max(LIMITS.runningJobs + LIMITS.endedJobs),
+})
+
+export const inputSchema = z.object({ offset: count })
+
+export const uploadSchema: z.ZodType<Upload> = z.object({ offset: count, committed: z.boolean() })
+
+export const fileStatSchema: z.ZodType<FileStat> = z
+  .object({
+    path,
+    type: z.enum(['file', 'folder', 'link', 'socket', 'fifo', 'device']),
+    bytes: count,
+    mode: count.max(0o177777),
+    // Times before 1970 exist.
+    modifiedAtMs: z.int(),
+    target: text(LIMITS.pathBytes).optional(),
+  })
+  .transform(({ target, ...rest }) => (target === undefined ? rest : { ...rest, target }))
+
+export const fileListSchema: z.ZodType<FileList> = z
+  .object({
+    path,
+    entries: z.array(fileStatSchema).max(LIMITS.listEntries),
+    next: path.optional(),
+  })
+  .transform(({ next, ...rest }) => (next === undefined ? rest : { ...rest, next }))
+
+const processSchema: z.ZodType<ProcessInfo> = z
+  .object({
+    pid: count,
+    parent: count,
+    name: text(4096).transform(printable),
+    state: word(16),
+    cpuMs: count,
+    memoryBytes: count,
+    startedAtMs: count,
+    job: z.string().regex(REFERENCE).optional(),
+  })
+  .transform(({ job, ...rest }) => (job === undefined ? rest : { ...rest, job }))
+
+/** More than a sandbox may have processes by any limit that Craik sets. */
+export const processesSchema = z.object({ processes: z.array(processSchema).max(32_768) })
+
+export const metricsSchema: z.ZodType<Metrics> = z.object({
+  cpuMs: count,
+  memoryBytes: count,
+  processes: count,
+  diskUsedBytes: count,
+  diskFreeBytes: count,
+  sidecarMemoryBytes: count,
+  runningJobs: count,
+  openConnections: count,
+})
+
+export const gapSchema = z.object({ from: count, to: count }).refine(({ from, to }) => to > from)
+export const ackSchema = z.object({ offset: count })
+
+export const watchEventSchema = z.object({
+  seq: count,
+  type: z.enum(['created', 'changed', 'removed', 'gap']),
+  path: text(LIMITS.pathBytes),
+})
+
+const errorSchema = z.object({ code: z.enum(SIDECAR_ERROR_CODES), message: z.string() })
+
+/** A number in a header: digits, and no more than can be counted exactly. */
+export function headerNumber(value: unknown): number | undefined {
+  if (typeof value !== 'string' || !/^\d{1,16}$/.test(value)) return undefined
+  const number = Number(value)
+  return Number.isSafeInteger(number) ? number : undefined
+}
+
+export function parseAnswer<T>(schema: z.ZodType<T>, body: Buffer, doing: string): T {
+  let value: unknown
+  try {
+    value = JSON.parse(body.toString('utf8'))
+  } catch {
+    throw lied(doing, 'an answer that is not JSON')
+  }
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  const where = printable(parsed.error.issues[0]?.path.join('.') ?? '')
+  throw lied(doing, where === '' ? 'an answer of another form' : `an answer whose ${where} cannot be`)
+}
+
+const CODES: Readonly<Record<SidecarErrorCode, ErrorCode>> = {
+  usage: 'usage',
+  not_found: 'not_found',
+  conflict: 'conflict',
+  gone: 'not_found',
+  too_large: 'too_large',
+  refused: 'refused_inside',
+  busy: 'limit_reached',
+  full: 'limit_reached',
+  changed: 'conflict',
+  protocol: 'version_mismatch',
+  internal: 'boundary_failed',
+}
+
+/** The error that a sidecar answered with. What it says is quoted, so that nobody takes it for Craik's word. */
+export function refusal(body: Buffer, status: number, doing: string): CraikError {
+  let value: unknown
+  try {
+    value = JSON.parse(body.toString('utf8'))
+  } catch {
+    value = undefined
+  }
+  const parsed = errorSchema.safeParse(value)
+  if (!parsed.success) return lied(doing, `status ${status} and no reason`)
+  const { code, message } = parsed.data
+  return new CraikError(CODES[code], `cannot ${doing}; the sandbox says: “${printable(message)}”`, {
+    details: { inside: code },
+  })
+}
+
+/** The sidecar is broken, or not ours: it answered what it may not. */
+export function lied(doing: string, what: string): CraikError {
+  return new CraikError('boundary_failed', `asked to ${doing}, the sandbox gave ${what}`)
+}
+
+/** At most 300 characters of one line; what could steer a terminal is shown as a dot. */
+function printable(value: string): string {
+  const line = value.slice(0, 300).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '·')
+  return value.length > 300 ? `${line}…` : line
+}

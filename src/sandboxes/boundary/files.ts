@@ -1,0 +1,137 @@
+/** Files inside a sandbox, as the host asks for them. */
+import { LIMITS } from '../../sidecar/protocol.ts'
+import { fileListSchema, fileStatSchema, headerNumber, lied, uploadSchema } from './answers.ts'
+import { type AnswerHeaders, ask, askForStream, tell } from './ask.ts'
+import { BodyStream, type Check } from './body-stream.ts'
+import type { BoundaryFiles, FileChange, FileRange } from './boundary.ts'
+import type { BoundaryCounter } from './counts.ts'
+import { isNotFound } from './jobs.ts'
+import { cut, type Line, type Question } from './line.ts'
+import { MAX_LIST_BYTES } from './patience.ts'
+import { send } from './send.ts'
+import { WatchLines } from './watch-lines.ts'
+
+export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFiles {
+  const { silenceMs } = line.patience
+  return {
+    async read(path, range, until) {
+      counter.add('reads')
+      const doing = 'read a file'
+      const query = { path, offset: range.offset, length: range.length, etag: range.etag }
+      const question = { method: 'GET', path: '/files/content', query, doing } as const
+      const { stream, headers } = await askForStream(line, question, until)
+      try {
+        const { etag, bytes, length } = contentOf(headers, range, doing)
+        const check = new ExactLength(length, doing)
+        return { etag, bytes, body: new BodyStream(stream, { line, doing, check, until, silenceMs }) }
+      } catch (error) {
+        cut(stream)
+        throw error
+      }
+    },
+    async write(upload, offset, body, until) {
+      counter.addOnce('writes', upload.upload)
+      const doing = 'write a file'
+      const query = {
+        path: upload.path,
+        upload: upload.upload,
+        offset,
+        size: upload.bytes,
+        mode: upload.mode,
+      }
+      const question = { method: 'PUT', path: '/files/content', query, doing } as const
+      const answer = await send(line, question, uploadSchema, body, until, { silenceMs })
+      if (answer.offset > upload.bytes) throw lied(doing, 'an offset that cannot be')
+      return answer
+    },
+    async uploaded(upload, until) {
+      const query = { upload }
+      const question = {
+        method: 'GET',
+        path: '/files/upload',
+        query,
+        doing: 'tell how an upload is',
+      } as const
+      try {
+        return await ask(line, question, uploadSchema, until)
+      } catch (error) {
+        if (isNotFound(error)) return undefined
+        throw error
+      }
+    },
+    stat(path, until) {
+      counter.add('looks')
+      const question = {
+        method: 'GET',
+        path: '/files/stat',
+        query: { path },
+        doing: 'look at a file',
+      } as const
+      return ask(line, question, fileStatSchema, until)
+    },
+    list(path, after, limit, until) {
+      counter.add('looks')
+      const query = { path, after, limit: Math.min(limit, LIMITS.listEntries) }
+      const question = { method: 'GET', path: '/files/list', query, doing: 'list a folder' } as const
+      return ask(line, question, fileListSchema, until, { maxBytes: MAX_LIST_BYTES })
+    },
+    change(change, until) {
+      counter.add('writes')
+      const { kind, ...body } = change
+      const question = { method: 'POST', path: `/files/${kind}`, doing: CHANGING[kind] } as const
+      return tell(line, question, until, { body })
+    },
+    async watch(path, recursive, after, until) {
+      counter.add('reads')
+      const doing = 'watch a folder'
+      const query = { path, recursive: recursive ? 1 : 0, after }
+      const question: Question = { method: 'GET', path: '/files/watch', query, doing }
+      const { stream } = await askForStream(line, question, until)
+      return new BodyStream(stream, { line, doing, check: new WatchLines(doing), until })
+    },
+  }
+}
+
+const CHANGING: Readonly<Record<FileChange['kind'], string>> = {
+  move: 'move a file',
+  remove: 'remove a file',
+  mkdir: 'make a folder',
+}
+
+interface Content {
+  readonly etag: string
+  readonly bytes: number
+  readonly length: number
+}
+
+function contentOf(headers: AnswerHeaders, range: FileRange, doing: string): Content {
+  const bytes = headerNumber(headers['craik-size'])
+  const length = headerNumber(headers['content-length'])
+  const { etag } = headers
+  if (bytes === undefined || length === undefined) throw lied(doing, 'no length')
+  if (typeof etag !== 'string' || !/^[\x21-\x7e]{1,200}$/.test(etag)) throw lied(doing, 'no etag')
+  if (range.etag !== undefined && etag !== range.etag) throw lied(doing, 'another file')
+  const left = Math.max(0, bytes - range.offset)
+  if (length !== Math.min(range.length ?? left, left)) throw lied(doing, 'another length than was asked for')
+  return { etag, bytes, length }
+}
+
+/** A body of so many bytes, neither fewer nor more. */
+class ExactLength implements Check {
+  readonly #doing: string
+  #missing: number
+
+  constructor(bytes: number, doing: string) {
+    this.#missing = bytes
+    this.#doing = doing
+  }
+
+  chunk(data: Buffer): void {
+    this.#missing -= data.length
+    if (this.#missing < 0) throw lied(this.#doing, 'more than it had announced')
+  }
+
+  end(): void {
+    if (this.#missing > 0) throw lied(this.#doing, 'less than it had announced')
+  }
+}

@@ -1,0 +1,120 @@
+/** Commands, terminals and archives inside a sandbox, as the host asks for them. */
+import { CraikError } from '../../errors.ts'
+import type { JobId } from '../../lib/ids.ts'
+import type { JobResult } from '../../sidecar/protocol.ts'
+import { inputSchema, jobStatusSchema, jobsSchema, lied } from './answers.ts'
+import { type Answered, ask, askForStream, tell } from './ask.ts'
+import { BodyStream } from './body-stream.ts'
+import type { BoundaryJobs, JobOutput } from './boundary.ts'
+import type { BoundaryCounter } from './counts.ts'
+import { FrameWatch } from './frame-watch.ts'
+import type { Line } from './line.ts'
+import { send } from './send.ts'
+
+export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs {
+  return {
+    async start(id, spec, until, ageMs) {
+      counter.addOnce('jobs', id)
+      const doing = 'start a job'
+      const query = { attach: 1, age: ageMs }
+      const question = { method: 'PUT', path: pathOf(id), query, doing } as const
+      const answered = await askForStream(line, question, until, { body: spec })
+      return { created: answered.status === 201, output: outputOf(line, answered, 0, doing, until) }
+    },
+    async status(id, until) {
+      const question = { method: 'GET', path: pathOf(id), doing: 'tell how a job is' } as const
+      try {
+        const status = await ask(line, question, jobStatusSchema, until)
+        if (status.id !== id) throw lied(question.doing, 'the state of another one')
+        return status
+      } catch (error) {
+        if (isNotFound(error)) return undefined
+        throw error
+      }
+    },
+    async list(until) {
+      const question = { method: 'GET', path: '/jobs', doing: 'list its jobs' } as const
+      return (await ask(line, question, jobsSchema, until)).jobs
+    },
+    async output(id, after, until) {
+      const doing = 'show the output of a job'
+      const question = { method: 'GET', path: `${pathOf(id)}/output`, query: { after }, doing } as const
+      return outputOf(line, await askForStream(line, question, until), after, doing, until)
+    },
+    async input(id, offset, body, end, until) {
+      const doing = 'take input for a job'
+      const query = { offset, end: end ? 1 : 0 }
+      const question = { method: 'POST', path: `${pathOf(id)}/input`, query, doing } as const
+      const answer = await send(line, question, inputSchema, body, until)
+      // It may have had more before, from an earlier connection; never less than what it was just told begins there.
+      if (answer.offset < offset) throw lied(doing, 'an offset that cannot be')
+      return answer
+    },
+    acknowledge(id, position, until) {
+      const query = { position }
+      const path = `${pathOf(id)}/ack`
+      return tell(line, { method: 'POST', path, query, doing: 'go on with its output' }, until)
+    },
+    control(id, what, until) {
+      const verb = 'signal' in what ? 'signal' : 'resize'
+      const path = `${pathOf(id)}/${verb}`
+      return tell(line, { method: 'POST', path, doing: `${verb} a job` }, until, { body: what })
+    },
+    async forget(id, until) {
+      try {
+        await tell(line, { method: 'DELETE', path: pathOf(id), doing: 'end a job' }, until)
+      } catch (error) {
+        if (!isNotFound(error)) throw error
+      }
+    },
+  }
+}
+
+/** The sandbox will not run it: it ran, or may have, and is forgotten. */
+export function isGone(error: unknown): boolean {
+  return error instanceof CraikError && error.details?.inside === 'gone'
+}
+
+export function isNotFound(error: unknown): boolean {
+  return error instanceof CraikError && error.code === 'not_found'
+}
+
+function pathOf(id: JobId): string {
+  return `/jobs/${encodeURIComponent(id)}`
+}
+
+function outputOf(
+  line: Line,
+  answered: Answered,
+  after: number,
+  doing: string,
+  until: AbortSignal,
+): JobOutput {
+  const watch = new FrameWatch(after, doing)
+  const { silenceMs } = line.patience
+  return new WatchedOutput(watch, answered, line, doing, until, silenceMs)
+}
+
+class WatchedOutput extends BodyStream implements JobOutput {
+  readonly #watch: FrameWatch
+
+  constructor(
+    watch: FrameWatch,
+    answered: Answered,
+    line: Line,
+    doing: string,
+    until: AbortSignal,
+    silenceMs: number,
+  ) {
+    super(answered.stream, { line, doing, check: watch, until, silenceMs })
+    this.#watch = watch
+  }
+
+  get position(): number {
+    return this.#watch.position
+  }
+
+  get result(): JobResult | undefined {
+    return this.#watch.result
+  }
+}
