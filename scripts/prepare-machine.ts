@@ -8,13 +8,24 @@ import { findSystemProgram } from '../src/sandboxes/backends/process/system-prog
 const NEEDED: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
   git: 'git',
+  ip: 'iproute2',
+  mke2fs: 'e2fsprogs',
   mount: 'mount',
   perl: 'perl-base',
   ps: 'procps',
   python3: 'python3',
   script: 'bsdutils',
+  setpriv: 'util-linux',
+  tar: 'tar',
+  tini: 'tini',
+  top: 'procps',
   unshare: 'util-linux',
+  vi: 'vim-tiny',
+  vim: 'vim',
 }
+
+/** Of what the sandbox rests on only the system's own is trusted by it, so only that counts. */
+const TRUSTED = new Set(['bwrap', 'mke2fs', 'tini'])
 
 if (missing().length > 0 && mayInstall()) install(missing())
 const packages = missing()
@@ -31,9 +42,9 @@ function missing(): string[] {
     .map(([, name]) => name)
 }
 
-/** Of bubblewrap only the system's own is trusted by the sandbox, so only it counts. */
 function isHere(program: string): boolean {
-  return program === 'bwrap' ? findSystemProgram(program, process.env.PATH) !== undefined : isOnPath(program)
+  if (!TRUSTED.has(program)) return isOnPath(program)
+  return findSystemProgram(program, `${process.env.PATH}:/usr/sbin:/sbin`) !== undefined
 }
 
 function mayInstall(): boolean {

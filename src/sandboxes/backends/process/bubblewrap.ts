@@ -1,7 +1,7 @@
 /** How bubblewrap is told what a sandbox sees: programs read-only, one folder read-only, and nothing else of the host. */
 import { lstatSync, readlinkSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
-import { seccompFilter } from './seccomp.ts'
+import { seccompFilter } from '../../seccomp/filter.ts'
 import type { Workspace } from './workspace.ts'
 
 /** Where the workspace is inside, whatever it is called outside: paths of the host say who works on it. */
@@ -36,12 +36,39 @@ export const WRITABLE_INSIDE: readonly string[] = ['/tmp', HOME, '/dev/shm']
 const TMPFS_BYTES = 256 * 1024 * 1024
 
 /** Written by us: who is who inside, so that no account of the host is named. */
-const OWN_ETC: readonly (readonly [string, string])[] = [
-  ['/etc/passwd', `${USER}:x:${ID}:${ID}::${HOME}:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/false\n`],
-  ['/etc/group', `${USER}:x:${ID}:\nnogroup:x:65534:\n`],
-  ['/etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files\n'],
-  ['/etc/hosts', '127.0.0.1 localhost\n::1 localhost\n'],
-]
+export function ownEtc(user: string, home: string): readonly (readonly [string, string])[] {
+  return [
+    [
+      '/etc/passwd',
+      `${user}:x:${ID}:${ID}::${home}:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/false\n`,
+    ],
+    ['/etc/group', `${user}:x:${ID}:\nnogroup:x:65534:\n`],
+    ['/etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files\n'],
+    ['/etc/hosts', '127.0.0.1 localhost\n::1 localhost\n'],
+  ]
+}
+
+/** Namespaces of its own, the number it is known by inside, and no rights over any of it. */
+export function namespaceArguments(hostname: string, disableUserns: boolean): string[] {
+  return [
+    ...['--unshare-user', '--uid', ID, '--gid', ID],
+    ...['--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+    ...['--hostname', hostname, '--cap-drop', 'ALL', '--new-session'],
+    ...(disableUserns ? ['--disable-userns'] : []),
+  ]
+}
+
+/** The programs of this machine, and what they need of its settings. */
+export function systemArguments(): string[] {
+  return [...PROGRAM_FOLDERS.flatMap(shown), ...ETC.flatMap((path) => ['--ro-bind-try', path, path])]
+}
+
+/** For `--args`: every user of the machine may read the arguments of a process, nobody else what we write to it. */
+export function environmentArguments(environment: Readonly<Record<string, string>>): string {
+  return Object.entries(environment)
+    .map(([name, value]) => `--setenv\0${name}\0${value}\0`)
+    .join('')
+}
 
 export interface Invocation {
   readonly argv: readonly string[]
@@ -59,18 +86,16 @@ export function invocation(
 ): Invocation {
   const inputs: Buffer[] = []
   const descriptorOf = (content: Buffer | string): string => String(2 + inputs.push(Buffer.from(content)))
-  const filter = seccompFilter()
+  // The workspace of a single command may hold sockets of the host.
+  const filter = seccompFilter({ unixSockets: false })
   if (filter === undefined) throw new CraikError('unavailable', `no system call filter for ${process.arch}`)
   const argv = [
     bwrap,
-    ...['--unshare-user', '--uid', ID, '--gid', ID],
-    ...['--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
-    ...['--hostname', 'sandbox', '--cap-drop', 'ALL', '--die-with-parent', '--new-session'],
-    ...(options.disableUserns ? ['--disable-userns'] : []),
+    ...namespaceArguments('sandbox', options.disableUserns),
+    '--die-with-parent',
     ...['--seccomp', descriptorOf(filter)],
-    ...PROGRAM_FOLDERS.flatMap(shown),
-    ...ETC.flatMap((path) => ['--ro-bind-try', path, path]),
-    ...OWN_ETC.flatMap(([path, content]) => ['--ro-bind-data', descriptorOf(content), path]),
+    ...systemArguments(),
+    ...ownEtc(USER, HOME).flatMap(([path, content]) => ['--ro-bind-data', descriptorOf(content), path]),
     // Where root could not give its identity up, settings of the kernel would be its to write.
     ...['--proc', '/proc', '--remount-ro', '/proc', '--dev', '/dev'],
     ...WRITABLE_INSIDE.flatMap((path) => ['--size', String(TMPFS_BYTES), '--tmpfs', path]),
@@ -79,11 +104,7 @@ export function invocation(
     // The root itself is a tmpfs: what was made in it above is all that it ever holds.
     ...['--remount-ro', '/'],
     '--clearenv',
-    ...Object.entries({ ...ENVIRONMENT_INSIDE, ...environment }).flatMap(([name, value]) => [
-      '--setenv',
-      name,
-      value,
-    ]),
+    ...['--args', descriptorOf(environmentArguments({ ...ENVIRONMENT_INSIDE, ...environment }))],
     // After the last of the inputs: there it tells whether the command was ever started.
     ...['--json-status-fd', String(3 + inputs.length)],
     '--',

@@ -83,7 +83,7 @@ describe('what is called bubblewrap', () => {
 
   it('is not believed either when it also reports as bubblewrap would', async () => {
     const folder = standIn(
-      PRETENDER.replace('exec "$@"', `"$@"; code=$?; echo '{ "exit-code": 0 }' >&8; exit $code`),
+      PRETENDER.replace('exec "$@"', `"$@"; code=$?; echo '{ "exit-code": 0 }' >&9; exit $code`),
     )
     expect(await examine(`${folder}/bwrap`)).toMatchObject({
       reason: 'bubblewrap 0.8.0 cannot isolate here: it shares the host’s net namespace',

@@ -5,7 +5,7 @@ import type { Availability } from '../../backend.ts'
 import type { CommandBackend, CommandSandbox, CommandSpec, ExecOptions } from '../../command-backend.ts'
 import { requireResolved } from '../../workspace-path.ts'
 import { invocation } from './bubblewrap.ts'
-import { type Bubblewrap, type Found, findBubblewrap, prove } from './examine.ts'
+import { type Bubblewrap, type Found, findBubblewrap, NOBODY, prove } from './examine.ts'
 import { runInside, type User } from './run-inside.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 
@@ -15,9 +15,6 @@ export interface ProcessBackendOptions {
   /** Of PATH in it only folders of the system are searched for bubblewrap. HOME is never a workspace. */
   readonly environment: NodeJS.ProcessEnv
 }
-
-/** `nobody`: owns nothing, may do nothing. */
-const UNPRIVILEGED = { uid: 65534, gid: 65534 }
 
 export function processCommands({ craikHome, environment }: ProcessBackendOptions): CommandBackend {
   let found: Promise<Found> | undefined
@@ -101,6 +98,6 @@ function isolatedSandbox(bubblewrap: Bubblewrap, workspace: Workspace, user: Use
  */
 async function chooseUser(bubblewrap: Bubblewrap, workspace: Workspace): Promise<User> {
   if (process.getuid?.() !== 0) return undefined
-  const fault = await prove(bubblewrap, workspace, UNPRIVILEGED)
-  return fault === undefined ? UNPRIVILEGED : undefined
+  const fault = await prove(bubblewrap, workspace, NOBODY)
+  return fault === undefined ? NOBODY : undefined
 }

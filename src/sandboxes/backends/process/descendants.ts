@@ -18,11 +18,22 @@ export function signalDescendants(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-function childrenOf(pid: number): number[] {
+/** Each thread has children of its own; one that ends meanwhile hides only those, which its process takes over. */
+export function childrenOf(pid: number): number[] {
+  return threadsOf(pid).flatMap((thread) => readChildren(`/proc/${pid}/task/${thread}/children`))
+}
+
+function threadsOf(pid: number): string[] {
   try {
-    return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
-      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean).map(Number),
-    )
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return []
+  }
+}
+
+function readChildren(path: string): number[] {
+  try {
+    return readFileSync(path, 'utf8').split(' ').filter(Boolean).map(Number)
   } catch {
     return []
   }

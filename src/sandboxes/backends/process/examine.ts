@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { RunResult } from '../../../lib/child.ts'
+import { seccompFilter } from '../../seccomp/filter.ts'
 import { type Invocation, invocation } from './bubblewrap.ts'
 import { faultIn, PROOF_COMMAND, readOwnNamespaces } from './proof.ts'
 import { runInside, type User } from './run-inside.ts'
-import { seccompFilter } from './seccomp.ts'
 import { findSystemProgram } from './system-program.ts'
 import { readUsernsFix } from './userns.ts'
 import type { Workspace } from './workspace.ts'
@@ -15,6 +15,9 @@ const INSTALL = 'apt-get install bubblewrap'
 
 /** Stands for a workspace until there is one: a folder that every machine has, and that nothing could harm. */
 const ANY_FOLDER: Workspace = { folder: '/usr', covered: [] }
+
+/** Owns nothing, may do nothing. */
+export const NOBODY = { uid: 65534, gid: 65534 }
 
 export interface Bubblewrap {
   readonly path: string
@@ -26,7 +29,7 @@ export type Found = { readonly bubblewrap: Bubblewrap } | { readonly reason: str
 
 /** The system's own, examined; or why there is none, and what would help. */
 export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Found> {
-  if (seccompFilter() === undefined) {
+  if (seccompFilter({ unixSockets: true }) === undefined) {
     return {
       reason: `there is no system call filter for ${process.arch}`,
       fix: 'use an x64 or arm64 machine',
@@ -41,6 +44,17 @@ export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Fo
     ? 'the bubblewrap on PATH is not the system’s own, and no other is trusted'
     : 'bubblewrap is not installed'
   return { reason, fix: INSTALL }
+}
+
+/** The same for sandboxes that live on: root never runs them as itself, so it is proved for somebody without rights. */
+export async function findForPlaces(environment: NodeJS.ProcessEnv): Promise<Found> {
+  const found = await findBubblewrap(environment)
+  if (!('bubblewrap' in found) || process.getuid?.() !== 0) return found
+  const { bubblewrap } = found
+  const fault = await prove(bubblewrap, ANY_FOLDER, NOBODY)
+  if (fault === undefined) return found
+  const reason = `bubblewrap ${bubblewrap.version} cannot isolate ordinary users here: ${fault}`
+  return { reason, fix: readUsernsFix() }
 }
 
 /** Finding it is not enough: many systems forbid what it needs, and another program may have its name. */

@@ -1,0 +1,69 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TestFolder } from '../../sandbox.fixture.ts'
+import { probeCgroups, SandboxCgroup } from './cgroups.ts'
+
+let test: TestFolder
+beforeEach(() => {
+  test = new TestFolder()
+})
+afterEach(() => test[Symbol.dispose]())
+
+const LIMITS = { memoryBytes: 1024, processes: 7, cpuMillis: 250 }
+const written = (...names: readonly string[]) => readFileSync(test.path(...names), 'utf8')
+
+describe('control groups', () => {
+  it('of the first version are one for each controller that may be divided', () => {
+    mkdirSync(test.path('memory'))
+    mkdirSync(test.path('pids'))
+    const mounts = ['memory', 'pids', 'cpu']
+      .map((name) => `30 24 0:26 / ${test.path(name)} rw - cgroup cgroup rw,${name}\n`)
+      .join('')
+    const found = probeCgroups(mounts)
+    // A folder of that name can be made anywhere in a plain file system, so only what was mounted is asked for.
+    expect(found.version).toBe(1)
+    expect(found.parents.memory).toBe(test.path('memory/craik'))
+    expect(found.parents.pids).toBe(test.path('pids/craik'))
+  })
+
+  it('are none where nothing is mounted', () => {
+    expect(probeCgroups('22 1 0:21 / /proc rw - proc proc rw\n')).toEqual({ version: 'none', parents: {} })
+  })
+
+  it('of the first version hold what was asked for', () => {
+    const parents = { memory: test.path('m'), pids: test.path('p'), cpu: test.path('c') }
+    const group = new SandboxCgroup({ version: 1, parents }, 'sbx')
+    group.create(LIMITS)
+    expect(written('m/sbx/memory.limit_in_bytes')).toBe('1024')
+    expect(written('p/sbx/pids.max')).toBe('7')
+    expect(written('c/sbx/cpu.cfs_quota_us')).toBe('25000')
+    expect(existsSync(test.path('m/sbx/memory.memsw.limit_in_bytes'))).toBe(false)
+    expect(group.joinFiles).toHaveLength(3)
+  })
+
+  it('of the second version hold it in one folder, and tell what is used', () => {
+    const parents = { memory: test.path('u'), pids: test.path('u'), cpu: test.path('u') }
+    const group = new SandboxCgroup({ version: 2, parents }, 'sbx')
+    mkdirSync(test.path('u/sbx'), { recursive: true })
+    writeFileSync(test.path('u/sbx/memory.swap.max'), 'max')
+    group.create(LIMITS)
+    expect(written('u/sbx/memory.max')).toBe('1024')
+    expect(written('u/sbx/memory.swap.max')).toBe('0')
+    expect(written('u/sbx/cpu.max')).toBe('25000 100000')
+    expect(group.joinFiles).toEqual([join(test.path('u/sbx'), 'cgroup.procs')])
+    writeFileSync(test.path('u/sbx/memory.current'), '512\n')
+    writeFileSync(test.path('u/sbx/memory.events'), 'low 0\nmax 3\noom 1\noom_kill 2\noom_group_kill 0\n')
+    writeFileSync(test.path('u/sbx/pids.current'), '3\n')
+    writeFileSync(test.path('u/sbx/cpu.stat'), 'usage_usec 5000\nuser_usec 1\n')
+    writeFileSync(test.path('u/sbx/cgroup.procs'), '12\n13\n')
+    expect(group.observe()).toEqual({ memoryBytes: 512, processes: 3, cpuMs: 5, outOfMemoryKills: 2 })
+    expect(group.members()).toEqual([12, 13])
+  })
+
+  it('tell nothing that cannot be seen', () => {
+    const group = new SandboxCgroup({ version: 'none', parents: {} }, 'sbx')
+    group.create(LIMITS)
+    expect([group.observe(), group.members(), group.joinFiles]).toEqual([{}, [], []])
+  })
+})

@@ -1,0 +1,66 @@
+/** A sandbox's disk as a file system of its own in a file: it is full when it is full, and takes what it holds. */
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { CraikError } from '../../../errors.ts'
+import { SYSTEM_PATH } from './programs.ts'
+import { findSystemProgram } from './system-program.ts'
+
+const run = promisify(execFile)
+const LAZY = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'
+const MKFS_DEADLINE_MS = 60_000
+const TRIAL_BYTES = 8 * 1024 * 1024
+export const MIN_IMAGE_BYTES = 16 * 1024 * 1024
+
+/** Makes the file system with the folder's content, owners included. The file is as large as what it holds. */
+export async function makeImage(path: string, bytes: number, content: string): Promise<void> {
+  const mkfs = findSystemProgram('mke2fs', SYSTEM_PATH)
+  if (mkfs === undefined)
+    throw new CraikError('unavailable', 'mke2fs is not on this machine', {
+      hint: 'apt-get install e2fsprogs',
+    })
+  const file = await open(path, 'wx', 0o600)
+  try {
+    await file.truncate(bytes)
+  } finally {
+    await file.close()
+  }
+  // Tables stay as empty as the file is: the kernel need not write them, so that a large disk is as quick as a small one.
+  const options = [...['-t', 'ext4', '-q', '-F', '-m', '0', '-d', content], ...['-E', LAZY]]
+  try {
+    await run(mkfs, [...options, path], { timeout: MKFS_DEADLINE_MS, env: { PATH: SYSTEM_PATH } })
+  } catch (cause) {
+    throw new CraikError('unavailable', 'the disk of the sandbox could not be made', { cause })
+  }
+}
+
+/** What the image takes on the host. */
+export async function imageUse(path: string): Promise<number | undefined> {
+  const found = await stat(path).catch(() => undefined)
+  return found && found.blocks * 512
+}
+
+/** Whether this process can make and mount one: tried, in a mount namespace that ends with the trial. */
+export async function canMountImages(craikHome: string): Promise<boolean> {
+  const unshare = findSystemProgram('unshare', SYSTEM_PATH)
+  const sh = findSystemProgram('sh', SYSTEM_PATH)
+  if (process.getuid?.() !== 0 || unshare === undefined || sh === undefined) return false
+  if (!existsSync('/dev/loop-control')) return false
+  await mkdir(join(craikHome, 'cache'), { recursive: true, mode: 0o700 })
+  const folder = await mkdtemp(join(craikHome, 'cache/disk-'))
+  try {
+    const [image, empty] = [join(folder, 'image'), join(folder, 'empty')]
+    await mkdir(empty)
+    await makeImage(image, TRIAL_BYTES, empty)
+    const script = 'mount -o loop "$1" "$2" && umount "$2"'
+    const args = ['--mount', '--propagation', 'private', '--', sh, '-c', script, 'sh', image, empty]
+    await run(unshare, args, { timeout: MKFS_DEADLINE_MS, env: { PATH: SYSTEM_PATH } })
+    return true
+  } catch {
+    return false
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}

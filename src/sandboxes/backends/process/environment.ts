@@ -1,0 +1,13 @@
+/** Names that a sandbox's own environment may not set: they would steer the sidecar instead of what runs beside it. */
+import { CraikError } from '../../../errors.ts'
+
+const STEERING =
+  /^(?:CRAIK_|LD_|NODE_(?!ENV$)|UV_|TINI_|MALLOC_|GLIBC_TUNABLES$|OPENSSL_CONF$|SSLKEYLOGFILE$)/
+
+export function refuseSteering(environment: Readonly<Record<string, string>>): void {
+  const name = Object.keys(environment).find((one) => STEERING.test(one))
+  if (name === undefined) return
+  throw new CraikError('usage', `the environment of a sandbox cannot set ${name}`, {
+    hint: `set it for one command:  craik sandbox exec --env ${name}=… ID -- COMMAND`,
+  })
+}

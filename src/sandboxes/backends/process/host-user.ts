@@ -1,0 +1,20 @@
+/** Whose rights the programs of a sandbox have on the host: never root's. */
+import { CraikError } from '../../../errors.ts'
+import type { HostUser, SandboxSpec } from '../../backend.ts'
+
+/** Undefined: Craik's own, which then is not root. */
+export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): HostUser | undefined {
+  const { hostUser } = spec
+  if (ownUid !== 0) {
+    if (hostUser === undefined || hostUser.uid === ownUid) return undefined
+    throw new CraikError('unavailable', `only root can run a sandbox as another user (uid ${hostUser.uid})`)
+  }
+  if (hostUser === undefined)
+    throw new CraikError('internal', 'a sandbox of root has no host user of its own')
+  if (hostUser.uid === 0 || hostUser.gid === 0) {
+    throw new CraikError('usage', 'a sandbox never runs as root or in its group', {
+      hint: 'work on a copy: leave out --in-place',
+    })
+  }
+  return hostUser
+}

@@ -1,0 +1,71 @@
+/** What runs on the host before bubblewrap does: joins control groups and, as root, gives root up. */
+import type { HostUser } from '../../backend.ts'
+import type { HostPrograms } from './programs.ts'
+
+/** Its arguments are files to write its own number to, then `--`, then the rest. */
+const JOIN = `
+while [ "$1" != -- ]; do printf %s "$$" >"$1"; shift; done
+shift`
+
+/**
+ * In a mount namespace of its own: whom root becomes cannot walk to Craik's home, so all that bubblewrap is to mount is
+ * put below one folder first. The workspace is bound by an open descriptor, after it was seen to be the one chosen.
+ */
+const STAGE = `
+staged=$1 stage=$2 runtime=$3 socket=$4 disk=$5 kind=$6 workspace=$7 identity=$8
+shift 8
+mount --bind "$runtime" "$staged/runtime"
+mount --bind "$socket" "$staged/socket"
+case $kind in
+  image) mount -o loop,nosuid,nodev,noinit_itable,discard "$disk" "$staged/data" ;;
+  folder) mount --bind "$disk" "$staged/data" ;;
+esac
+if [ -n "$workspace" ]; then
+  exec <"$workspace/."
+  if [ "$(stat -L -c %d:%i /proc/self/fd/0)" != "$identity" ]; then
+    echo 'the workspace was replaced while the sandbox was made' >&2
+    exit 1
+  fi
+  mount --no-canonicalize --bind /proc/self/fd/0 "$staged/workspace"
+  exec </dev/null
+fi
+mount --rbind "$staged" "$stage"`
+
+const BECOME = `
+exec "$@"`
+
+export interface Staging {
+  readonly user: HostUser
+  /** Where all is mounted, and the folder of the host over which that is mounted in turn. */
+  readonly staged: string
+  readonly stage: string
+  readonly runtime: string
+  readonly socket: string
+  /** A file that holds a file system, or a folder. */
+  readonly disk: string
+  readonly isImage: boolean
+  readonly workspace: { readonly folder: string; readonly identity: string } | undefined
+}
+
+/** All values are arguments; none becomes part of the script's text. */
+export function launchCommand(
+  programs: HostPrograms,
+  joinFiles: readonly string[],
+  staging: Staging | undefined,
+  bubblewrap: readonly string[],
+): readonly string[] {
+  if (staging === undefined) {
+    if (joinFiles.length === 0) return bubblewrap
+    return [programs.sh, '-euc', JOIN + BECOME, 'sh', ...joinFiles, '--', ...bubblewrap]
+  }
+  const { user, staged, stage, runtime, socket, disk, isImage, workspace } = staging
+  return [
+    ...[programs.unshare, '--mount', '--propagation', 'private', '--'],
+    ...[programs.sh, '-euc', JOIN + STAGE + BECOME, 'sh', ...joinFiles, '--'],
+    ...[staged, stage, runtime, socket, disk, isImage ? 'image' : 'folder'],
+    ...[workspace?.folder ?? '', workspace?.identity ?? ''],
+    ...[programs.setpriv, '--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups'],
+    ...['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', '--'],
+    ...bubblewrap,
+  ]
+}

@@ -1,0 +1,107 @@
+/** What this machine offers to sandboxes, each looked for once and only when it is needed. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { CraikError } from '../../../errors.ts'
+import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
+import { type Cgroups, probeCgroups } from './cgroups.ts'
+import { canMountImages } from './disk-image.ts'
+import { type Bubblewrap, type Found, findForPlaces } from './examine.ts'
+import type { LimitMeans } from './limits.ts'
+import { findPrograms, type HostPrograms } from './programs.ts'
+import { warmCompileCache } from './warm.ts'
+
+const RUNTIME_NOTE = 'runtime.json'
+const noteSchema = z.strictObject({ digest: z.string() })
+
+export class Machine {
+  readonly #craikHome: string
+  readonly #environment: NodeJS.ProcessEnv
+  #found: Promise<Found> | undefined
+  #cgroups: Cgroups | undefined
+  #images: Promise<boolean> | undefined
+  #runtime: Promise<Runtime> | undefined
+  #programs: HostPrograms | undefined
+
+  constructor(craikHome: string, environment: NodeJS.ProcessEnv) {
+    this.#craikHome = craikHome
+    this.#environment = environment
+  }
+
+  look(): Promise<Found> {
+    this.#found ??= findForPlaces(this.#environment)
+    return this.#found
+  }
+
+  async bubblewrap(): Promise<Bubblewrap> {
+    const found = await this.look()
+    if ('bubblewrap' in found) return found.bubblewrap
+    throw new CraikError('unavailable', `isolation by process cannot be reached: ${found.reason}`, {
+      hint: found.fix,
+    })
+  }
+
+  get cgroups(): Cgroups {
+    this.#cgroups ??= probeCgroups()
+    return this.#cgroups
+  }
+
+  get programs(): HostPrograms {
+    this.#programs ??= findPrograms(this.#environment)
+    return this.#programs
+  }
+
+  async limitMeans(wantsDisk: boolean): Promise<LimitMeans> {
+    const { memory, pids, cpu } = this.cgroups.parents
+    if (wantsDisk) this.#images ??= canMountImages(this.#craikHome)
+    return {
+      cgroups: { memory: memory !== undefined, processes: pids !== undefined, cpu: cpu !== undefined },
+      diskImage: wantsDisk && (await this.#images) === true,
+    }
+  }
+
+  /** The runtime, noted in the sandbox's folder so that it is kept for as long as the sandbox is. */
+  async runtimeFor(sandboxFolder: string): Promise<Runtime> {
+    this.#runtime ??= this.#prepare().catch((error) => {
+      this.#runtime = undefined
+      throw error
+    })
+    const runtime = await this.#runtime
+    // Should it be lost with the machine's memory, so is every sandbox that it is about.
+    writeFileSync(join(sandboxFolder, RUNTIME_NOTE), JSON.stringify({ digest: runtime.digest }), {
+      mode: 0o600,
+    })
+    return runtime
+  }
+
+  async #prepare(): Promise<Runtime> {
+    const found = await this.look()
+    const bubblewrap = 'bubblewrap' in found ? found.bubblewrap : undefined
+    const runtime = await prepareRuntime({
+      craikHome: this.#craikHome,
+      warm: (folder) => warmCompileCache(folder, bubblewrap),
+    })
+    await pruneRuntimes(this.#craikHome, new Set([runtime.digest, ...this.#noted()]))
+    return runtime
+  }
+
+  #noted(): string[] {
+    const sandboxes = join(this.#craikHome, 'sandboxes')
+    return namesIn(sandboxes).flatMap((name) => {
+      try {
+        const note = readFileSync(join(sandboxes, name, RUNTIME_NOTE), 'utf8')
+        return [noteSchema.parse(JSON.parse(note)).digest]
+      } catch {
+        return []
+      }
+    })
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,138 @@
+/** How bubblewrap is told what a sandbox with a sidecar sees: programs read-only, its own disk, one folder with a socket. */
+import { CraikError } from '../../../errors.ts'
+import { GATEWAY_PORT, INSIDE, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../../sidecar/protocol.ts'
+import type { LimitSpec } from '../../backend.ts'
+import { seccompFilter } from '../../seccomp/filter.ts'
+import {
+  environmentArguments,
+  type Invocation,
+  namespaceArguments,
+  ownEtc,
+  systemArguments,
+} from './bubblewrap.ts'
+import { type ResourceLimits, resourceArguments } from './limits.ts'
+import type { Guarded } from './workspace-guard.ts'
+
+/** Where spilled output goes: on the sandbox's disk, and out of the way of its home. */
+const SPILL_INSIDE = '/var/spool/craik'
+const USER_INSIDE = 'agent'
+
+/** Filled once when the runtime is made; the sidecar does not hand the name on. */
+export const COMPILE_CACHE = { NODE_COMPILE_CACHE: `${INSIDE.runtime}/compile-cache` } as const
+
+const MIB = 1024 * 1024
+const SHM_BYTES = 256 * MIB
+const RUN_BYTES = 16 * MIB
+const MAX_TMP_BYTES = 1024 * MIB
+
+/** Descriptors that bubblewrap and the first program inside tell us things on. */
+const INFO_DESCRIPTOR = 3
+const STARTED_DESCRIPTOR = 4
+const FIRST_INPUT = 5
+
+/** Says that bubblewrap is done, keeps nothing of us open, and becomes the program. */
+const ANNOUNCE = `echo >&${STARTED_DESCRIPTOR} && exec ${STARTED_DESCRIPTOR}>&- && exec "$@"`
+
+export interface PlaceSources {
+  readonly home: string
+  readonly spill: string
+  readonly socketFolder: string
+  readonly runtime: string
+  /** In place: where it is, and what in it is mounted over itself. */
+  readonly workspace:
+    | { readonly folder: string; readonly guarded: readonly Guarded[]; readonly exclude: string | undefined }
+    | undefined
+}
+
+interface PlacePrograms {
+  readonly bwrap: string
+  readonly disableUserns: boolean
+  readonly prlimit: string
+  readonly tini: string | undefined
+}
+
+export interface PlaceOptions {
+  readonly sources: PlaceSources
+  readonly programs: PlacePrograms
+  readonly limits: LimitSpec
+  readonly resources: ResourceLimits
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** The arguments, and what they read from descriptors 5 and up. */
+export function placeInvocation(options: PlaceOptions): Invocation {
+  const { sources, programs, limits, environment } = options
+  const inputs: Buffer[] = []
+  const descriptorOf = (content: Buffer | string) =>
+    String(FIRST_INPUT - 1 + inputs.push(Buffer.from(content)))
+  const filter = seccompFilter({ unixSockets: true })
+  if (filter === undefined) throw new CraikError('unavailable', `no system call filter for ${process.arch}`)
+  const argv = [
+    programs.bwrap,
+    ...namespaceArguments('sandbox', programs.disableUserns),
+    ...(programs.tini === undefined ? [] : ['--as-pid-1']),
+    ...['--info-fd', String(INFO_DESCRIPTOR), '--seccomp', descriptorOf(filter)],
+    ...systemArguments(),
+    ...ownEtc(USER_INSIDE, INSIDE.home).flatMap(([path, content]) => [
+      ...['--ro-bind-data', descriptorOf(content), path],
+    ]),
+    ...['--proc', '/proc', '--dev', '/dev'],
+    ...tmpfs('/tmp', Math.min(MAX_TMP_BYTES, Math.floor(limits.memoryBytes / 2)), '1777'),
+    ...tmpfs('/run', RUN_BYTES, '0755'),
+    ...tmpfs('/dev/shm', SHM_BYTES, '1777'),
+    ...['--remount-ro', '/dev'],
+    ...['--ro-bind', sources.runtime, INSIDE.runtime],
+    ...['--ro-bind', sources.socketFolder, INSIDE.socketFolder],
+    ...['--bind', sources.home, INSIDE.home, '--bind', sources.spill, SPILL_INSIDE],
+    ...workspaceArguments(sources.workspace),
+    ...['--symlink', '/tmp', '/var/tmp', '--remount-ro', '/'],
+    ...['--chdir', INSIDE.home, '--clearenv'],
+    ...['--args', descriptorOf(environmentArguments({ ...environment, ...sidecarEnvironment() }))],
+    '--',
+    ...insideCommand(options),
+  ]
+  return { argv, inputs }
+}
+
+/** What runs inside, first to last: each becomes the next, until the sidecar is the only child of the first process. */
+function insideCommand({ programs, resources }: PlaceOptions): string[] {
+  return [
+    ...['/bin/sh', '-c', ANNOUNCE, 'sh'],
+    ...[programs.prlimit, ...resourceArguments(resources), '--'],
+    ...(programs.tini === undefined ? [] : [programs.tini, '--']),
+    ...sidecarCommand(INSIDE.runtime),
+  ]
+}
+
+export function sidecarCommand(runtime: string): string[] {
+  return [`${runtime}/node`, ...SIDECAR_NODE_FLAGS, `${runtime}/sidecar.mjs`]
+}
+
+function sidecarEnvironment(): Record<string, string> {
+  return {
+    [SIDECAR_ENV.socket]: `${INSIDE.socketFolder}/${INSIDE.socketName}`,
+    [SIDECAR_ENV.home]: INSIDE.home,
+    [SIDECAR_ENV.workspace]: INSIDE.workspace,
+    [SIDECAR_ENV.gatewayPort]: String(GATEWAY_PORT),
+    [SIDECAR_ENV.spill]: SPILL_INSIDE,
+    ...COMPILE_CACHE,
+  }
+}
+
+function tmpfs(path: string, bytes: number, permissions: string): string[] {
+  return ['--perms', permissions, '--size', String(bytes), '--tmpfs', path]
+}
+
+/** Each protected name is a mount of its own, so it can be neither renamed nor replaced. */
+function workspaceArguments(workspace: PlaceSources['workspace']): string[] {
+  if (workspace === undefined) return []
+  return [
+    ...['--bind', workspace.folder, INSIDE.workspace],
+    ...workspace.guarded.flatMap(({ path, writable }) => [
+      ...[writable ? '--bind' : '--ro-bind', `${workspace.folder}/${path}`, `${INSIDE.workspace}/${path}`],
+    ]),
+    ...(workspace.exclude === undefined
+      ? []
+      : ['--ro-bind', workspace.exclude, `${INSIDE.workspace}/.git/info/exclude`]),
+  ]
+}

@@ -1,0 +1,76 @@
+/** A sandbox that runs: how the host sees that it ended, what it uses, and how it is ended. */
+import type { ChildProcess } from 'node:child_process'
+import { ownerState } from '../../../lib/owner.ts'
+import type { Isolation, ObservedUse, RunningPlace } from '../../backend.ts'
+import { type ProcessHandle, spellHandle } from './handle.ts'
+import { observeProcesses } from './place-processes.ts'
+
+const POLL_MS = 250
+
+export interface PlaceParts {
+  readonly handle: ProcessHandle
+  readonly isolation: Isolation
+  readonly socketFolder: string
+  /** What started it, while that is us. */
+  readonly child?: ChildProcess
+  readonly complaint?: () => string
+  /** Figures that are better than those of its processes. */
+  readonly observe: () => Promise<ObservedUse>
+  /** Ends all of it and removes what held it. Called once at a time, again when it failed. */
+  readonly end: () => Promise<void>
+}
+
+export function runningPlace(parts: PlaceParts): RunningPlace {
+  const { handle, isolation, socketFolder } = parts
+  let destroyed = false
+  let destroying: Promise<void> | undefined
+  return {
+    handle: spellHandle(handle),
+    isolation,
+    hostUid: handle.hostUid,
+    limits: handle.limits,
+    socketFolder,
+    ended: whenGone(parts, () => destroyed),
+    async observe() {
+      const better = await parts.observe()
+      const { cpuMs, memoryBytes, processes } = better
+      // A walk over all that runs inside, which only costs where nothing counts it already.
+      const isComplete = [cpuMs, memoryBytes, processes].every((figure) => figure !== undefined)
+      return isComplete ? better : { ...(await observeProcesses(handle.inner)), ...better }
+    },
+    destroy() {
+      destroyed = true
+      destroying ??= parts.end().finally(() => {
+        destroying = undefined
+      })
+      return destroying
+    },
+  }
+}
+
+/** The first process inside takes all others along; bubblewrap's own end alone means nothing. */
+async function whenGone(parts: PlaceParts, isDestroyed: () => boolean): Promise<string> {
+  const { child, complaint = () => '' } = parts
+  await new Promise<void>((done) => {
+    const isGone = () => ownerState(parts.handle.inner) === 'dead'
+    const timer = setInterval(() => isGone() && finish(), POLL_MS)
+    timer.unref()
+    const onExit = () => isGone() && finish()
+    const finish = () => {
+      clearInterval(timer)
+      child?.off('exit', onExit)
+      done()
+    }
+    child?.on('exit', onExit)
+    onExit()
+  })
+  if (isDestroyed()) return 'it was destroyed'
+  const last = complaint().split('\n').findLast(Boolean)?.slice(0, 300)
+  return `${exitOf(child)}${last ? `; it said: ${last}` : ''}`
+}
+
+function exitOf(child: ChildProcess | undefined): string {
+  if (child?.signalCode) return `its sidecar was ended by ${child.signalCode}`
+  if (child?.exitCode === null || child?.exitCode === undefined) return 'its sidecar ended'
+  return `its sidecar ended (exit ${child.exitCode})`
+}

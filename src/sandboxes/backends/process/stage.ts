@@ -1,0 +1,19 @@
+/** The folder of the host over which root mounts a sandbox's parts, in a mount namespace that nobody else sees. */
+import { lstatSync } from 'node:fs'
+import { CraikError } from '../../../errors.ts'
+
+/** Every system has one of them, and nothing that bubblewrap needs lies there. */
+const CANDIDATES = ['/mnt', '/media', '/srv', '/opt']
+
+/** One that hides none of the folders that are to be shown. */
+export function chooseStage(shown: readonly string[], candidates: readonly string[] = CANDIDATES): string {
+  const stage = candidates.find(
+    (folder) =>
+      lstatSync(folder, { throwIfNoEntry: false })?.isDirectory() &&
+      !shown.some((path) => path === folder || path.startsWith(`${folder}/`)),
+  )
+  if (stage !== undefined) return stage
+  throw new CraikError('unavailable', 'there is no folder left to mount the sandbox at', {
+    hint: 'mkdir /mnt',
+  })
+}

@@ -1,0 +1,266 @@
+/** Looks at the protected names of a workspace, takes those that are free, and gives them back afterwards. */
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fchownSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { z } from 'zod'
+import { CraikError } from '../../../errors.ts'
+import { writePrivateFile } from '../../../lib/private-files.ts'
+import type { HostUser } from '../../backend.ts'
+import { type OpenFolder, openFolder } from './open-folder.ts'
+import { IN_REPOSITORY, IN_WORKSPACE, type ProtectedPath, REPOSITORY } from './protected-paths.ts'
+
+/** What is mounted over itself inside; `writable` only so that it stays where it is. */
+export interface Guarded {
+  readonly path: string
+  readonly writable: boolean
+  /** Which one it is that was looked at. */
+  readonly identity: string
+}
+
+const STUBS = 'stubs.json'
+const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
+
+const recordSchema = z.strictObject({
+  workspace: z.string(),
+  stubs: z.array(
+    z.strictObject({
+      path: z.string(),
+      kind: z.enum(['folder', 'file']),
+      bytes: z.number().int(),
+      /** Which one it is, known once it was made. */
+      identity: z.string().optional(),
+    }),
+  ),
+})
+type StubRecord = z.infer<typeof recordSchema>
+type Stub = StubRecord['stubs'][number]
+
+/**
+ * Takes the free names and returns all that has to be mounted. What it takes is written down before, in the sandbox's
+ * own folder, so that `releaseWorkspace` finds it whatever happens in between.
+ */
+export function guardWorkspace(
+  sandboxFolder: string,
+  workspace: string,
+  owner: HostUser | undefined,
+): Guarded[] {
+  using root = openFolder(workspace)
+  const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...takenNames(sandboxFolder)])
+  const repository = lookForRepository(root, known)
+  const wanted = [
+    // A file there names the real repository, which lies elsewhere and is not shown.
+    repository?.isFile() ? { ...REPOSITORY, kind: 'file' as const, writable: false } : REPOSITORY,
+    ...(repository?.isDirectory() ? IN_REPOSITORY : []),
+    ...IN_WORKSPACE,
+  ]
+  const identities = new Map<string, string>()
+  const stubs = wanted.flatMap((one): Stub[] => {
+    const found = look(root, one)
+    if (found !== undefined) {
+      refuseUnusable(one, found)
+      identities.set(one.path, identityOf(found))
+    }
+    const isFree = found === undefined || known.has(one.path)
+    return isFree ? [{ path: one.path, kind: one.kind, bytes: Buffer.byteLength(one.neutral ?? '') }] : []
+  })
+  write(sandboxFolder, { workspace, stubs })
+  const made = stubs.map((stub) => ({ ...stub, identity: take(root, stub, wanted, owner) }))
+  for (const { path, identity } of made) identities.set(path, identity)
+  write(sandboxFolder, { workspace, stubs: made })
+  // A repository that does not exist yet is a stub like any other: nothing can be made in it.
+  return wanted.map(({ path, writable = false }) => ({
+    path,
+    writable: writable && repository !== undefined,
+    identity: identities.get(path)!,
+  }))
+}
+
+/** The names that were taken for a sandbox, whoever made what has them now. */
+export function takenNames(sandboxFolder: string): string[] {
+  return read(sandboxFolder)?.stubs.map(({ path }) => path) ?? []
+}
+
+/** Removes the names that were taken, as far as nobody used them since and no other sandbox needs them. */
+export function releaseWorkspace(sandboxFolder: string): void {
+  const record = read(sandboxFolder)
+  if (record === undefined) return
+  try {
+    using root = openFolder(record.workspace)
+    const needed = stubsOfOthers(sandboxFolder, record.workspace)
+    for (const stub of record.stubs.toReversed()) if (!needed.has(stub.path)) giveBack(root, stub)
+  } catch (error) {
+    // The workspace itself is gone, and what was in it.
+    if (!(error instanceof CraikError)) throw error
+  }
+  unlinkSync(join(sandboxFolder, STUBS))
+}
+
+/** The folder that holds a protected name: the workspace, or one in it that is no link. */
+function within<T>(root: OpenFolder, path: string, use: (at: string) => T): T {
+  if (!path.includes('/')) return use(root.at(path))
+  using inner = openFolder(root.at(dirname(path)))
+  return use(inner.at(basename(path)))
+}
+
+/** One that a sandbox only took the name of is none. */
+function lookForRepository(root: OpenFolder, known: ReadonlySet<string>): BigIntStats | undefined {
+  const found = look(root, REPOSITORY)
+  const isStub =
+    found?.isDirectory() && known.has(REPOSITORY.path) && readdirSync(root.at('.git')).length === 0
+  return isStub ? undefined : found
+}
+
+function look(root: OpenFolder, { path }: ProtectedPath): BigIntStats | undefined {
+  return within(root, path, (at) => lstatSync(at, { throwIfNoEntry: false, bigint: true }))
+}
+
+function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, found: BigIntStats): void {
+  if (found.isSymbolicLink()) {
+    throw new CraikError(
+      'usage',
+      `${path} in the workspace is a link, so what it leads to cannot be protected`,
+      {
+        hint: 'put the thing itself in its place, or work on a copy: leave out --in-place',
+      },
+    )
+  }
+  if (kind === 'folder' ? !found.isDirectory() : !found.isFile()) {
+    throw new CraikError('usage', `${path} in the workspace is not a ${kind}`, {
+      hint: 'move it out of the way, or work on a copy: leave out --in-place',
+    })
+  }
+  if (kind === 'file' && found.nlink > 1n) {
+    throw new CraikError(
+      'usage',
+      `${path} in the workspace has a second name, by which it could be changed`,
+      {
+        hint: 'put a copy of it in its place, or work on a copy: leave out --in-place',
+      },
+    )
+  }
+}
+
+function take(
+  root: OpenFolder,
+  stub: Stub,
+  wanted: readonly ProtectedPath[],
+  owner: HostUser | undefined,
+): string {
+  return within(root, stub.path, (at) => {
+    try {
+      const content = wanted.find(({ path }) => path === stub.path)?.neutral ?? ''
+      const made = stub.kind === 'folder' ? makeFolder(at, stub.path, owner) : makeFile(at, content, owner)
+      const found = lstatSync(at, { bigint: true })
+      refuseUnusable(stub, found)
+      if (made !== undefined && made !== identityOf(found)) throw replaced(stub.path)
+      return identityOf(found)
+    } catch (error) {
+      if (error instanceof CraikError) throw error
+      const { code } = error as NodeJS.ErrnoException
+      throw new CraikError('usage', `${stub.path} cannot be protected in the workspace (${code})`, {
+        hint: 'work on a copy: leave out --in-place',
+        cause: error,
+      })
+    }
+  })
+}
+
+function replaced(path: string): CraikError {
+  return new CraikError('usage', `${path} in the workspace was replaced while the sandbox was made`, {
+    hint: 'see which program works there, or work on a copy: leave out --in-place',
+  })
+}
+
+/** A number alone is used again by the next file. */
+export function identityOf({ ino, birthtimeNs }: BigIntStats): string {
+  return `${ino}:${birthtimeNs}`
+}
+
+/** Undefined when there is one: another sandbox took the name before us. */
+function makeFile(at: string, content: string, owner: HostUser | undefined): string | undefined {
+  const descriptor = unlessThere(() => openSync(at, CREATE, 0o644))
+  if (descriptor === undefined) return undefined
+  try {
+    writeSync(descriptor, content)
+    if (owner !== undefined) fchownSync(descriptor, owner.uid, owner.gid)
+    return identityOf(fstatSync(descriptor, { bigint: true }))
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+/**
+ * Making a folder does not open it, and whoever may write there can put another one in its place first. So it is given
+ * away only if it is ours and empty: then nobody gets what they could not have removed.
+ */
+function makeFolder(at: string, path: string, owner: HostUser | undefined): string | undefined {
+  if (unlessThere(() => [mkdirSync(at, { mode: 0o755 })]) === undefined) return undefined
+  using folder = openFolder(at)
+  const stats = fstatSync(folder.descriptor, { bigint: true })
+  if (owner !== undefined) {
+    const isOurs = stats.uid === BigInt(process.geteuid?.() ?? -1)
+    if (!isOurs || readdirSync(folder.at('.')).length > 0) throw replaced(path)
+    fchownSync(folder.descriptor, owner.uid, owner.gid)
+  }
+  return identityOf(stats)
+}
+
+function unlessThere<T>(make: () => T): T | undefined {
+  try {
+    return make()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return undefined
+    throw error
+  }
+}
+
+function giveBack(root: OpenFolder, { path, kind, bytes, identity }: Stub): void {
+  try {
+    within(root, path, (at) => {
+      const found = lstatSync(at, { throwIfNoEntry: false, bigint: true })
+      if (found === undefined || (identity !== undefined && identityOf(found) !== identity)) return
+      // Fails by itself when something is in it.
+      if (kind === 'folder' && found.isDirectory()) rmdirSync(at)
+      if (kind === 'file' && found.isFile() && found.size === BigInt(bytes)) unlinkSync(at)
+    })
+  } catch {
+    // Somebody uses it: then it is theirs.
+  }
+}
+
+/** Names that sandboxes beside this one took in the same workspace. */
+function stubsOfOthers(sandboxFolder: string, workspace: string): ReadonlySet<string> {
+  const all = dirname(sandboxFolder)
+  const others = readdirSync(all).filter((name) => name !== basename(sandboxFolder))
+  const records = others.flatMap((name) => read(join(all, name)) ?? [])
+  return new Set(
+    records
+      .filter((one) => one.workspace === workspace)
+      .flatMap(({ stubs }) => stubs.map(({ path }) => path)),
+  )
+}
+
+function write(sandboxFolder: string, record: StubRecord): void {
+  writePrivateFile(join(sandboxFolder, STUBS), JSON.stringify(record))
+}
+
+function read(sandboxFolder: string): StubRecord | undefined {
+  try {
+    return recordSchema.parse(JSON.parse(readFileSync(join(sandboxFolder, STUBS), 'utf8')))
+  } catch {
+    return undefined
+  }
+}

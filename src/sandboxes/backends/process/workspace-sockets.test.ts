@@ -1,0 +1,38 @@
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TestFolder } from '../../sandbox.fixture.ts'
+import { refuseSockets } from './workspace-sockets.ts'
+
+let test: TestFolder
+beforeEach(() => {
+  test = new TestFolder()
+  mkdirSync(test.path('project/deep/er'), { recursive: true })
+})
+afterEach(() => test[Symbol.dispose]())
+
+async function listen(path: string): Promise<AsyncDisposable> {
+  const server = createServer()
+  await new Promise<void>((done) => server.listen(path, done))
+  return { [Symbol.asyncDispose]: () => new Promise((done) => server.close(() => done())) }
+}
+
+describe('a workspace in place', () => {
+  it('is refused with the names of the sockets in it', async () => {
+    await using _one = await listen(test.path('project/deep/er/a.sock'))
+    await expect(refuseSockets(test.path('project'))).rejects.toThrow('sockets of the host: deep/er/a.sock')
+  })
+
+  it('is accepted when sockets lie behind links only', async () => {
+    mkdirSync(test.path('elsewhere'))
+    await using _one = await listen(test.path('elsewhere/a.sock'))
+    symlinkSync(test.path('elsewhere'), test.path('project/link'))
+    await refuseSockets(test.path('project'))
+  })
+
+  it('is refused when it holds more than can be looked through', async () => {
+    for (let i = 0; i < 10; i++) writeFileSync(test.path(`project/${i}`), '')
+    await expect(refuseSockets(test.path('project'), 10)).rejects.toThrow('more files than can be checked')
+    await refuseSockets(test.path('project'), 12)
+  })
+})

@@ -1,0 +1,100 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { prepareRuntime, pruneRuntimes, type Runtime } from './runtime.ts'
+import { TestFolder } from './sandbox.fixture.ts'
+
+let test: TestFolder
+let warmed: string[]
+beforeEach(() => {
+  test = new TestFolder()
+  warmed = []
+  // A small program stands for Node, which is large.
+  writeFileSync(test.path('node'), '#!/bin/sh\n', { mode: 0o755 })
+})
+afterEach(() => test[Symbol.dispose]())
+
+const prepare = (): Promise<Runtime> =>
+  prepareRuntime({
+    craikHome: test.path('home'),
+    node: test.path('node'),
+    async warm(folder) {
+      warmed.push(folder)
+      mkdirSync(join(folder, 'compile-cache/deep'), { mode: 0o700 })
+      writeFileSync(join(folder, 'compile-cache/deep/entry'), 'code', { mode: 0o600 })
+    },
+  })
+const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
+const all = () => readdirSync(test.path('home/cache/runtime'))
+
+describe('the runtime of sandboxes', () => {
+  it('holds a program that can be run but not read, and what everybody inside may read', async () => {
+    const { folder, digest } = await prepare()
+    expect(folder).toBe(test.path('home/cache/runtime', digest))
+    expect(modeOf(folder)).toBe('755')
+    expect(modeOf(join(folder, 'node'))).toBe('111')
+    for (const name of ['sidecar.mjs', 'pty.node', 'compile-cache/deep/entry'])
+      expect(modeOf(join(folder, name)), name).toBe('444')
+    expect(modeOf(join(folder, 'compile-cache/deep'))).toBe('755')
+  })
+
+  it('is made once', async () => {
+    const first = await prepare()
+    expect(await prepare()).toEqual(first)
+    expect(warmed).toHaveLength(1)
+  })
+
+  it('is made whole by each of several at once, and one of them stays', async () => {
+    const made = await Promise.all(Array.from({ length: 5 }, prepare))
+    expect(new Set(made.map(({ folder }) => folder)).size).toBe(1)
+    expect(all()).toEqual([made[0]!.digest])
+  })
+
+  it('is made anew when it is damaged', async () => {
+    const { folder, digest } = await prepare()
+    const bundle = join(folder, 'sidecar.mjs')
+    const good = readFileSync(bundle)
+    chmodSync(bundle, 0o644)
+    writeFileSync(bundle, 'something else')
+    expect(await prepare()).toEqual({ folder, digest })
+    expect(readFileSync(bundle)).toEqual(good)
+    chmodSync(join(folder, 'node'), 0o755)
+    await prepare()
+    expect(modeOf(join(folder, 'node'))).toBe('111')
+    expect(all()).toEqual([digest])
+  })
+
+  it('is another one for another program', async () => {
+    const first = await prepare()
+    writeFileSync(test.path('node'), '#!/bin/sh\nexit 0\n')
+    const second = await prepare()
+    expect(second.digest).not.toBe(first.digest)
+    await pruneRuntimes(test.path('home'), new Set([first.digest, second.digest]))
+    expect(all()).toHaveLength(2)
+    await pruneRuntimes(test.path('home'), new Set([second.digest]))
+    expect(all()).toEqual([second.digest])
+  })
+
+  it('is usable although the sidecar could not be run to warm it', async () => {
+    const options = { craikHome: test.path('home'), node: test.path('node') }
+    const { folder } = await prepareRuntime({ ...options, warm: () => Promise.reject(new Error('no')) })
+    expect(existsSync(join(folder, 'manifest.json'))).toBe(true)
+  })
+
+  it('loses what was begun and never finished, but not what is being made', async () => {
+    const { digest } = await prepare()
+    for (const name of ['.abandoned', '.fresh']) mkdirSync(test.path('home/cache/runtime', name))
+    utimesSync(test.path('home/cache/runtime/.abandoned'), 1, 1)
+    await pruneRuntimes(test.path('home'), new Set([digest]))
+    expect(all().sort()).toEqual(['.fresh', digest])
+  })
+})

@@ -1,0 +1,177 @@
+/**
+ * What every sandbox shows its sidecar at /opt/craik: a Node that can be run but not read, the bundle, and its compile
+ * cache. Made once for each build and home, whole or not at all; nothing in a sandbox can write it.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { constants, readFileSync, statSync } from 'node:fs'
+import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
+import { CraikError } from '../errors.ts'
+import { packageFile } from '../lib/package-files.ts'
+
+export interface Runtime {
+  readonly digest: string
+  readonly folder: string
+}
+
+export interface RuntimeOptions {
+  readonly craikHome: string
+  /**
+   * Runs the sidecar once so that it fills the compile cache of that folder. A cache that stays empty costs time at
+   * every start, nothing else.
+   */
+  readonly warm: (folder: string) => Promise<void>
+  /** The program that runs the sidecar; the Node that runs us unless given. */
+  readonly node?: string
+}
+
+/** Same-uid code can then neither trace the sidecar nor read its memory: the kernel does not dump what cannot be read. */
+const NODE_MODE = 0o111
+const BUNDLE = ['sidecar.mjs', 'pty.node'] as const
+const COMPILE_CACHE = 'compile-cache'
+const MANIFEST = 'manifest.json'
+
+/** A folder under a temporary name that is older was left by a process that died. */
+const ABANDONED_AFTER_MS = 10 * 60_000
+
+const manifestSchema = z.strictObject({
+  digest: z.string(),
+  nodeBytes: z.number().int(),
+  files: z.record(z.string(), z.string()),
+})
+type Manifest = z.infer<typeof manifestSchema>
+
+/** The runtime of this build, made when it is not there or is damaged. Several processes may ask at once. */
+export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> {
+  const node = options.node ?? process.execPath
+  const wanted = manifestOf(node)
+  const all = runtimesFolder(options.craikHome)
+  const folder = join(all, wanted.digest)
+  if (await isWhole(folder, wanted)) return { digest: wanted.digest, folder }
+  await mkdir(all, { recursive: true, mode: 0o700 })
+  const temporary = join(all, `.${wanted.digest}.${randomBytes(6).toString('hex')}`)
+  try {
+    await fill(temporary, node, wanted, options.warm)
+    await publish(temporary, folder, wanted)
+  } catch (error) {
+    throw translated(error)
+  } finally {
+    await rm(temporary, { recursive: true, force: true })
+  }
+  return { digest: wanted.digest, folder }
+}
+
+/** Removes runtimes of other builds that no sandbox uses, and what was never finished. */
+export async function pruneRuntimes(craikHome: string, inUse: ReadonlySet<string>): Promise<void> {
+  const all = runtimesFolder(craikHome)
+  for (const name of await readdir(all).catch(() => [])) {
+    const path = join(all, name)
+    const isSpare = name.startsWith('.')
+      ? Date.now() - ((await stat(path).catch(() => undefined))?.mtimeMs ?? Date.now()) > ABANDONED_AFTER_MS
+      : !inUse.has(name)
+    if (isSpare) await rm(path, { recursive: true, force: true })
+  }
+}
+
+function runtimesFolder(craikHome: string): string {
+  return join(craikHome, 'cache/runtime')
+}
+
+/** What the runtime of this build consists of. Node is told by version, size and time: reading all of it takes long. */
+function manifestOf(node: string): Manifest {
+  const { size, mtimeMs } = statSync(node)
+  const files: Record<string, string> = {}
+  for (const name of BUNDLE) files[name] = sha256(readBundle(name))
+  const identity = { node: [process.version, process.arch, size, Math.trunc(mtimeMs)], files }
+  return { digest: sha256(JSON.stringify(identity)).slice(0, 32), nodeBytes: size, files }
+}
+
+function readBundle(name: string): Buffer {
+  try {
+    return readFileSync(bundlePath(name))
+  } catch (cause) {
+    throw new CraikError('unavailable', `the sidecar’s ${name} is not built`, {
+      hint: 'npm run prepare',
+      cause,
+    })
+  }
+}
+
+function bundlePath(name: string): string {
+  return fileURLToPath(packageFile(`build/sidecar/${name}`))
+}
+
+async function fill(
+  folder: string,
+  node: string,
+  manifest: Manifest,
+  warm: RuntimeOptions['warm'],
+): Promise<void> {
+  await mkdir(folder, { mode: 0o755 })
+  await copyFile(node, join(folder, 'node'), constants.COPYFILE_FICLONE)
+  await chmod(join(folder, 'node'), NODE_MODE)
+  for (const name of BUNDLE) {
+    await copyFile(bundlePath(name), join(folder, name))
+    await chmod(join(folder, name), 0o444)
+  }
+  await mkdir(join(folder, COMPILE_CACHE))
+  await warm(folder).catch(() => {})
+  await openToReaders(join(folder, COMPILE_CACHE))
+  await writeFile(join(folder, MANIFEST), JSON.stringify(manifest), { mode: 0o444 })
+  // Whatever the umask took away: other users reach it only through the mounts of their sandbox.
+  await chmod(folder, 0o755)
+}
+
+async function openToReaders(folder: string): Promise<void> {
+  await chmod(folder, 0o755)
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) await openToReaders(path)
+    else await chmod(path, 0o444)
+  }
+}
+
+/** Whoever is first wins; a damaged one is moved out of the way. */
+async function publish(temporary: string, folder: string, manifest: Manifest): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await rename(temporary, folder)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if ((code !== 'ENOTEMPTY' && code !== 'EEXIST') || attempt >= 3) throw error
+      if (await isWhole(folder, manifest)) return
+      const aside = `${temporary}.damaged`
+      await rename(folder, aside).catch(() => {})
+      await rm(aside, { recursive: true, force: true })
+    }
+  }
+}
+
+async function isWhole(folder: string, wanted: Manifest): Promise<boolean> {
+  try {
+    const found = manifestSchema.parse(JSON.parse(await readFile(join(folder, MANIFEST), 'utf8')))
+    if (JSON.stringify(found) !== JSON.stringify(wanted)) return false
+    const node = await stat(join(folder, 'node'))
+    if (node.size !== wanted.nodeBytes || (node.mode & 0o777) !== NODE_MODE) return false
+    for (const [name, digest] of Object.entries(wanted.files)) {
+      if (sha256(await readFile(join(folder, name))) !== digest) return false
+    }
+    return true
+  } catch {
+    return false
+  }
+}
+
+function sha256(content: Buffer | string): string {
+  return createHash('sha256').update(content).digest('hex')
+}
+
+function translated(error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  if (error instanceof CraikError || code === undefined) return error
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new CraikError('disk_full', 'no space left to prepare the sandbox runtime', { cause: error })
+  return new CraikError('home_unwritable', `cannot prepare the sandbox runtime (${code})`, { cause: error })
+}

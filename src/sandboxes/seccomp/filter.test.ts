@@ -1,0 +1,135 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { seccompFilter } from './filter.ts'
+import { MACHINES, REFUSED_CALLS } from './profile.ts'
+
+const ALLOW = 0x7fff_0000
+const KILL = 0x8000_0000
+const EPERM = 0x0005_0001
+const ENOSYS = 0x0005_0026
+const EAFNOSUPPORT = 0x0005_0061
+
+interface Call {
+  readonly architecture: number
+  readonly number: number
+  readonly args?: readonly number[]
+}
+
+/** What the kernel does with the program: runs it over one call and takes what it returns. */
+function judge(program: Buffer, { architecture, number, args = [] }: Call): number {
+  const data = Buffer.alloc(64)
+  data.writeUInt32LE(number >>> 0, 0)
+  data.writeUInt32LE(architecture >>> 0, 4)
+  for (const [i, arg] of args.entries()) data.writeUInt32LE(arg >>> 0, 16 + 8 * i)
+  let accumulator = 0
+  for (let at = 0; at < program.length / 8; at++) {
+    const code = program.readUInt16LE(at * 8)
+    const k = program.readUInt32LE(at * 8 + 4)
+    const jump = (taken: boolean) => program.readUInt8(at * 8 + (taken ? 2 : 3))
+    if (code === 0x06) return k
+    else if (code === 0x20) accumulator = data.readUInt32LE(k)
+    else if (code === 0x54) accumulator = (accumulator & k) >>> 0
+    else if (code === 0x15) at += jump(accumulator === k)
+    else if (code === 0x35) at += jump(accumulator >= k)
+    else if (code === 0x45) at += jump((accumulator & k) !== 0)
+    else throw new Error(`no instruction ${code}`)
+  }
+  throw new Error('the program has no end')
+}
+
+const int = fc.oneof(fc.nat(50), fc.integer())
+
+describe.each(['x64', 'arm64'])('the filter for %s', (name) => {
+  const { architecture, calls } = MACHINES[name]!
+  const program = seccompFilter({ unixSockets: true }, name)!
+  const closed = seccompFilter({ unixSockets: false }, name)!
+  const ask = (number: number, args: readonly number[] = [], filter = program) =>
+    judge(filter, { architecture, number, args })
+
+  it('gives every call a number of its own', () => {
+    expect(new Set(Object.values(calls)).size).toBe(Object.keys(calls).length)
+  })
+
+  it('refuses every listed call whatever its arguments', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...REFUSED_CALLS), fc.array(int, { maxLength: 6 }), (call, args) => {
+        expect(ask(calls[call], args)).toBe(EPERM)
+      }),
+    )
+  })
+
+  it('lets every call pass that is not named, whatever its arguments', () => {
+    const named = new Set<number>(Object.values(calls))
+    const others = Array.from({ length: 600 }, (_, number) => number).filter((number) => !named.has(number))
+    for (const number of others) expect(ask(number), String(number)).toBe(ALLOW)
+    fc.assert(
+      fc.property(fc.constantFrom(...others), fc.array(int, { maxLength: 6 }), (number, args) => {
+        expect(ask(number, args)).toBe(ALLOW)
+      }),
+    )
+  })
+
+  it('opens sockets of four families only, and no raw ones that see packets', () => {
+    fc.assert(
+      fc.property(int, fc.oneof(fc.nat(15), fc.integer()), (family, type) => {
+        const isRaw = [2, 10].includes(family) && [3, 10].includes(type & 0xf)
+        const known = isRaw ? EPERM : ALLOW
+        expect(ask(calls.socket, [family, type])).toBe([1, 2, 10, 16].includes(family) ? known : EAFNOSUPPORT)
+        expect(ask(calls.socket, [family, type], closed)).toBe(
+          [2, 10, 16].includes(family) ? known : EAFNOSUPPORT,
+        )
+      }),
+    )
+    for (const nonBlocking of [3 | 0o4000, 3 | 0o2000000])
+      expect(ask(calls.socket, [2, nonBlocking])).toBe(EPERM)
+  })
+
+  it('makes pairs of Unix sockets only, also where none can be opened', () => {
+    fc.assert(
+      fc.property(int, (family) => {
+        for (const filter of [program, closed])
+          expect(ask(calls.socketpair, [family], filter)).toBe(family === 1 ? ALLOW : EAFNOSUPPORT)
+      }),
+    )
+  })
+
+  it('starts processes and threads, but not in new namespaces', () => {
+    const namespaces = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
+    fc.assert(
+      fc.property(fc.integer(), (flags) => {
+        const isNew = namespaces.some((flag) => (flags & flag) !== 0)
+        expect(ask(calls.clone, [flags])).toBe(isNew ? EPERM : ALLOW)
+      }),
+    )
+    // fork, vfork, and a thread as libc makes it.
+    for (const flags of [0x11, 0x4111, 0x3d0f00]) expect(ask(calls.clone, [flags])).toBe(ALLOW)
+    expect(ask(calls.clone3, [0])).toBe(ENOSYS)
+  })
+
+  it('does not type into a terminal that others look at', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.constantFrom(0x5412, 0x541c), fc.integer()), int, (request, descriptor) => {
+        const isTyping = [0x5412, 0x541c].includes(request >>> 0)
+        expect(ask(calls.ioctl, [descriptor, request])).toBe(isTyping ? EPERM : ALLOW)
+      }),
+    )
+  })
+
+  it('ends a program that speaks to the kernel as another machine would', () => {
+    for (const other of [0, 0x4000_0003, 0xc000_003e, 0xc000_00b7])
+      if (other !== architecture) expect(judge(program, { architecture: other, number: 0 })).toBe(KILL)
+  })
+})
+
+it('of x64 knows no other spelling of its calls', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 0x3fff_ffff }), (number) => {
+      const call = { architecture: 0xc000_003e, number: 0x4000_0000 + number }
+      expect(judge(seccompFilter({ unixSockets: true }, 'x64')!, call)).toBe(ENOSYS)
+    }),
+  )
+})
+
+it('does not exist for a machine that we do not know', () => {
+  expect(seccompFilter({ unixSockets: true }, 'riscv64')).toBeUndefined()
+})

@@ -1,0 +1,123 @@
+/** The profile as a program for the kernel, in the form that bubblewrap takes: what namespaces do not confine is refused. */
+import {
+  MACHINES,
+  type Machine,
+  NEW_NAMESPACES,
+  NO_RAW_FAMILIES,
+  RAW_SOCKET_TYPES,
+  REFUSED_CALLS,
+  REFUSED_IOCTLS,
+  SOCKET_FAMILIES,
+} from './profile.ts'
+
+/** Classic BPF: `struct sock_filter { u16 code; u8 jt; u8 jf; u32 k; }`. */
+type Instruction = readonly [code: number, jumpTrue: number, jumpFalse: number, k: number]
+
+const LOAD_WORD = 0x20
+const AND = 0x54
+const JUMP_EQUAL = 0x15
+const JUMP_AT_LEAST = 0x35
+const JUMP_ANY_BIT = 0x45
+const RETURN = 0x06
+
+const ALLOW = 0x7fff_0000
+const KILL_PROCESS = 0x8000_0000
+const ERRNO = 0x0005_0000
+const EPERM = 1
+const ENOSYS = 38
+const EAFNOSUPPORT = 97
+
+/** Offsets in `struct seccomp_data`; of an argument, its low half (both machines are little-endian). */
+const NUMBER = 0
+const ARCHITECTURE = 4
+const FIRST_ARGUMENT = 16
+const SECOND_ARGUMENT = 24
+
+/** `SOCK_NONBLOCK` and `SOCK_CLOEXEC` are told in the same number as the type. */
+const SOCKET_TYPE = 0xf
+
+export interface FilterOptions {
+  /**
+   * Whether Unix sockets may be opened. Not where anything of the host is shown that could hold one: read-only or not,
+   * it leads to whoever listens there. Pairs are always allowed.
+   */
+  readonly unixSockets: boolean
+}
+
+/** The program for this kind of machine; undefined where we have none. */
+export function seccompFilter(
+  options: FilterOptions,
+  architecture: string = process.arch,
+): Buffer | undefined {
+  const machine = MACHINES[architecture]
+  return machine && encode(instructionsFor(machine, options))
+}
+
+function instructionsFor(
+  { architecture, calls, foreignFrom }: Machine,
+  options: FilterOptions,
+): Instruction[] {
+  const { unix, inet, inet6, netlink } = SOCKET_FAMILIES
+  const families = [...(options.unixSockets ? [unix] : []), inet, inet6, netlink]
+  return [
+    [LOAD_WORD, 0, 0, ARCHITECTURE],
+    [JUMP_EQUAL, 1, 0, architecture],
+    answer(KILL_PROCESS),
+    [LOAD_WORD, 0, 0, NUMBER],
+    ...(foreignFrom === undefined ? [] : guarded([JUMP_AT_LEAST, 0, 0, foreignFrom], [errno(ENOSYS)])),
+    ...REFUSED_CALLS.flatMap((name) => guarded(equals(calls[name]), [errno(EPERM)])),
+    // Its flags are behind a pointer, where no filter sees them; libc then uses `clone`.
+    ...guarded(equals(calls.clone3), [errno(ENOSYS)]),
+    ...guarded(equals(calls.clone), [
+      [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
+      ...guarded([JUMP_ANY_BIT, 0, 0, NEW_NAMESPACES], [errno(EPERM)]),
+      answer(ALLOW),
+    ]),
+    ...guarded(equals(calls.ioctl), [
+      [LOAD_WORD, 0, 0, SECOND_ARGUMENT],
+      ...REFUSED_IOCTLS.flatMap((request) => guarded(equals(request), [errno(EPERM)])),
+      answer(ALLOW),
+    ]),
+    ...guarded(equals(calls.socketpair), [
+      [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
+      ...guarded(equals(unix), [answer(ALLOW)]),
+      errno(EAFNOSUPPORT),
+    ]),
+    ...guarded(equals(calls.socket), [
+      [LOAD_WORD, 0, 0, FIRST_ARGUMENT],
+      ...families.flatMap((family) => guarded(equals(family), afterFamily(family))),
+      errno(EAFNOSUPPORT),
+    ]),
+    answer(ALLOW),
+  ]
+}
+
+function afterFamily(family: number): Instruction[] {
+  if (!NO_RAW_FAMILIES.some((one) => one === family)) return [answer(ALLOW)]
+  return [
+    [LOAD_WORD, 0, 0, SECOND_ARGUMENT],
+    [AND, 0, 0, SOCKET_TYPE],
+    ...RAW_SOCKET_TYPES.flatMap((type) => guarded(equals(type), [errno(EPERM)])),
+    answer(ALLOW),
+  ]
+}
+
+/** The instructions run when the condition holds, and are passed over otherwise. */
+function guarded([code, , , k]: Instruction, then: readonly Instruction[]): Instruction[] {
+  return [[code, 0, then.length, k], ...then]
+}
+
+const equals = (value: number): Instruction => [JUMP_EQUAL, 0, 0, value]
+const answer = (action: number): Instruction => [RETURN, 0, 0, action]
+const errno = (number: number): Instruction => answer(ERRNO | number)
+
+function encode(instructions: readonly Instruction[]): Buffer {
+  const program = Buffer.alloc(instructions.length * 8)
+  instructions.forEach(([code, jumpTrue, jumpFalse, k], i) => {
+    program.writeUInt16LE(code, i * 8)
+    program.writeUInt8(jumpTrue, i * 8 + 2)
+    program.writeUInt8(jumpFalse, i * 8 + 3)
+    program.writeUInt32LE(k >>> 0, i * 8 + 4)
+  })
+  return program
+}
