@@ -10,6 +10,7 @@ import { receiptProcedures } from './receipts/procedures.ts'
 import { Sealer } from './receipts/sealer.ts'
 import { agentProcedures } from './run/agents/procedures.ts'
 import { demoProcedures } from './run/demo/removal.ts'
+import { lifecycleProcedures } from './sandboxes/lifecycle/procedures.ts'
 import { sandboxProcedures } from './sandboxes/procedures.ts'
 import { secretProcedures } from './secrets/procedures.ts'
 import type { Home } from './store/home.ts'
@@ -30,6 +31,7 @@ try {
       ...receiptProcedures(sealer),
       ...policyProcedures(sealer, systemClock),
       ...sandboxProcedures(sealer, systemClock),
+      ...lifecycleProcedures(sealer, systemClock),
       ...secretProcedures(sealer, systemClock),
       ...providerSettingProcedures(sealer, systemClock),
       ...agentProcedures(sealer, systemClock, home),

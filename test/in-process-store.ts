@@ -16,6 +16,7 @@ import type { Receipt } from '../src/receipts/schema.ts'
 import { Sealer } from '../src/receipts/sealer.ts'
 import { agentProcedures } from '../src/run/agents/procedures.ts'
 import { demoProcedures } from '../src/run/demo/removal.ts'
+import { lifecycleProcedures } from '../src/sandboxes/lifecycle/procedures.ts'
 import { sandboxProcedures } from '../src/sandboxes/procedures.ts'
 import { type Home, homeAt } from '../src/store/home.ts'
 import { MIGRATIONS } from '../src/store/migrations.ts'
@@ -46,6 +47,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
     ...receiptProcedures(sealer),
     ...policyProcedures(sealer, clock),
     ...sandboxProcedures(sealer, clock),
+    ...lifecycleProcedures(sealer, clock),
     ...providerSettingProcedures(sealer, clock),
     ...agentProcedures(sealer, clock, home),
     ...demoProcedures(sealer, clock, home),

@@ -1,0 +1,97 @@
+import { describe, expect, test } from 'vitest'
+import { createGrant, revokeGrant } from '../../policy/grants.ts'
+import { replayLog } from '../../run/replay-log.ts'
+import { deniedOperation } from './denied.ts'
+import { ADA, hello, LifecycleStore } from './lifecycle.fixture.ts'
+import { recheck, requireJobOwner } from './tokens.ts'
+
+describe('a job that was allowed', () => {
+  async function started() {
+    const fixture = new LifecycleStore()
+    const record = await fixture.sandbox()
+    const { id } = record
+    const job = hello()
+    const begun = await fixture.begun(id, job)
+    const ask = (action: string) =>
+      fixture.store.write(requireJobOwner, { id, jobId: job.job!.id, operator: ADA, action })
+    return { fixture, record, id, job, begun, ask }
+  }
+
+  test('goes on under the grant that allowed it, and is over with it', async () => {
+    const { fixture, record, id, job, begun, ask } = await started()
+    for (const action of ['output', 'input', 'status']) expect(await ask(action)).toBeUndefined()
+    await revokeGrant(fixture.store, record.owner_grants['sandbox.exec']!, ADA)
+    for (const action of ['output', 'input', 'acknowledge', 'control', 'status']) {
+      const denied = await ask(action)
+      expect(denied && deniedOperation(denied)).toMatchObject({
+        code: 'denied',
+        hint: expect.stringContaining('craik grant create'),
+        details: { grant_outcome: 'revoked', receipt_id: denied?.ref.id },
+      })
+      expect((await fixture.store.bodies()).at(-1)).toMatchObject({
+        kind: 'denial',
+        links: { job_id: job.job!.id, grant_id: record.owner_grants['sandbox.exec'] },
+        metadata: { action },
+      })
+    }
+    expect(await fixture.begin(id, job)).toMatchObject({ effect: 'denied' })
+    const question = { id, begin: begun.begin, action: 'output' }
+    expect(await fixture.store.write(recheck, question)).toMatchObject({ effect: 'denied' })
+    const replayed = await replayLog(toAsync(await fixture.lines()), async () => {})
+    expect(replayed.differ).toEqual([])
+  })
+
+  test('is over when its grant has expired', async () => {
+    const { fixture, ask } = await started()
+    fixture.clock.advance(366 * 24 * 3600 * 1000)
+    expect(await ask('output')).toMatchObject({ evaluation: { grantOutcome: 'expired' } })
+  })
+
+  test('can still be ended by who began it', async () => {
+    const { fixture, record, ask } = await started()
+    for (const grant of Object.values(record.owner_grants)) await revokeGrant(fixture.store, grant, ADA)
+    expect(await ask('cancel')).toBeUndefined()
+  })
+
+  test('goes on under another grant for the same, of which no use is spent', async () => {
+    const { fixture, record, id, ask } = await started()
+    await revokeGrant(fixture.store, record.owner_grants['sandbox.exec']!, ADA)
+    const { grant } = await createGrant(fixture.store, {
+      capability: 'sandbox.exec',
+      subject: ADA,
+      scope: 'any',
+      operations: ['exec'],
+      target: { ref: `sandbox/${id}` },
+      max_uses: 1,
+      approved_by: ADA,
+    })
+    expect(await ask('output')).toBeUndefined()
+    expect((await fixture.store.tables.grants.get(grant.id))?.usesLeft).toBe(1)
+    await revokeGrant(fixture.store, grant.id, ADA)
+    expect(await ask('output')).toMatchObject({ effect: 'denied' })
+  })
+
+  test('goes on under a grant whose uses it has spent', async () => {
+    const { fixture, record, id } = await started()
+    await revokeGrant(fixture.store, record.owner_grants['sandbox.exec']!, ADA)
+    const { grant } = await createGrant(fixture.store, {
+      capability: 'sandbox.exec',
+      subject: ADA,
+      scope: 'any',
+      operations: ['exec'],
+      target: { ref: `sandbox/${id}` },
+      max_uses: 1,
+      approved_by: ADA,
+    })
+    const job = hello()
+    await fixture.begun(id, job)
+    const question = { id, jobId: job.job!.id, operator: ADA, action: 'output' }
+    expect(await fixture.store.write(requireJobOwner, question)).toBeUndefined()
+    await revokeGrant(fixture.store, grant.id, ADA)
+    expect(await fixture.store.write(requireJobOwner, question)).toMatchObject({ effect: 'denied' })
+  })
+})
+
+async function* toAsync(lines: readonly string[]): AsyncGenerator<string> {
+  yield* lines
+}

@@ -1,0 +1,103 @@
+/** One decision about a sandbox, inside a transaction: the grant is looked up, policy judges, the receipt is written. */
+import type { Owner } from '../../lib/owner.ts'
+import type { Capability } from '../../policy/capabilities.ts'
+import { type Judgement, judge, plainJson, record as recordDecision } from '../../policy/judgement.ts'
+import type { DecisionRequest } from '../../policy/request.ts'
+import type { EffectReceipt } from '../../policy/tokens.ts'
+import type { Begin } from '../../receipts/log.ts'
+import { usableGrant } from './grants.ts'
+import type { SandboxKeeper } from './sandbox-keeper.ts'
+import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
+import type { Begun, Denied } from './tokens.ts'
+
+/** How receipts name the kind of place, as the catalogue of backends does. */
+const BACKEND_IDS = { process: 'sandbox_local_process' } as const
+
+export interface Question {
+  readonly operator: string
+  readonly capability: Capability
+  readonly operation: string
+  readonly target: string
+  readonly policyEnvelopeId: string
+  readonly grantId?: string | undefined
+  /** Tried before others are looked for. */
+  readonly ownGrantId?: string | undefined
+  /** False: a grant is not looked for. */
+  readonly lookUp?: boolean
+}
+
+export interface Judged {
+  readonly asked: DecisionRequest
+  readonly judgement: Judgement
+  readonly isAllowed: boolean
+}
+
+/** Spends and writes nothing yet. */
+export async function judgeQuestion(keeper: SandboxKeeper, question: Question): Promise<Judged> {
+  const {
+    operator,
+    capability,
+    operation,
+    target,
+    policyEnvelopeId,
+    grantId,
+    ownGrantId,
+    lookUp = true,
+  } = question
+  const request = {
+    operator,
+    capability,
+    operation,
+    target,
+    scope: {},
+    policy_envelope_id: policyEnvelopeId,
+  }
+  const grant = grantId ?? (lookUp ? await usableGrant(keeper, request, ownGrantId) : undefined)
+  const asked: DecisionRequest = { ...request, ...(grant !== undefined && { grant_id: grant }) }
+  const judgement = await judge(keeper.tables, asked, keeper.clock)
+  return { asked, judgement, isAllowed: judgement.evaluation.effect === 'allow' }
+}
+
+/** The question that an operation on a sandbox asks. */
+export function questionAbout(
+  { id, operator: owner, policy_envelope_id, owner_grants }: SandboxRecord,
+  { capability, operation }: { readonly capability: Capability; readonly operation: string },
+  { operator, grantId }: { readonly operator: string; readonly grantId?: string },
+): Question {
+  return {
+    operator,
+    capability,
+    operation,
+    target: `sandbox/${id}`,
+    policyEnvelopeId: policy_envelope_id,
+    grantId,
+    ownGrantId: operator === owner ? owner_grants[capability] : undefined,
+  }
+}
+
+/** Spends the grant and writes the begin, or the denial. */
+export async function settle(
+  { tables, sealer }: SandboxKeeper,
+  { asked, judgement }: Judged,
+  receipt: Omit<EffectReceipt, 'kind'>,
+  owner: Owner,
+): Promise<Denied | { readonly effect: 'allowed'; readonly begun: Begun }> {
+  const effect = { ...receipt, kind: 'sandbox_action' as const }
+  const { evaluation, ref, begin, profile } = await recordDecision(tables, judgement, effect, owner, sealer)
+  if (begin === undefined) return { effect: 'denied', ref, asked, evaluation, ...(profile && { profile }) }
+  const epoch = receipt.metadata?.epoch
+  return {
+    effect: 'allowed',
+    begun: { id: ref.id, begin: repeated(begin), epoch: typeof epoch === 'string' ? epoch : null },
+  }
+}
+
+/** What a receipt about a sandbox links to. */
+export function linksOf({ id, backend }: Pick<SandboxRecord, 'id' | 'backend'>): Begin['links'] {
+  return { sandbox_id: id, backend_id: BACKEND_IDS[backend] }
+}
+
+/** What an end says again. */
+function repeated({ operator, capability, operation, target, links }: Begin): RecordedBegin {
+  return plainJson({ kind: 'sandbox_action', operator, capability, operation, target, links }) as never
+}

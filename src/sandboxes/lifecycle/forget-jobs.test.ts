@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import type { JobId, ReceiptId } from '../../lib/ids.ts'
+import { BOB, hello, LifecycleStore, ME } from './lifecycle.fixture.ts'
+import { endOperation, forgetJobs } from './tokens.ts'
+
+const KEPT = 4096
+
+test('of jobs that ended the newest are kept, and an id of the others begins nothing', async () => {
+  const fixture = new LifecycleStore()
+  const { store } = fixture
+  const { id } = await fixture.sandbox()
+  const [first, second] = [numbered(1), numbered(2)]
+  for (const jobId of [first, second]) {
+    const begun = await fixture.begun(id, hello(jobId))
+    await store.write(endOperation, { id, begun, jobId, status: 'passed' })
+  }
+  await store.write(forgetJobs, { id })
+  expect(await fixture.begin(id, hello(first))).toMatchObject({ known: { state: 'ended' } })
+
+  // As many as are kept, less one: of the two, the first is one too many.
+  for (let i = 0; i < KEPT - 1; i++) {
+    await store.tables.sandboxJobs.insert({
+      sandboxId: id,
+      jobId: numbered(100 + i),
+      beginId: `rcpt_${i}` as ReceiptId,
+      document: '{}',
+      seal: '',
+      state: 'ended',
+      owner: ME,
+      adopted: false,
+      createdAtMs: 0,
+    })
+  }
+  const stillOpen = numbered(0)
+  await fixture.begun(id, hello(stillOpen))
+  await store.write(forgetJobs, { id })
+  const count = (await store.bodies()).length
+  await expect(fixture.begin(id, hello(first))).rejects.toMatchObject({ code: 'conflict' })
+  expect((await store.bodies()).length).toBe(count)
+  expect(await fixture.begin(id, hello(second))).toMatchObject({ known: { state: 'ended' } })
+  expect(await fixture.begin(id, hello(stillOpen))).toMatchObject({ known: { state: 'open' } })
+  expect(await fixture.begin(id, hello())).toMatchObject({ effect: 'allowed' })
+  // Who may not run anything is not told what ran.
+  expect(await fixture.begin(id, { ...hello(first), operator: BOB })).toMatchObject({ effect: 'denied' })
+})
+
+/** As ids are ordered. */
+function numbered(number: number): JobId {
+  return `job_${String(number).padStart(26, '0')}` as JobId
+}

@@ -1,0 +1,131 @@
+/** What boundaries counted: saved while they live, a receipt when they are done. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { Owner } from '../../lib/owner.ts'
+import { type Begin, endDraft } from '../../receipts/log.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import type { BoundaryCounts } from '../boundary/boundary.ts'
+import {
+  COUNT_CAPABILITY,
+  COUNT_MEASURES,
+  COUNT_NAMES,
+  COUNT_OPERATION,
+  NOTHING_COUNTED,
+  parseCounts,
+} from './counts.ts'
+import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
+import type { SandboxKeeper } from './sandbox-keeper.ts'
+
+interface Epoch {
+  readonly id: SandboxId
+  readonly epoch: string
+}
+
+export async function saveCounts(
+  keeper: SandboxKeeper,
+  { id, epoch, counts }: Epoch & { readonly counts: BoundaryCounts },
+): Promise<void> {
+  await keeper.sandbox(id)
+  const saved = await keeper.tables.boundaryEpochs.get(id, epoch)
+  await put(keeper, { id, epoch }, highest(saved ? parseCounts(saved.counts) : NOTHING_COUNTED, counts))
+}
+
+export async function closeEpoch(
+  keeper: SandboxKeeper,
+  input: Epoch & { readonly counts?: BoundaryCounts },
+): Promise<ReceiptRef | undefined> {
+  const record = await keeper.sandbox(input.id)
+  const links = { ...linksOf(record), policy_envelope_id: record.policy_envelope_id }
+  return closeEpochOf(keeper, { operator: record.operator, links }, input)
+}
+
+export async function closeEpochOf(
+  keeper: SandboxKeeper,
+  { operator, links }: Pick<Begin, 'operator' | 'links'>,
+  { id, epoch, counts }: Epoch & { readonly counts?: BoundaryCounts },
+): Promise<ReceiptRef | undefined> {
+  const { tables, sealer } = keeper
+  const saved = await tables.boundaryEpochs.get(id, epoch)
+  if (saved?.closed || (saved === undefined && counts === undefined)) return undefined
+  const final = highest(saved ? readable(saved.counts) : NOTHING_COUNTED, counts ?? NOTHING_COUNTED)
+  await put(keeper, { id, epoch }, final)
+  await tables.boundaryEpochs.close(id, epoch)
+  return sealer.append(tables, {
+    kind: 'sandbox_action',
+    phase: 'point',
+    status: 'passed',
+    operator,
+    capability: COUNT_CAPABILITY,
+    operation: COUNT_OPERATION,
+    target: `sandbox/${id}`,
+    links,
+    measures: COUNT_NAMES.map((name) => ({
+      name: COUNT_MEASURES[name],
+      value: final[name],
+      source: 'observed',
+    })),
+    metadata: { epoch, complete: counts !== undefined },
+  })
+}
+
+export async function closeLeftEpochs(
+  keeper: SandboxKeeper,
+  { id, except }: { readonly id: SandboxId; readonly except?: string },
+): Promise<readonly string[]> {
+  const left = (await keeper.tables.boundaryEpochs.open(id)).filter(({ epoch }) => epoch !== except)
+  for (const { epoch } of left) await closeEpoch(keeper, { id, epoch })
+  return left.map(({ epoch }) => epoch)
+}
+
+/**
+ * Nothing inside has a way out yet, so no grant is looked for. Should the envelope allow it all the same, what was
+ * begun ends as blocked: the host has nothing to connect it to.
+ */
+export async function refuseInbound(
+  keeper: SandboxKeeper,
+  { id, epoch, count, owner }: Epoch & { readonly count: number; readonly owner: Owner },
+): Promise<ReceiptRef> {
+  const record = await keeper.sandbox(id)
+  const asks = { capability: 'network.egress', operation: 'connect' } as const
+  const judged = await judgeQuestion(keeper, {
+    ...questionAbout(record, asks, { operator: record.operator }),
+    lookUp: false,
+  })
+  const receipt = { links: linksOf(record), metadata: { epoch, count } }
+  const settled = await settle(keeper, judged, receipt, owner)
+  if (settled.effect === 'denied') return settled.ref
+  const { id: beginId, begin } = settled.begun
+  return keeper.sealer.append(
+    keeper.tables,
+    endDraft(beginId, begin, { status: 'blocked', metadata: { epoch } }),
+  )
+}
+
+async function put(
+  { tables, nowMs }: SandboxKeeper,
+  { id, epoch }: Epoch,
+  counts: BoundaryCounts,
+): Promise<void> {
+  const row = { sandboxId: id, epoch, counts: JSON.stringify(counts), updatedAtMs: nowMs }
+  if (await tables.boundaryEpochs.put(row)) return
+  throw new CraikError('conflict', `the counts of sandbox ${id} in ${epoch} are closed`)
+}
+
+/** What was changed outside Craik holds up no end: the receipts that the counts were to match are there. */
+function readable(counts: string): BoundaryCounts {
+  try {
+    return parseCounts(counts)
+  } catch {
+    return NOTHING_COUNTED
+  }
+}
+
+/** Counts only go up: an answer that overtook a later one takes nothing back. */
+function highest(a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
+  const both = COUNT_NAMES.map((name) => {
+    if (!Number.isSafeInteger(b[name]) || b[name] < 0)
+      throw new CraikError('internal', `the boundary's count of ${name} is no count`)
+    return [name, Math.max(a[name], b[name])] as const
+  })
+  return Object.fromEntries(both) as unknown as BoundaryCounts
+}

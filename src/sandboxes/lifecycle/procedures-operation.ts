@@ -1,0 +1,204 @@
+/** Operations on a running sandbox: begun with a decision, once per job id; ended once. */
+import { CraikError } from '../../errors.ts'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { JobId, SandboxId } from '../../lib/ids.ts'
+import type { Owner } from '../../lib/owner.ts'
+import { endDraft } from '../../receipts/log.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { OPERATIONS } from '../operations.ts'
+import { requireCarried } from './carried.ts'
+import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
+import { requireFreshId } from './forget-jobs.ts'
+import { refuseJob } from './job-owner.ts'
+import type { KeptJob, SandboxKeeper } from './sandbox-keeper.ts'
+import type { SandboxRecord } from './sandbox-record.ts'
+import type {
+  BeginOperationInput,
+  BeginOperationOutput,
+  EndOperationInput,
+  EndOperationOutput,
+  JobInput,
+} from './tokens.ts'
+
+const JOB_ID = /^job_[0-9A-HJKMNP-TV-Z]{26}$/
+
+export async function beginOperation(
+  keeper: SandboxKeeper,
+  input: BeginOperationInput,
+): Promise<BeginOperationOutput> {
+  const record = await keeper.sandbox(input.id)
+  const { job } = input
+  if (job !== undefined && !JOB_ID.test(job.id))
+    throw new CraikError('usage', `${JSON.stringify(job.id.slice(0, 40))} is not the id of a job`)
+  const known = job && (await keeper.job(input.id, job.id))
+  if (job !== undefined && known !== undefined) return again(keeper, record, input, job, known)
+
+  requireRunning(record)
+  const operation = OPERATIONS[input.operation]
+  const judged = await judgeQuestion(keeper, questionAbout(record, operation, input))
+  if (judged.isAllowed && job !== undefined) requireFreshId(record, job.id)
+  // Only who may run something is told which commands there are.
+  const argv = judged.isAllowed ? await argvOf(keeper, job) : undefined
+  const digests = await pinnedDigests(keeper, input, argv)
+  const settled = await settle(
+    keeper,
+    judged,
+    {
+      links: {
+        ...linksOf(record),
+        ...(job && { job_id: job.id }),
+        ...(job?.commandRef !== undefined && { command_ref: job.commandRef }),
+      },
+      ...(record.place && { isolation: record.place.isolation }),
+      ...(Object.keys(digests).length > 0 && { digests }),
+      metadata: { ...input.metadata, epoch: input.epoch },
+    },
+    input.owner,
+  )
+  if (settled.effect === 'denied') return settled
+  const { begun } = settled
+  if (job !== undefined) {
+    const row = { sandboxId: input.id, jobId: job.id, beginId: begun.id }
+    const sealed = await keeper.sealedJob(row, {
+      operation: input.operation,
+      operator: input.operator,
+      epoch: input.epoch,
+      spec: await keeper.sealer.sealRecord(
+        keeper.tables,
+        specOf(input),
+        keeper.spelled(wholeSpec(job, argv)),
+      ),
+      begin: begun.begin,
+    })
+    const { owner } = input
+    const createdAtMs = keeper.nowMs
+    await keeper.tables.sandboxJobs.insert({
+      ...row,
+      ...sealed,
+      state: 'open',
+      owner,
+      adopted: false,
+      createdAtMs,
+    })
+  }
+  return { effect: 'allowed', begun, ...(job?.commandRef !== undefined && argv && { argv }) }
+}
+
+/** A retry of what was begun is answered with what was begun; anything else under its id is refused. */
+async function again(
+  keeper: SandboxKeeper,
+  record: SandboxRecord,
+  input: BeginOperationInput,
+  job: JobInput,
+  known: KeptJob,
+): Promise<BeginOperationOutput> {
+  const { row, job: kept } = known
+  if (kept.operator !== input.operator) return refuseJob(keeper, record, known, input.operator, 'start')
+  const refused = await requireCarried(keeper, record, kept.begin, { jobId: job.id, action: 'start' })
+  if (refused !== undefined) return refused
+  const argv = await argvOf(keeper, job)
+  const isSame =
+    kept.operation === input.operation &&
+    keeper.sealer.checkRecord(specOf(input), keeper.spelled(wholeSpec(job, argv)), kept.spec) === 'verified'
+  if (!isSame) {
+    throw new CraikError('conflict', `job ${job.id} was begun with another request`, {
+      hint: 'leave the id out, or choose a new one: an id names one request',
+    })
+  }
+  return {
+    effect: 'allowed',
+    begun: { id: row.beginId, begin: kept.begin, epoch: kept.epoch },
+    known: { state: row.state },
+    ...(job.commandRef !== undefined && argv && { argv }),
+  }
+}
+
+export async function endOperation(
+  keeper: SandboxKeeper,
+  { id, begun, jobId, status, measures, metadata }: EndOperationInput,
+): Promise<EndOperationOutput> {
+  const outcome = { status, ...(measures && { measures }), metadata: { ...metadata } }
+  if (jobId !== undefined) {
+    const kept = await keeper.job(id, jobId)
+    return kept && keeper.endJob(kept, outcome)
+  }
+  const more = { ...outcome.metadata, ...(begun.epoch !== null && { epoch: begun.epoch }) }
+  return keeper.sealer.append(keeper.tables, endDraft(begun.id, begun.begin, { ...outcome, metadata: more }))
+}
+
+/** What was begun in an earlier epoch counts in the one in which it reaches the sandbox. */
+export async function restartJob(
+  keeper: SandboxKeeper,
+  { id, jobId, epoch, owner }: RestartInput,
+): Promise<ReceiptRef> {
+  requireRunning(await keeper.sandbox(id))
+  const kept = await keeper.job(id, jobId)
+  if (kept === undefined || kept.row.state !== 'open') {
+    throw new CraikError('conflict', `job ${jobId} of sandbox ${id} is not open: it cannot be started again`)
+  }
+  const { row, job } = kept
+  const { kind, operator, capability, operation, target, links } = job.begin
+  const ref = await keeper.sealer.append(keeper.tables, {
+    kind,
+    phase: 'point',
+    status: 'passed',
+    operator,
+    capability,
+    operation,
+    target,
+    links: { ...links, receipt_ids: [row.beginId] },
+    metadata: { epoch, restarted: true },
+  })
+  await keeper.tables.sandboxJobs.update({ ...row, ...(await keeper.sealedJob(row, { ...job, epoch })) })
+  await keeper.tables.sandboxJobs.adopt(id, jobId, owner)
+  return ref
+}
+
+interface RestartInput {
+  readonly id: SandboxId
+  readonly jobId: JobId
+  readonly epoch: string
+  readonly owner: Owner
+}
+
+function requireRunning({ id, name, state, notice }: SandboxRecord): void {
+  if (state === 'running') return
+  const why = state === 'lost' && notice !== null ? `: ${notice}` : ''
+  throw new CraikError('sandbox_stopped', `sandbox ${name} does not run: it is ${state}${why}`, {
+    hint: state === 'lost' ? `remove it:  craik sandbox delete ${id}` : `see:  craik sandbox show ${id}`,
+  })
+}
+
+async function argvOf(
+  { tables }: SandboxKeeper,
+  job: JobInput | undefined,
+): Promise<readonly string[] | undefined> {
+  if (job?.commandRef === undefined) return job?.argv
+  const command = await tables.commands.get(job.commandRef)
+  if (command !== undefined) return command.argv
+  throw new CraikError('not_found', `unknown command: ${job.commandRef}`, {
+    hint: `register it:  craik command register ${job.commandRef} -- PROGRAM ARGUMENTS`,
+  })
+}
+
+/** `argv` and what the caller names, each as a digest that only the log's key can make. */
+async function pinnedDigests(
+  keeper: SandboxKeeper,
+  { id, pinned = {} }: BeginOperationInput,
+  argv: readonly string[] | undefined,
+): Promise<Record<string, string>> {
+  const values: Record<string, Json> = { ...pinned, ...(argv && { argv }) }
+  const digests: Record<string, string> = {}
+  for (const [name, value] of Object.entries(values))
+    digests[`${name}_hmac`] = await keeper.pin(`pinned:${name}:${id}`, value)
+  return digests
+}
+
+function specOf({ id, job }: BeginOperationInput): string {
+  return `sandbox_spec:${id}:${job?.id}`
+}
+
+/** With what a reference stood for: another command under the same name is another request. */
+function wholeSpec({ spec, commandRef }: JobInput, argv: readonly string[] = []): Json {
+  return { spec, argv, ...(commandRef !== undefined && { command_ref: commandRef }) }
+}

@@ -1,0 +1,54 @@
+/** What becomes of jobs whose process died: taken over when the sandbox still has them, ended when it does not. */
+import type { JobId, SandboxId } from '../../lib/ids.ts'
+import { type Owner, ownerState } from '../../lib/owner.ts'
+import type { KeptJob, SandboxKeeper } from './sandbox-keeper.ts'
+import type { CloseOrphansInput, OpenJob } from './tokens.ts'
+
+export async function adoptJobs(
+  keeper: SandboxKeeper,
+  { id, jobIds, owner }: { readonly id: SandboxId; readonly jobIds: readonly JobId[]; readonly owner: Owner },
+): Promise<readonly OpenJob[]> {
+  const wanted = new Set<string>(jobIds)
+  const adopted: OpenJob[] = []
+  for (const { row, job } of await keeper.openJobs(id)) {
+    if (!wanted.has(row.jobId) || row.owner === null || !isFree(row.owner, owner)) continue
+    if (!sameOwner(row.owner, owner)) await keeper.tables.sandboxJobs.adopt(id, row.jobId, owner)
+    adopted.push(openJob({ row, job }, row.owner))
+  }
+  return adopted
+}
+
+/** One at a time could be asked of the sandbox by whoever holds it: only a dead owner's are ended, and one's own. */
+export async function closeOrphans(
+  keeper: SandboxKeeper,
+  { id, keep, owner }: CloseOrphansInput,
+): Promise<readonly JobId[]> {
+  const kept = new Set<string>(keep)
+  const closed: JobId[] = []
+  for (const { row, job } of await keeper.openJobs(id)) {
+    if (kept.has(row.jobId) || row.owner === null || !isFree(row.owner, owner)) continue
+    const adopted = row.adopted || !sameOwner(row.owner, owner)
+    await keeper.endJob({ row: { ...row, adopted }, job }, { status: 'indeterminate' })
+    closed.push(row.jobId)
+  }
+  return closed
+}
+
+function openJob({ row, job }: KeptJob, owner: Owner): OpenJob {
+  const { jobId, beginId } = row
+  const { operation, operator, epoch, begin } = job
+  return { jobId, operation, operator, owner, begun: { id: beginId, begin, epoch } }
+}
+
+function isFree(of: Owner, mine: Owner): boolean {
+  return sameOwner(of, mine) || ownerState(of) === 'dead'
+}
+
+function sameOwner(a: Owner, b: Owner): boolean {
+  return (
+    a.bootId === b.bootId &&
+    a.pid === b.pid &&
+    a.startedAt === b.startedAt &&
+    a.pidNamespace === b.pidNamespace
+  )
+}

@@ -1,0 +1,44 @@
+/** What the writer thread can do for sandboxes. */
+import type { Clock } from '../../lib/clock.ts'
+import type { Procedure, Procedures, Tables } from '../../store/store.ts'
+import { recheck } from './carried.ts'
+import { forgetJobs } from './forget-jobs.ts'
+import { requireJobOwner } from './job-owner.ts'
+import { closeEpoch, closeLeftEpochs, refuseInbound, saveCounts } from './procedures-counts.ts'
+import { beginCreate, endCreate } from './procedures-create.ts'
+import { beginDeleteDamaged, endDeleteDamaged } from './procedures-damaged.ts'
+import { beginDelete, changeSandbox, endDelete } from './procedures-delete.ts'
+import { beginOperation, endOperation, restartJob } from './procedures-operation.ts'
+import { adoptJobs, closeOrphans } from './procedures-recovery.ts'
+import { SandboxKeeper, type SandboxSealer } from './sandbox-keeper.ts'
+import * as tokens from './tokens.ts'
+
+export function lifecycleProcedures(sealer: SandboxSealer, clock: Clock): Procedures {
+  const kept = <Input, Output>(
+    { name }: Procedure<Input, Output>,
+    body: (keeper: SandboxKeeper, input: Input) => Promise<Output>,
+  ): Procedures => ({
+    [name]: (tables: Tables, input: Input) => body(new SandboxKeeper(tables, sealer, clock), input),
+  })
+  return {
+    ...kept(tokens.beginCreate, beginCreate),
+    ...kept(tokens.endCreate, endCreate),
+    ...kept(tokens.beginOperation, beginOperation),
+    ...kept(tokens.endOperation, endOperation),
+    ...kept(tokens.restartJob, restartJob),
+    ...kept(tokens.requireJobOwner, requireJobOwner),
+    ...kept(tokens.recheck, recheck),
+    ...kept(tokens.beginDelete, beginDelete),
+    ...kept(tokens.endDelete, endDelete),
+    ...kept(tokens.beginDeleteDamaged, beginDeleteDamaged),
+    ...kept(tokens.endDeleteDamaged, endDeleteDamaged),
+    ...kept(tokens.changeSandbox, changeSandbox),
+    ...kept(tokens.adoptJobs, adoptJobs),
+    ...kept(tokens.closeOrphans, closeOrphans),
+    ...kept(tokens.forgetJobs, forgetJobs),
+    ...kept(tokens.saveCounts, saveCounts),
+    ...kept(tokens.closeEpoch, closeEpoch),
+    ...kept(tokens.closeLeftEpochs, closeLeftEpochs),
+    ...kept(tokens.refuseInbound, refuseInbound),
+  }
+}

@@ -1,0 +1,79 @@
+/** Sandboxes and jobs as they are read, outside a transaction: one that does not fit its seal is not followed. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import { checkRecord } from '../../receipts/record-seal.ts'
+import type { SealedRow } from '../../store/agent-tables.ts'
+import type { Home } from '../../store/home.ts'
+import type { Store } from '../../store/store.ts'
+import {
+  damagedSandbox,
+  MAX_SANDBOXES,
+  parseSandbox,
+  type SandboxRecord,
+  unknownSandbox,
+} from './sandbox-record.ts'
+
+/** As long as one may be. */
+const MAX_NAME = 64
+
+export interface RecordPlace {
+  readonly store: Store
+  readonly home: Home
+}
+
+/** A row of a list. One that was changed, or cannot be read, does not hide the others. */
+export type ListedSandbox =
+  | { readonly id: string; readonly record: SandboxRecord }
+  | {
+      readonly id: SandboxId
+      readonly record: undefined
+      /** As the record says, whoever wrote that. */
+      readonly name: string
+      readonly problem: string
+    }
+
+/** Newest first. */
+export async function listSandboxes({ store, home }: RecordPlace): Promise<readonly ListedSandbox[]> {
+  const rows = await store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
+  return rows.map((row) => {
+    try {
+      return { id: row.id, record: checked(home, row) }
+    } catch (error) {
+      if (!(error instanceof CraikError)) throw error
+      return {
+        id: row.id as SandboxId,
+        record: undefined,
+        name: nameIn(row.document) ?? row.id,
+        problem: error.message,
+      }
+    }
+  })
+}
+
+export async function getSandbox({ store, home }: RecordPlace, idOrName: string): Promise<SandboxRecord> {
+  const row = await store.read(
+    async ({ sandboxes }) =>
+      (await sandboxes.get(idOrName)) ?? (await sandboxes.list({ name: idOrName }, 1)).at(0),
+  )
+  if (row === undefined) throw unknownSandbox(idOrName)
+  return checked(home, row)
+}
+
+function checked(home: Home, { id, document, seal }: SealedRow): SandboxRecord {
+  const status = checkRecord(home, `sandbox:${id}`, document, seal)
+  if (status === 'verified') return parseSandbox(document)
+  const why =
+    status === 'tampered'
+      ? 'was changed outside Craik'
+      : 'cannot be checked: the key that sealed it is not here'
+  throw damagedSandbox(id, why)
+}
+
+function nameIn(document: string): string | undefined {
+  try {
+    const { name } = JSON.parse(document) as { readonly name?: unknown }
+    return typeof name === 'string' ? name.slice(0, MAX_NAME) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * Holds what boundaries counted against the receipts: nothing crosses that was not begun with a receipt, and no receipt
+ * tells of something that never crossed.
+ */
+import type { Receipt } from '../../receipts/schema.ts'
+import type { BoundaryCounts } from '../boundary/boundary.ts'
+import { OPERATIONS } from '../operations.ts'
+import { COUNT_CAPABILITY, COUNT_MEASURES, COUNT_OPERATION, parseCounts } from './counts.ts'
+
+export interface BoundaryCheck {
+  /** Of which counts are on record. */
+  readonly epochs: number
+  /** Epochs that nobody closed yet. */
+  readonly open: number
+  /** Counted by boundaries, in all of them. */
+  readonly operations: number
+  readonly differ: readonly { readonly sandboxId: string; readonly epoch: string; readonly detail: string }[]
+}
+
+type Counted = Exclude<keyof BoundaryCounts, 'bytesIn' | 'bytesOut'>
+const OPERATED = ['jobs', 'reads', 'writes', 'forwards', 'looks', 'signals'] as const
+const BYTES = { bytesIn: 'out of', bytesOut: 'into' } as const
+const NAMED: Readonly<Record<Counted, string>> = {
+  jobs: 'job',
+  reads: 'read',
+  writes: 'write',
+  forwards: 'forward',
+  looks: 'look',
+  signals: 'signal',
+  connections: 'connection from inside',
+}
+/** Differences beyond this are not listed: the log is found out by then. */
+const MAX_LISTED = 100
+
+/** Which count an operation belongs to, by what its receipt says. */
+const COUNT_OF: ReadonlyMap<string, Counted> = new Map(
+  Object.values(OPERATIONS).flatMap(({ capability, operation, counted }) =>
+    counted === undefined ? [] : [[`${capability} ${operation}`, counted]],
+  ),
+)
+
+interface Epoch {
+  readonly sandboxId: string
+  readonly epoch: string
+  /** Begun, or sent again, with a receipt. */
+  readonly begun: Map<Counted, number>
+  readonly passed: Map<Counted, number>
+  /** Observed by ends of what this epoch saw from its beginning. */
+  readonly bytes: { bytesIn: number; bytesOut: number }
+  counted: (Partial<BoundaryCounts> & { readonly complete: boolean }) | undefined
+  readonly problems: string[]
+}
+
+export class BoundaryReconciler {
+  readonly #epochs = new Map<string, Epoch>()
+  /** A part of a log says nothing of what stands before it. */
+  #isWhole: boolean | undefined
+
+  /** Takes every line of the log, in order; only receipts about sandboxes matter. */
+  receipt(line: Buffer, seq: number): void {
+    this.#isWhole ??= seq === 0
+    if (!line.includes('"sandbox_id":')) return
+    let body: Partial<Receipt['body']> | undefined
+    try {
+      body = (JSON.parse(line.toString()) as Receipt).body
+    } catch {
+      // What is no JSON is the verifier's finding.
+      return
+    }
+    this.#take(body)
+  }
+
+  /** Of the live log: what was saved of an epoch that is still open, in the same snapshot. */
+  saved(sandboxId: string, epoch: string, counts: string): void {
+    const found = this.#epoch(sandboxId, epoch)
+    try {
+      found.counted ??= { ...parseCounts(counts), complete: false }
+    } catch {
+      found.problems.push('its saved counts are not readable')
+    }
+  }
+
+  finish(): BoundaryCheck {
+    const differ: BoundaryCheck['differ'][number][] = []
+    let operations = 0
+    const epochs = [...this.#epochs.values()]
+    for (const found of epochs) {
+      const { sandboxId, epoch, counted } = found
+      for (const name of OPERATED) operations += counted?.[name] ?? 0
+      for (const detail of this.#isWhole === false ? [] : differences(found)) {
+        if (differ.length < MAX_LISTED)
+          differ.push({ sandboxId, epoch, detail: `sandbox ${sandboxId} ${epoch}: ${detail}` })
+      }
+    }
+    const counted = epochs.filter((found) => found.counted !== undefined).length
+    return { epochs: counted, open: epochs.length - counted, operations, differ }
+  }
+
+  #take(body: Partial<Receipt['body']> | undefined): void {
+    const { links, metadata, phase, capability, operation, status, measures = [] } = body ?? {}
+    const [sandboxId, name] = [links?.sandbox_id, metadata?.epoch]
+    if (typeof sandboxId !== 'string' || typeof name !== 'string') return
+    const found = this.#epoch(sandboxId, name)
+    if (capability === COUNT_CAPABILITY && operation === COUNT_OPERATION) {
+      if (found.counted !== undefined) found.problems.push('its counts are on record twice')
+      found.counted ??= { ...countsIn(measures), complete: metadata?.complete === true }
+      return
+    }
+    if (capability === 'network.egress') {
+      if (phase !== 'end') add(found.begun, 'connections', wholeNumber(metadata?.count))
+      return
+    }
+    const counted = COUNT_OF.get(`${capability} ${operation}`)
+    if (counted === undefined || body?.kind !== 'sandbox_action') return
+    if (phase === 'begin' || metadata?.restarted === true) add(found.begun, counted, 1)
+    if (phase !== 'end') return
+    if (status === 'passed') add(found.passed, counted, 1)
+    if (metadata?.adopted === true) return
+    const { bytesIn = 0, bytesOut = 0 } = countsIn(measures)
+    found.bytes.bytesIn += bytesIn
+    found.bytes.bytesOut += bytesOut
+  }
+
+  #epoch(sandboxId: string, epoch: string): Epoch {
+    const key = `${sandboxId} ${epoch}`
+    const known = this.#epochs.get(key)
+    if (known !== undefined) return known
+    const made: Epoch = {
+      sandboxId,
+      epoch,
+      begun: new Map(),
+      passed: new Map(),
+      bytes: { bytesIn: 0, bytesOut: 0 },
+      counted: undefined,
+      problems: [],
+    }
+    this.#epochs.set(key, made)
+    return made
+  }
+}
+
+/**
+ * What was begun may never have reached the boundary (the sandbox was gone by then), so the count lies between what
+ * passed and what was begun. Counts that a crash cut short are only a lower bound of what crossed.
+ */
+function differences({ counted, begun, passed, bytes, problems }: Epoch): string[] {
+  const found = [...new Set(problems)]
+  if (counted === undefined) return found
+  for (const name of OPERATED) {
+    const [opened, receipted, done] = [counted[name] ?? 0, begun.get(name) ?? 0, passed.get(name) ?? 0]
+    if (opened > receipted)
+      found.push(`the boundary opened ${many(opened, name)}, receipts account for ${receipted}`)
+    if (counted.complete && opened < done)
+      found.push(`receipts tell of ${many(done, name)} that passed, the boundary opened ${opened}`)
+  }
+  if (!counted.complete) return found
+  const [taken, refused] = [counted.connections ?? 0, begun.get('connections') ?? 0]
+  if (taken > refused)
+    found.push(`the boundary took ${many(taken, 'connections')}, receipts account for ${refused}`)
+  for (const [name, way] of Object.entries(BYTES) as [keyof typeof BYTES, string][]) {
+    const crossed = counted[name] ?? 0
+    if (bytes[name] > crossed)
+      found.push(`receipts tell of ${bytes[name]} bytes ${way} the sandbox, the boundary passed ${crossed}`)
+  }
+  return found
+}
+
+function countsIn(measures: unknown): Partial<Record<keyof BoundaryCounts, number>> {
+  if (!Array.isArray(measures)) return {}
+  const named = new Map(
+    (measures as Partial<NonNullable<Receipt['body']['measures']>[number]>[])
+      .filter((measure) => measure?.source === 'observed')
+      .map((measure) => [measure.name, wholeNumber(measure.value)]),
+  )
+  return Object.fromEntries(
+    Object.entries(COUNT_MEASURES).flatMap(([name, measure]) => {
+      const value = named.get(measure)
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+}
+
+function wholeNumber(value: unknown): number {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0
+}
+
+function add(to: Map<Counted, number>, name: Counted, count: number): void {
+  to.set(name, (to.get(name) ?? 0) + count)
+}
+
+function many(count: number, name: Counted): string {
+  if (name === 'connections') return `${count} ${count === 1 ? NAMED[name] : 'connections from inside'}`
+  return `${count} ${NAMED[name]}${count === 1 ? '' : 's'}`
+}

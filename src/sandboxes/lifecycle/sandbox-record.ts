@@ -1,0 +1,118 @@
+/** A sandbox as the store keeps it: sealed, so that an edit in the database shows before anything follows it. */
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import { reference } from '../../policy/request.ts'
+import { ENFORCEMENTS, ISOLATIONS, type LimitSpec } from '../backend.ts'
+import { SANDBOX_STATES } from '../manager-types.ts'
+
+/** Of one home; what a machine can hold ends sooner. */
+export const MAX_SANDBOXES = 256
+
+const bytes = z.int().nonnegative()
+const enforcement = z.enum(ENFORCEMENTS)
+const uid = z.int().min(0).max(4_294_967_294)
+
+const owner = z.strictObject({
+  bootId: z.string().max(100),
+  pid: bytes,
+  startedAt: z.string().max(100),
+  pidNamespace: z.string().max(100),
+})
+
+const spec = z.strictObject({
+  isolation: z.enum(ISOLATIONS),
+  workspace: z.discriminatedUnion('mode', [
+    z.strictObject({ mode: z.literal('copy') }),
+    z.strictObject({ mode: z.literal('in-place'), folder: z.string().min(1).max(4096) }),
+  ]),
+  limits: z.strictObject({
+    memoryBytes: bytes,
+    processes: bytes,
+    cpuMillis: bytes.optional(),
+    diskBytes: bytes.optional(),
+  }),
+  environment: z.record(z.string(), z.string()),
+  /** Null: the one that Craik runs as. */
+  hostUser: z.strictObject({ uid, gid: uid }).nullable(),
+})
+
+/** What of a begin its end repeats. */
+const begin = z.strictObject({
+  kind: z.literal('sandbox_action'),
+  operator: reference,
+  capability: reference,
+  operation: reference,
+  target: reference,
+  links: z.record(z.string(), z.json()),
+})
+
+const sandboxRecord = z.strictObject({
+  id: z.string().regex(/^sbx_[0-9A-HJKMNP-TV-Z]{26}$/),
+  name: z.string().min(1).max(64),
+  backend: z.literal('process'),
+  state: z.enum(SANDBOX_STATES),
+  spec,
+  /** What was reached, once it runs. */
+  place: z
+    .strictObject({
+      handle: z.record(z.string(), z.union([z.string(), z.number()])),
+      isolation: z.enum(ISOLATIONS),
+      hostUid: uid,
+      enforced: z.strictObject({
+        memory: enforcement,
+        processes: enforcement,
+        cpu: enforcement,
+        disk: enforcement,
+      }),
+    })
+    .nullable(),
+  operator: reference,
+  policy_envelope_id: reference,
+  /** The user that was allocated for it alone; null when it has none of its own. */
+  allocated_uid: uid.nullable(),
+  /** The grants that came with it, by capability; revoked with it. */
+  owner_grants: z.record(z.string(), reference),
+  /** The create or delete in progress: its begin, which only the recovery of the sandbox closes. */
+  pending: z.strictObject({ begin_id: reference, begin, owner }).nullable(),
+  /** Of the boundary that counts now, or counted last. */
+  epoch: reference.nullable(),
+  notice: z.string().max(500).nullable(),
+  /** No job of an id up to this one begins: whether it did before is not kept of each any more. */
+  jobs_forgotten_to: reference.nullable().default(null),
+  created_at_ms: z.int(),
+  updated_at_ms: z.int(),
+})
+
+type Parsed = z.infer<typeof sandboxRecord>
+export type SandboxRecord = Omit<Parsed, 'id' | 'spec'> & {
+  readonly id: SandboxId
+  readonly spec: Omit<Parsed['spec'], 'limits'> & { readonly limits: LimitSpec }
+}
+export type RecordedPlace = NonNullable<SandboxRecord['place']>
+export type PendingBegin = NonNullable<SandboxRecord['pending']>
+/** The begin of a sandbox operation, as far as its end repeats it. */
+export type RecordedBegin = PendingBegin['begin']
+
+export function parseSandbox(document: string): SandboxRecord {
+  const parsed = sandboxRecord.safeParse(JSON.parse(document))
+  if (!parsed.success) throw new CraikError('store_damaged', 'the record of a sandbox is not readable')
+  return parsed.data as SandboxRecord
+}
+
+export function damagedSandbox(id: string, why: string): CraikError {
+  return new CraikError('tampered', `the record of sandbox ${id} ${why}`, {
+    hint: `nothing was done; check the log:  craik receipts verify   remove it:  craik sandbox delete ${id}`,
+  })
+}
+
+/** Whether it says that a record is not as Craik wrote it. */
+export function isDamage(error: unknown): boolean {
+  return error instanceof CraikError && (error.code === 'tampered' || error.code === 'store_damaged')
+}
+
+export function unknownSandbox(idOrName: string): CraikError {
+  return new CraikError('not_found', `unknown sandbox: ${idOrName}`, {
+    hint: 'see them with:  craik sandbox list',
+  })
+}

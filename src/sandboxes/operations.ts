@@ -1,0 +1,33 @@
+/** Every operation on a sandbox, with the capability that it needs. What is not in this table cannot be done. */
+import type { Capability } from '../policy/capabilities.ts'
+
+interface OperationSpec {
+  readonly capability: Capability
+  /** What a grant names, and what the receipt says. */
+  readonly operation: string
+  /** Which of the boundary's own counts goes up by one; none: it never crosses the boundary. */
+  readonly counted: 'jobs' | 'reads' | 'writes' | 'forwards' | 'looks' | 'signals' | undefined
+}
+
+export const OPERATIONS = {
+  create: { capability: 'sandbox.create', operation: 'create', counted: undefined },
+  delete: { capability: 'sandbox.delete', operation: 'delete', counted: undefined },
+  exec: { capability: 'sandbox.exec', operation: 'exec', counted: 'jobs' },
+  terminal: { capability: 'sandbox.terminal', operation: 'open', counted: 'jobs' },
+  tar_in: { capability: 'sandbox.write', operation: 'unpack', counted: 'jobs' },
+  tar_out: { capability: 'sandbox.read', operation: 'pack', counted: 'jobs' },
+  file_read: { capability: 'sandbox.read', operation: 'read', counted: 'reads' },
+  file_stat: { capability: 'sandbox.read', operation: 'stat', counted: 'looks' },
+  file_list: { capability: 'sandbox.read', operation: 'list', counted: 'looks' },
+  file_watch: { capability: 'sandbox.read', operation: 'watch', counted: 'reads' },
+  file_write: { capability: 'sandbox.write', operation: 'write', counted: 'writes' },
+  file_move: { capability: 'sandbox.write', operation: 'move', counted: 'writes' },
+  file_remove: { capability: 'sandbox.write', operation: 'remove', counted: 'writes' },
+  file_mkdir: { capability: 'sandbox.write', operation: 'mkdir', counted: 'writes' },
+  forward: { capability: 'sandbox.forward', operation: 'connect', counted: 'forwards' },
+  processes: { capability: 'sandbox.inspect', operation: 'processes', counted: 'looks' },
+  metrics: { capability: 'sandbox.inspect', operation: 'metrics', counted: 'looks' },
+  signal: { capability: 'sandbox.signal', operation: 'signal', counted: 'signals' },
+} as const satisfies Record<string, OperationSpec>
+
+export type OperationName = keyof typeof OPERATIONS
