@@ -1,0 +1,64 @@
+/** Every operation of the table, tried once. */
+import { Readable } from 'node:stream'
+import { expect } from 'vitest'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { HeldSandboxes } from '../manager.ts'
+import type { Caller } from '../manager-types.ts'
+import { OPERATIONS, type OperationName } from '../operations.ts'
+import { caller, exec, jobId, type ManagerScene, REQUEST } from './manager.fixture.ts'
+
+type Attempt = (manager: HeldSandboxes, by: Caller, id: SandboxId) => Promise<unknown>
+
+/** Exhaustive by its type: an operation that is added to the table has to be added here. */
+export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
+  create: (manager, by) => manager.create(by, REQUEST),
+  delete: (manager, by, id) => manager.delete(by, id),
+  exec: (manager, by, id) => manager.jobs.start(by, id, jobId(), { spec: exec('touch', 'reached') }),
+  terminal: (manager, by, id) =>
+    manager.jobs.start(by, id, jobId(), {
+      spec: { kind: 'terminal', argv: ['touch', 'reached'], cols: 80, rows: 24 },
+    }),
+  tar_in: (manager, by, id) => manager.jobs.start(by, id, jobId(), { spec: { kind: 'tar-in', path: '.' } }),
+  tar_out: (manager, by, id) => manager.jobs.start(by, id, jobId(), { spec: { kind: 'tar-out', path: '.' } }),
+  file_read: (manager, by, id) => manager.files.read(by, id, 'there', { offset: 0 }),
+  file_stat: (manager, by, id) => manager.files.stat(by, id, 'there'),
+  file_list: (manager, by, id) => manager.files.list(by, id, '.', undefined, 10),
+  file_watch: (manager, by, id) => manager.files.watch(by, id, '.', false, 0),
+  file_write: (manager, by, id) =>
+    manager.files.write(
+      by,
+      id,
+      { upload: jobId(), path: 'reached', bytes: 1, mode: 0o644 },
+      0,
+      Readable.from([Buffer.from('x')]),
+    ),
+  file_move: (manager, by, id) =>
+    manager.files.change(by, id, { kind: 'move', from: 'there', to: 'reached' }),
+  file_remove: (manager, by, id) =>
+    manager.files.change(by, id, { kind: 'remove', path: 'there', recursive: false }),
+  file_mkdir: (manager, by, id) =>
+    manager.files.change(by, id, { kind: 'mkdir', path: 'reached', parents: false }),
+  forward: (manager, by, id) => manager.inside.connect(by, id, 9),
+  processes: (manager, by, id) => manager.inside.processes(by, id),
+  metrics: (manager, by, id) => manager.inside.stats(by, id),
+  signal: (manager, by, id) => manager.inside.signal(by, id, 4_000_000, 'SIGCONT'),
+}
+
+/** Somebody without grants tries them all: each leaves its denial, and the boundary counts none. Closes the manager. */
+export async function requireAllDenied(scene: ManagerScene, id: SandboxId): Promise<void> {
+  const by = caller('local-user:mallory')
+  for (const [name, attempt] of Object.entries(ATTEMPTS)) {
+    const { capability, operation } = OPERATIONS[name as OperationName]
+    const before = (await scene.receipts()).length
+    await expect(attempt(scene.manager, by, id), name).rejects.toMatchObject({ code: 'denied' })
+    const written = (await scene.receipts()).slice(before)
+    expect(written.filter(({ kind }) => kind === 'denial')).toMatchObject([{ capability, operation }])
+    expect(written.filter(({ phase }) => phase === 'begin')).toEqual([])
+  }
+  expect((await scene.manager.list()).map((view) => [view.id, view.state])).toEqual([[id, 'running']])
+  await scene.manager.close()
+  const [counts] = await scene.receipts({ capability: 'sandbox.boundary' })
+  const opened = counts?.measures?.filter((measure) => !measure.name.startsWith('bytes_'))
+  expect(opened).toHaveLength(7)
+  expect(opened?.filter(({ value }) => value !== 0)).toEqual([])
+}

@@ -1,0 +1,93 @@
+import { chownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parseCreate } from './create-request.ts'
+import { REQUEST } from './manager.fixture.ts'
+
+describe('a request for a sandbox', () => {
+  let folder: string
+  const uid = process.geteuid!()
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'craik-create-'))
+    for (const name of ['project', 'home', 'home/inner', 'parent', 'parent/.craik'])
+      mkdirSync(join(folder, name))
+    symlinkSync(join(folder, 'project'), join(folder, 'link'))
+  })
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  const parse = (changes: object, craikHome = join(folder, 'home'), as = uid) =>
+    parseCreate({ ...REQUEST, ...changes }, { craikHome, environment: {}, uid: as })
+  const inPlace = (name: string) => ({ workspace: { mode: 'in-place', folder: join(folder, name) } })
+
+  it('gets defaults for what it does not say', () => {
+    expect(parse({}).limits).toEqual({ memoryBytes: 2 ** 31, processes: 512, diskBytes: 2 ** 32 })
+    expect(parse({ limits: { processes: 64 } }).limits).toMatchObject({ processes: 64, memoryBytes: 2 ** 31 })
+  })
+
+  it.each([
+    { name: '-flag' },
+    { name: 'a b' },
+    { name: 'a/b' },
+    { name: '../up' },
+    { name: 'x'.repeat(65) },
+    { name: 'sbx_01M7FX2NQ19H962NVZ1RVAP9A7' },
+    { name: '' },
+    { backend: 'docker' },
+    { isolation: 'total' },
+    { limits: { memoryBytes: 1 } },
+    { limits: { memoryBytes: 2 ** 60 } },
+    { limits: { processes: 1.5 } },
+    { limits: { cpuMillis: Number.NaN } },
+    { limits: { wishes: 3 } },
+    { environment: { 'A B': 'x' } },
+    { environment: { A: 'x\0y' } },
+    { environment: { A: 'x'.repeat(40_000) } },
+    { environment: Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`A${i}`, 'x'])) },
+    { environment: { LD_PRELOAD: '/tmp/x.so' } },
+    { environment: { NODE_OPTIONS: '--require=x' } },
+    { environment: { CRAIK_SOCKET: '/tmp/other' } },
+    { environment: { DEPLOY: 'ghp_abcdefghijklmnopqrstuvwxyz0123456789' } },
+    { workspace: { mode: 'in-place', folder: 'relative' } },
+    { workspace: { mode: 'in-place', folder: '/' } },
+    { workspace: { mode: 'in-place', folder: '/etc' } },
+    { workspace: { mode: 'in-place', folder: '/proc/self' } },
+    { workspace: { mode: 'in-place', folder: '/no/such/folder' } },
+    { more: true },
+  ])('is refused: %j', (changes) => {
+    expect(() => parse(changes)).toThrow(expect.objectContaining({ code: 'usage' }))
+  })
+
+  it('does not repeat a value that looks like a secret', () => {
+    const secret = 'ghp_abcdefghijklmnopqrstuvwxyz0123456789'
+    try {
+      parse({ environment: { DEPLOY: secret } })
+    } catch (error) {
+      expect(String(error)).not.toContain(secret)
+    }
+  })
+
+  it('mounts no folder behind a link, in Craik’s home or around it', () => {
+    expect(() => parse(inPlace('link'))).toThrow('through a link')
+    expect(() => parse(inPlace('home/inner'))).toThrow('Craik’s own home')
+    expect(() => parse(inPlace('home'))).toThrow('Craik’s own home')
+    expect(() => parse(inPlace('parent'), join(folder, 'parent', '.craik'))).toThrow('Craik’s own home')
+  })
+
+  it('runs as somebody who is not root', () => {
+    expect(parse({ isolation: 'process' }, undefined, 0).hostUser).toBe('allocate')
+    expect(parse({ isolation: 'process' }, undefined, 1234).hostUser).toBeUndefined()
+    expect(parse({ isolation: 'none' }, undefined, 0).hostUser).toBeUndefined()
+  })
+
+  it('runs in place as the owner of the folder, unless that is root or a stranger', () => {
+    const request = { ...inPlace('project'), isolation: 'process' }
+    if (uid === 0) chownSync(join(folder, 'project'), 1234, 1235)
+    const owner = uid === 0 ? { uid: 1234, gid: 1235 } : { uid, gid: process.getegid!() }
+    expect(parse(request, undefined, 0).hostUser).toEqual(owner)
+    expect(parse(request, undefined, owner.uid).hostUser).toBeUndefined()
+    expect(() => parse(request, undefined, 4321)).toThrow('belongs to another user')
+    const ofRoot = { isolation: 'process', workspace: { mode: 'in-place', folder: '/usr/share/doc' } }
+    expect(() => parse(ofRoot, undefined, 0)).toThrow('belongs to root')
+  })
+})

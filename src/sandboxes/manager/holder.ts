@@ -1,0 +1,223 @@
+/** Takes hold of sandboxes and lets go of them: which of them this process answers for now. */
+import { join } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { newId, type SandboxId } from '../../lib/ids.ts'
+import type { PlaceHandle, RunningPlace, SandboxSpec } from '../backend.ts'
+import type { Boundary, BoundaryCounts } from '../boundary/boundary.ts'
+import { getSandbox } from '../lifecycle/read-records.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import {
+  changeSandbox,
+  closeEpoch,
+  forgetJobs,
+  type OpenJob,
+  refuseInbound,
+  saveCounts,
+} from '../lifecycle/tokens.ts'
+import { AttachedStreams } from './attached.ts'
+import { EventLog } from './events.ts'
+import { closeFolder, folderOf } from './folders.ts'
+import type { Held, Holding } from './held.ts'
+import { describeRefused, refuseAll } from './inbound.ts'
+import { JobBook } from './job-book.ts'
+import type { ManagerOptions } from './options.ts'
+import { Session } from './session.ts'
+
+const LOOK_DEADLINE_MS = 10_000
+/** After so many more have ended, those that ended long before are forgotten. */
+const FORGET_EVERY = 512
+
+export class Holder implements Holding {
+  readonly #options: ManagerOptions
+  readonly #held = new Map<SandboxId, Held>()
+
+  constructor(options: ManagerOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  get(id: SandboxId): Held | undefined {
+    return this.#held.get(id)
+  }
+
+  all(): readonly Held[] {
+    return [...this.#held.values()]
+  }
+
+  async require(id: SandboxId): Promise<Held> {
+    const held = this.#held.get(id)
+    if (held !== undefined && !held.session.closing.aborted) return held
+    const record = await getSandbox(this.#options, id)
+    const state = record.state === 'running' ? 'not held by this process' : record.state
+    throw new CraikError('sandbox_stopped', `sandbox ${record.name} is ${state}`, {
+      hint: `see why:  craik sandbox show ${record.name}`,
+    })
+  }
+
+  specOf({ id, spec }: SandboxRecord): SandboxSpec {
+    return {
+      id,
+      isolation: spec.isolation,
+      folder: folderOf(this.#options.home.sandboxes, id),
+      workspace: spec.workspace,
+      limits: spec.limits as SandboxSpec['limits'],
+      hostUser: spec.hostUser ?? undefined,
+      environment: spec.environment,
+    }
+  }
+
+  /** What the backend finds it again by: the recorded handle without what is the manager's own. */
+  handleOf({ place }: SandboxRecord): PlaceHandle | undefined {
+    if (place === null) return undefined
+    const { sidecar: _, ...handle } = place.handle
+    return handle
+  }
+
+  /** Listens for its sidecar. What was begun by an earlier process goes on as `jobs`. */
+  async take(
+    record: SandboxRecord,
+    jobs: readonly (OpenJob & { readonly beganAtMs: number })[] = [],
+  ): Promise<Held> {
+    const { id } = record
+    const { clock, store, log, inbound } = this.#options
+    const folder = folderOf(this.#options.home.sandboxes, id)
+    await closeFolder(this.#options.home.sandboxes, id)
+    const epoch = newId('epoch', clock.nowMs())
+    const events = await EventLog.open(folder, () => clock.nowMs())
+    const refusals = refuseAll(async (refused) => {
+      try {
+        await store.write(refuseInbound, { id, epoch, count: refused.count, owner: log.owner })
+      } catch (error) {
+        this.#complain(held, error)
+        throw error
+      }
+      events.add('refused', { message: describeRefused(refused) }, 'rare')
+    })
+    const session = await Session.open({
+      id,
+      epoch,
+      events,
+      socketFolder: join(folder, 'socket'),
+      inbound: inbound?.(id, refusals.handle) ?? refusals.handle,
+      onConnected: (boundary) => this.#connected(held, boundary),
+      onTick: (boundary) => this.#tick(held, boundary),
+    })
+    const book = new JobBook(
+      this.#options,
+      () => session,
+      () => held.instance,
+    )
+    const instance = record.place?.handle.sidecar
+    const held: Held = {
+      record,
+      session,
+      book,
+      refusals,
+      attached: new AttachedStreams(this.#options, id),
+      instance: typeof instance === 'string' ? instance : undefined,
+    }
+    for (const job of jobs) {
+      book.add({
+        id: job.jobId,
+        operation: job.operation,
+        operator: job.operator,
+        begun: job.begun,
+        beganAtMs: job.beganAtMs,
+        adopted: true,
+      })
+    }
+    this.#held.set(id, held)
+    return held
+  }
+
+  /** From now on its end is noticed. */
+  watch(held: Held, place: RunningPlace): void {
+    held.session.place = place
+    void place.observe().then(
+      (use) => held.book.remember(use.outOfMemoryKills),
+      () => {},
+    )
+    void place.ended.then((why) => this.#lost(held, why)).catch((error) => this.#complain(held, error))
+  }
+
+  /** Lets go: the sandbox goes on, or is about to be ended by the caller. The counts are final and on record. */
+  async letGo(held: Held): Promise<void> {
+    const { id, epoch } = held.session
+    await held.session.close()
+    await held.refusals.close()
+    await held.book.quiet()
+    await this.#options.store
+      .write(closeEpoch, { id, epoch, counts: held.session.counts() })
+      .catch((error) => this.#complain(held, error))
+    await held.session.events.close()
+    if (this.#held.get(id) === held) this.#held.delete(id)
+  }
+
+  /** It ended although nobody told it to. */
+  async #lost(held: Held, why: string): Promise<void> {
+    const { session, book } = held
+    if (session.closing.aborted) return
+    session.events.add('lost', { message: why })
+    await session.close()
+    await book.lose('lost')
+    await this.letGo(held)
+    await this.#options.store.write(changeSandbox, {
+      id: session.id,
+      state: 'lost',
+      notice: why.slice(0, 500),
+    })
+    await session.place?.destroy()
+  }
+
+  async #connected(held: Held, boundary: Boundary): Promise<void> {
+    held.instance ??= boundary.hello.instance
+    if (held.instance !== boundary.hello.instance) {
+      held.session.events.add('sidecar_changed', { message: 'another sidecar answers; its jobs are gone' })
+    }
+    await this.#look(held, boundary)
+  }
+
+  async #tick(held: Held, boundary: Boundary | undefined): Promise<void> {
+    const { id, epoch } = held.session
+    try {
+      const counts = held.session.counts()
+      const key = savable(counts)
+      if (held.saved !== key) {
+        await this.#options.store.write(saveCounts, { id, epoch, counts })
+        held.saved = key
+      }
+      if (held.book.ended - (held.forgotAt ?? 0) >= FORGET_EVERY) {
+        held.forgotAt = held.book.ended
+        await this.#options.store.write(forgetJobs, { id })
+      }
+    } catch (error) {
+      this.#complain(held, error)
+    }
+    if (boundary !== undefined) await this.#look(held, boundary)
+  }
+
+  /** A sidecar that does not tell is asked again a second later. */
+  async #look(held: Held, boundary: Boundary): Promise<void> {
+    const { book, session } = held
+    if (book.size === 0) return
+    try {
+      await book.look(boundary, AbortSignal.any([session.closing, AbortSignal.timeout(LOOK_DEADLINE_MS)]))
+    } catch (error) {
+      if (!session.closing.aborted) this.#complain(held, error)
+    }
+  }
+
+  #complain({ session }: Held, error: unknown): void {
+    const why = error instanceof Error ? error.message : String(error)
+    this.#options.logger('warn', why, { sandbox: session.id })
+  }
+}
+
+/** Bytes that only say that the line is alive are no reason to write; what they add up to is. */
+function savable(counts: BoundaryCounts): string {
+  const { bytesIn, bytesOut, ...opened } = counts
+  return JSON.stringify([opened, Math.floor(bytesIn / 65_536), Math.floor(bytesOut / 65_536)])
+}

@@ -1,0 +1,34 @@
+import { expect, it } from 'vitest'
+import { ADA, EPOCH, hello, LifecycleStore } from '../lifecycle/lifecycle.fixture.ts'
+import { JobBook } from './job-book.ts'
+import { plainBackend } from './plain-place.fixture.ts'
+import { sessionScene } from './session.fixture.ts'
+
+it('a job that has ended is not opened again by an answer that says that it was open', async () => {
+  const fixture = new LifecycleStore()
+  const { store, clock } = fixture
+  const { id } = await fixture.sandbox()
+  await using scene = await sessionScene({ id, epoch: EPOCH })
+  const book = new JobBook(
+    {
+      store,
+      clock,
+      log: store.log,
+      home: store.home,
+      backends: { process: plainBackend() },
+      logger: () => {},
+    },
+    () => scene.session,
+    () => undefined,
+  )
+  const asked = hello()
+  const begun = await fixture.begun(id, asked)
+  const job = { id: asked.job!.id, operation: 'exec', operator: ADA, begun, adopted: false } as const
+  const entry = book.add(job)!
+  expect(book.add(job)).toBe(entry)
+  const first = book.inTurn(entry, () => book.end(entry, 'failed').then(() => 'ended'))
+  const second = book.inTurn(entry, async () => 'done after its end')
+  expect([await first, await second]).toEqual(['ended', undefined])
+  expect(book.add(job)).toBeUndefined()
+  expect([book.size, book.ended]).toEqual([0, 1])
+})

@@ -1,0 +1,288 @@
+/** Jobs in a sandbox: begun once per id, however often they are asked for; read, fed and ended by who began them. */
+import type { Readable } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import type { JobId } from '../../lib/ids.ts'
+import { type JobSpec, LIMITS } from '../../sidecar/protocol.ts'
+import type { Boundary, JobOutput } from '../boundary/boundary.ts'
+import { isGone } from '../boundary/jobs.ts'
+import { restartJob } from '../lifecycle/tokens.ts'
+import type { Caller, JobRequest, ManagedJobs, StartedJob } from '../manager-types.ts'
+import type { Held, Holding } from './held.ts'
+import type { OpenJobEntry } from './job-book.ts'
+import { begin, type CrossingName, failure, isCertain, plain } from './operation.ts'
+import type { ManagerOptions } from './options.ts'
+import { ownJob } from './own-job.ts'
+import { metered, sendMetered } from './streams.ts'
+
+const OPERATION: Readonly<Record<JobSpec['kind'], CrossingName>> = {
+  exec: 'exec',
+  terminal: 'terminal',
+  'tar-in': 'tar_in',
+  'tar-out': 'tar_out',
+}
+
+/**
+ * Who began something so long ago does not wait for it any more. Within it, it is the sidecar that says whether an id
+ * that it does not know may have run: it keeps the ids of what it forgot, and knows from when on they are all of them.
+ */
+const RESTART_MS = LIMITS.endedJobKeepMs / 3
+
+export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJobs {
+  const { store, log } = options
+
+  async function own(held: Held, caller: Caller, job: JobId, action: string) {
+    const entry = await ownJob(options, held, caller, job, action)
+    if (entry === 'unknown') throw forgotten(job)
+    return entry
+  }
+
+  /** One call about a job that was decided about when it began. */
+  async function about<T>(
+    caller: Caller,
+    id: Held['session']['id'],
+    job: JobId,
+    action: string,
+    work: (boundary: Boundary, held: Held, entry: OpenJobEntry | undefined) => Promise<T>,
+  ): Promise<T> {
+    const held = await holding.require(id)
+    const entry = await own(held, caller, job, action)
+    if (entry !== undefined) entry.touchedAtMs = options.clock.nowMs()
+    const release = held.session.hold()
+    try {
+      return await work(await held.session.boundary(caller.signal), held, entry)
+    } finally {
+      release()
+    }
+  }
+
+  /** Starts it, or attaches to what was started. What the sandbox refuses has ended; what broke off stays open. */
+  async function attach(held: Held, entry: OpenJobEntry, spec: JobSpec, isNew: boolean, caller: Caller) {
+    const boundary = await held.session.boundary(caller.signal)
+    if (entry.started) return { created: false, output: await readFrom(boundary, entry.id, 0, caller) }
+    if (!isNew) {
+      if ((await boundary.jobs.status(entry.id, caller.signal)) !== undefined) {
+        entry.started = true
+        return { created: false, output: await readFrom(boundary, entry.id, 0, caller) }
+      }
+      // It may have run and be forgotten by now: then it is not run a second time.
+      const isOther = held.instance !== undefined && boundary.hello.instance !== held.instance
+      if (isOther || ageOf(entry) > RESTART_MS) throw await lost(held, entry)
+    }
+    if (!entry.accounted) {
+      await store.write(restartJob, {
+        id: held.session.id,
+        jobId: entry.id,
+        epoch: held.session.epoch,
+        owner: log.owner,
+      })
+      entry.accounted = true
+    }
+    entry.crossed = true
+    try {
+      const ageMs = isNew ? undefined : ageOf(entry)
+      const { created, output } = await boundary.jobs.start(entry.id, spec, caller.signal, ageMs)
+      entry.started = true
+      entry.touchedAtMs = options.clock.nowMs()
+      held.session.events.add('job_started', { job: entry.id })
+      return { created: created && isNew, output }
+    } catch (error) {
+      if (isGone(error)) throw await lost(held, entry)
+      if (isCertain(error)) await held.book.end(entry, 'failed', failureFacts(error))
+      throw error
+    }
+  }
+
+  const ageOf = (entry: OpenJobEntry) => Math.max(0, options.clock.nowMs() - entry.beganAtMs)
+
+  async function lost(held: Held, entry: OpenJobEntry): Promise<CraikError> {
+    await held.book.end(entry, 'indeterminate', { metadata: { outcome: 'lost' } })
+    return new CraikError(
+      'boundary_failed',
+      `job ${entry.id} is lost: the sandbox does not know it any more`,
+      { details: { inside: 'gone' } },
+    )
+  }
+
+  function passOn(
+    held: Held,
+    entry: OpenJobEntry | undefined,
+    output: JobOutput,
+    release: () => void,
+  ): Readable {
+    if (entry === undefined) return metered(output, release)
+    entry.readers++
+    const detach = held.attached.add({
+      begun: entry.begun,
+      jobId: entry.id,
+      action: 'output',
+      end: (denied) => passed.destroy(denied),
+    })
+    const settle = async () => {
+      if (output.result !== undefined) await held.book.endWith(entry, output.result)
+    }
+    const passed = metered(
+      output,
+      () => {
+        detach()
+        entry.readers--
+        entry.touchedAtMs = options.clock.nowMs()
+        release()
+        void settle()
+      },
+      {
+        onBytes(bytes) {
+          entry.bytesIn += bytes
+          entry.movedAtMs = options.clock.nowMs()
+        },
+        // When the stream is at its end, its receipt is on disk.
+        beforeEnd: settle,
+      },
+    )
+    return passed
+  }
+
+  return {
+    async start(caller, id, job, request): Promise<StartedJob> {
+      const held = await holding.require(id)
+      held.book.requireRoom()
+      const release = held.session.hold()
+      try {
+        const operation = OPERATION[request.spec.kind]
+        const answer = await begin(options, held.session, caller, operation, {
+          job: jobInput(job, request),
+        })
+        const spec = answer.argv === undefined ? request.spec : { ...request.spec, argv: answer.argv }
+        const receiptId = answer.begun.id
+        const isNew = answer.known === undefined
+        const entry =
+          answer.known?.state === 'ended'
+            ? undefined
+            : held.book.add({
+                id: job,
+                operation,
+                operator: caller.operator,
+                begun: answer.begun,
+                adopted: false,
+              })
+        const attached =
+          entry && (await held.book.inTurn(entry, () => attach(held, entry, spec as JobSpec, isNew, caller)))
+        if (attached !== undefined) {
+          const { created, output } = attached
+          return { created, receiptId, output: passOn(held, entry, output, release) }
+        }
+        // It has ended, before or while this waited for its turn: what is left is its output, if it ran.
+        const boundary = await held.session.boundary(caller.signal)
+        const output = await readFrom(boundary, job, 0, caller)
+        return { created: false, receiptId, output: passOn(held, undefined, output, release) }
+      } catch (error) {
+        release()
+        throw error
+      }
+    },
+
+    status: (caller, id, job) =>
+      about(caller, id, job, 'status', async (boundary) => {
+        const status = await boundary.jobs.status(job, caller.signal)
+        if (status === undefined) throw forgotten(job)
+        return status
+      }),
+
+    async list(caller, id) {
+      const held = await holding.require(id)
+      // What is shown was decided about when it began. Who never began anything has nothing to ask the sandbox.
+      if (!(await store.read((tables) => tables.sandboxJobs.has(id, caller.operator)))) return []
+      const boundary = await held.session.boundary(caller.signal)
+      const inside = await boundary.jobs.list(caller.signal)
+      const ours = await store.read(async (tables) => {
+        const rows = await Promise.all(inside.map((status) => tables.sandboxJobs.get(id, status.id)))
+        return new Set(rows.flatMap((row) => (row?.operator === caller.operator ? [row.jobId] : [])))
+      })
+      return inside.filter((status) => ours.has(status.id as JobId))
+    },
+
+    async output(caller, id, job, after) {
+      const held = await holding.require(id)
+      const entry = await own(held, caller, job, 'output')
+      const release = held.session.hold()
+      try {
+        const boundary = await held.session.boundary(caller.signal)
+        return passOn(held, entry, await readFrom(boundary, job, after, caller), release)
+      } catch (error) {
+        release()
+        throw error
+      }
+    },
+
+    input: (caller, id, job, { offset, end, body }) =>
+      about(caller, id, job, 'input', (boundary, held, entry) => {
+        const send = (until: AbortSignal) =>
+          sendMetered(
+            body,
+            (metered) => boundary.jobs.input(job, offset, metered, end, until),
+            (bytes) => {
+              if (entry !== undefined) entry.bytesOut += bytes
+            },
+          )
+        if (entry === undefined) return send(caller.signal)
+        return held.attached.during({ begun: entry.begun, jobId: job, action: 'input' }, caller.signal, send)
+      }),
+
+    acknowledge: (caller, id, job, position) =>
+      about(caller, id, job, 'acknowledge', (boundary) =>
+        boundary.jobs.acknowledge(job, position, caller.signal),
+      ),
+
+    control: (caller, id, job, what) =>
+      about(caller, id, job, 'control', (boundary) => boundary.jobs.control(job, what, caller.signal)),
+
+    cancel: (caller, id, job) =>
+      about(caller, id, job, 'cancel', async (boundary, held, entry) => {
+        const forget = () => boundary.jobs.forget(job, caller.signal)
+        // First inside: a receipt that says so before could tell of the end of something that goes on. A crash between
+        // the two leaves a job that is not known inside, whose id the sidecar refuses: it is lost, and runs no more.
+        const done =
+          entry &&
+          (await held.book.inTurn(entry, async () => {
+            await forget()
+            await held.book.end(entry, 'failed', { metadata: { outcome: 'cancelled' } })
+            return true
+          }))
+        if (!done) await forget()
+      }),
+  }
+}
+
+function jobInput(id: JobId, { spec, commandRef }: JobRequest) {
+  const argv = 'argv' in spec ? spec.argv : undefined
+  if (commandRef !== undefined && (argv === undefined || argv.length > 0)) {
+    throw new CraikError('usage', 'a command reference takes the place of the arguments', {
+      hint: 'give one or the other',
+    })
+  }
+  return {
+    id,
+    spec: plain(spec),
+    ...(argv !== undefined && { argv }),
+    ...(commandRef !== undefined && { commandRef }),
+  }
+}
+
+async function readFrom(boundary: Boundary, job: JobId, after: number, caller: Caller): Promise<JobOutput> {
+  try {
+    return await boundary.jobs.output(job, after, caller.signal)
+  } catch (error) {
+    if (error instanceof CraikError && error.code === 'not_found') throw forgotten(job)
+    throw error
+  }
+}
+
+function forgotten(job: JobId): CraikError {
+  return new CraikError('not_found', `job ${job} is not known in the sandbox (any more)`, {
+    hint: 'see the jobs that are:  craik sandbox logs ID',
+  })
+}
+
+function failureFacts(error: unknown) {
+  const { metadata } = failure(error, true)
+  return { metadata: { outcome: 'not_started', error: String(metadata?.error) } }
+}

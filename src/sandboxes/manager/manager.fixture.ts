@@ -1,0 +1,149 @@
+/** What the manager's tests start from: a store, the real sidecar, and callers with and without grants. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
+import { type Clock, systemClock } from '../../lib/clock.ts'
+import { FRAME, FrameReader } from '../../lib/frames.ts'
+import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
+import { createGrant } from '../../policy/grants.ts'
+import type { Receipt } from '../../receipts/schema.ts'
+import type { JobResult, JobSpec } from '../../sidecar/protocol.ts'
+import type { Store } from '../../store/store.ts'
+import type { SandboxBackend } from '../backend.ts'
+import { createSandboxManager, type HeldSandboxes } from '../manager.ts'
+import type { Caller, CreateRequest } from '../manager-types.ts'
+import { type PlainBackend, plainBackend } from './plain-place.fixture.ts'
+
+export const OPERATOR = 'local-user:ada'
+
+export const REQUEST: CreateRequest = {
+  backend: 'process',
+  isolation: 'none',
+  workspace: { mode: 'copy' },
+  limits: {},
+  environment: {},
+}
+
+export function caller(operator = OPERATOR, signal = new AbortController().signal): Caller {
+  return { operator, signal }
+}
+
+export interface ManagerScene extends AsyncDisposable {
+  readonly store: InProcessStore
+  readonly folder: string
+  readonly backend: PlainBackend
+  manager: HeldSandboxes
+  /** A new manager over the same store and sandboxes, as after a restart of the process. */
+  restart(): Promise<void>
+  /** With a grant for it. */
+  create(changes?: Partial<CreateRequest>): Promise<SandboxId>
+  receipts(filter?: Partial<Receipt['body']>): Promise<readonly Receipt['body'][]>
+  readonly complaints: string[]
+}
+
+export function managerScene(using?: SandboxBackend, clock: Clock = systemClock): ManagerScene {
+  const store = inProcessStore(clock)
+  const folder = mkdtempSync(join(tmpdir(), 'craik-manager-'))
+  const backend = plainBackend()
+  const complaints: string[] = []
+  const make = () =>
+    createSandboxManager({
+      store,
+      log: store.log,
+      clock,
+      // Keys are where the store has them; everything else is the scene's own.
+      home: { ...store.home, sandboxes: join(folder, 'sandboxes') },
+      backends: { process: using ?? backend },
+      logger: (level, message) => level === 'info' || complaints.push(message),
+      environment: { HOME: '/nonexistent' },
+    })
+  const scene: ManagerScene = {
+    store,
+    folder,
+    backend,
+    complaints,
+    manager: make(),
+    async restart() {
+      await scene.manager.close()
+      scene.manager = make()
+      await scene.manager.recover()
+    },
+    async create(changes = {}) {
+      await allowCreate(store)
+      return (await scene.manager.create(caller(), { ...REQUEST, ...changes })).id
+    },
+    async receipts(filter = {}) {
+      const wanted = Object.entries(filter)
+      return (await store.bodies()).filter((body) =>
+        wanted.every(([key, value]) => body[key as keyof Receipt['body']] === value),
+      )
+    },
+    async [Symbol.asyncDispose]() {
+      for (const { id } of await scene.manager.list())
+        await scene.manager.delete(caller(), id).catch(() => {})
+      await scene.manager.close()
+      for (const pid of backend.pids.values()) {
+        try {
+          process.kill(pid, 'SIGKILL')
+        } catch {}
+      }
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+  return scene
+}
+
+/** What typing `craik sandbox create` approves. */
+export async function allowCreate(store: Store, operator = OPERATOR): Promise<void> {
+  await createGrant(store, {
+    capability: 'sandbox.create',
+    subject: operator,
+    scope: 'any',
+    operations: ['create'],
+    target: {},
+    max_uses: 1,
+    approved_by: operator,
+    reason: 'typed by the operator',
+  })
+}
+
+export function jobId(): JobId {
+  return newId<JobId>('job', Date.now())
+}
+
+export function exec(...argv: readonly string[]): JobSpec {
+  return { kind: 'exec', argv }
+}
+
+export interface Ran {
+  readonly stdout: string
+  readonly stderr: string
+  readonly result: JobResult | undefined
+}
+
+/** Reads a job's output to its end. */
+export async function readAll(output: Readable): Promise<Ran> {
+  const reader = new FrameReader()
+  const text = { stdout: '', stderr: '' }
+  let result: JobResult | undefined
+  for await (const chunk of output) {
+    for (const { type, payload } of reader.push(chunk as Buffer)) {
+      if (type === FRAME.stdout) text.stdout += payload.toString()
+      if (type === FRAME.stderr) text.stderr += payload.toString()
+      if (type === FRAME.exit) result = JSON.parse(payload.toString()) as JobResult
+    }
+  }
+  return { ...text, result }
+}
+
+/** Waits for something that comes by itself; the test's own time limit is the only one. */
+export async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
+  for (;;) {
+    const found = await look()
+    if (found !== undefined) return found
+    await sleep(50)
+  }
+}

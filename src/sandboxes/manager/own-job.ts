@@ -1,0 +1,32 @@
+/** Whose a job is: only who began it reads, feeds and ends it, for as long as a grant carries it. */
+import type { JobId } from '../../lib/ids.ts'
+import { carries, grantOf } from '../lifecycle/carried.ts'
+import { deniedOperation } from '../lifecycle/denied.ts'
+import { requireJobOwner } from '../lifecycle/tokens.ts'
+import type { Caller } from '../manager-types.ts'
+import type { Held } from './held.ts'
+import type { OpenJobEntry } from './job-book.ts'
+import type { ManagerOptions } from './options.ts'
+
+/**
+ * The entry of an open job, undefined for one that has ended, `unknown` for one that nobody ever began. Throws, with
+ * a denial receipt, when it is somebody else's or nothing allows it any more.
+ */
+export async function ownJob(
+  { store, clock }: ManagerOptions,
+  held: Held,
+  caller: Caller,
+  jobId: JobId,
+  action: string,
+): Promise<OpenJobEntry | undefined | 'unknown'> {
+  const { id } = held.session
+  const entry = held.book.get(jobId)
+  const grantId = entry?.operator === caller.operator ? grantOf(entry.begun.begin) : undefined
+  if (grantId !== undefined) {
+    if (await store.read((tables) => carries(tables, grantId, clock.nowMs()))) return entry
+  }
+  if ((await store.read((tables) => tables.sandboxJobs.get(id, jobId))) === undefined) return 'unknown'
+  const denied = await store.write(requireJobOwner, { id, jobId, operator: caller.operator, action })
+  if (denied !== undefined) throw deniedOperation(denied)
+  return entry
+}

@@ -1,0 +1,107 @@
+/** A small real backend: the real sidecar as an ordinary process of the host. For tests of what stands above it. */
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { packageFile } from '../../lib/package-files.ts'
+import { SIDECAR_ENV } from '../../sidecar/protocol.ts'
+import type { PlaceHandle, RunningPlace, SandboxBackend, SandboxSpec } from '../backend.ts'
+
+export interface PlainBackend extends SandboxBackend {
+  /** Its processes, to be killed by a test. */
+  readonly pids: Map<string, number>
+}
+
+export function plainBackend(changes: { readonly program?: readonly string[] } = {}): PlainBackend {
+  const pids = new Map<string, number>()
+  return {
+    kind: 'local_process',
+    pids,
+    probe: async () => ({ isolation: 'none' }),
+    async create(spec) {
+      const home = join(spec.folder, 'data', 'home')
+      const workspace = spec.workspace.mode === 'copy' ? join(home, 'workspace') : spec.workspace.folder
+      await mkdir(workspace, { recursive: true })
+      const [program, ...args] = changes.program ?? [process.execPath, sidecarFile()]
+      const child = spawn(program!, args, {
+        cwd: home,
+        detached: true,
+        stdio: 'ignore',
+        env: {
+          ...spec.environment,
+          PATH: process.env.PATH,
+          [SIDECAR_ENV.socket]: join(spec.folder, 'socket', 'host.sock'),
+          [SIDECAR_ENV.home]: home,
+          [SIDECAR_ENV.workspace]: workspace,
+          [SIDECAR_ENV.gatewayPort]: '0',
+          [SIDECAR_ENV.spill]: join(spec.folder, 'data', 'spill'),
+        },
+      })
+      await new Promise<void>((resolve, reject) => {
+        child.once('spawn', resolve)
+        child.once('error', reject)
+      })
+      child.unref()
+      pids.set(spec.id, child.pid!)
+      return placeOf({ pid: child.pid!, startedAt: startOf(child.pid!) ?? 'gone' }, spec)
+    },
+    async recover(handle, spec) {
+      return isAlive(handle) ? placeOf(handle, spec) : undefined
+    },
+    async sweep({ id }, handle) {
+      if (handle !== undefined) await end(handle)
+      const startedAt = startOf(pids.get(id) ?? 0)
+      if (startedAt !== undefined) await end({ pid: pids.get(id)!, startedAt })
+    },
+  }
+}
+
+function placeOf(handle: PlaceHandle, spec: SandboxSpec): RunningPlace {
+  const ended = (async () => {
+    while (isAlive(handle)) await sleep(50, undefined, { ref: false })
+    return 'its process ended'
+  })()
+  return {
+    handle,
+    isolation: 'none',
+    hostUid: process.geteuid?.() ?? 0,
+    limits: {
+      memory: 'not-enforced',
+      processes: 'not-enforced',
+      cpu: 'not-asked',
+      disk: 'not-enforced',
+    },
+    socketFolder: join(spec.folder, 'socket'),
+    ended,
+    observe: async () => ({ processes: 1, outOfMemoryKills: 0 }),
+    destroy: () => end(handle),
+  }
+}
+
+async function end(handle: PlaceHandle): Promise<void> {
+  if (isAlive(handle)) process.kill(Number(handle.pid), 'SIGKILL')
+  while (isAlive(handle)) await sleep(10)
+}
+
+function isAlive({ pid, startedAt }: PlaceHandle): boolean {
+  return startOf(Number(pid)) === startedAt
+}
+
+/** Undefined for what has ended, also when nobody has asked for its exit code yet. */
+function startOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
+
+/** The bundle when there is one, else the source that it is made of. */
+function sidecarFile(): string {
+  const bundle = fileURLToPath(packageFile('build/sidecar/sidecar.mjs'))
+  return existsSync(bundle) ? bundle : fileURLToPath(packageFile('src/sidecar/main.ts'))
+}
