@@ -1,0 +1,71 @@
+/** Every failure as JSON: what was being done, the code, what to do next. Nothing of the inside leaves with it. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { z } from 'zod'
+import { CraikError, ERRORS } from '../errors.ts'
+import type { ErrorBody } from './api/bodies.ts'
+
+export function errorBody(error: CraikError): ErrorBody {
+  const retryAfterMs = error.details?.retry_after_ms
+  return {
+    error: error.message,
+    code: error.code,
+    hint: error.hint,
+    ...(error.details !== undefined && { details: error.details }),
+    ...(typeof retryAfterMs === 'number' && { retry_after_ms: retryAfterMs }),
+  }
+}
+
+export function statusOf(error: CraikError): number {
+  return ERRORS[error.code].status
+}
+
+/** A fault of ours says only that it is one: its message may hold anything. */
+export function asCraikError(error: unknown): CraikError {
+  if (error instanceof CraikError) return error
+  const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new CraikError('too_large', 'the body of the request is larger than its limit')
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
+    return new CraikError('usage', 'the body of the request has a content type that is not taken here', {
+      hint: 'send application/json, or application/octet-stream where bytes are taken',
+    })
+  if (code?.startsWith('FST_ERR_') && statusCode !== undefined && statusCode < 500)
+    return new CraikError('usage', `the request cannot be read: ${message ?? code}`)
+  if (error instanceof SyntaxError) return new CraikError('usage', 'the body of the request is no JSON')
+  return new CraikError('internal', 'something failed that should not', {
+    hint: 'see what:  craik supervisor logs',
+    cause: error,
+  })
+}
+
+/** The first thing that is wrong, with its place; the rest as details. */
+export function invalid(error: z.ZodError, what: string): CraikError {
+  const issues = error.issues.slice(0, 10).map((issue) => ({
+    path: issue.path.join('.'),
+    message: issue.message,
+  }))
+  const [first] = issues
+  const place = first?.path ? `${what} ${first.path}` : what
+  return new CraikError('usage', `${place}: ${first?.message ?? 'is not valid'}`, {
+    hint: 'see docs/operator-api.md for what each request takes',
+    details: { issues },
+  })
+}
+
+export function leaving(): CraikError {
+  return new CraikError('supervisor_unreachable', 'the supervisor is leaving', {
+    hint: 'ask again: the next request starts another one',
+    details: { draining: true, retry_after_ms: 100 },
+  })
+}
+
+/** For answers outside Fastify: on an upgraded socket, or before a route was found. */
+export function writeError(response: ServerResponse<IncomingMessage>, error: CraikError): void {
+  const text = JSON.stringify(errorBody(error))
+  response.writeHead(statusOf(error), {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  })
+  response.end(text)
+}

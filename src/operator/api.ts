@@ -1,0 +1,133 @@
+/** The operator API: the one way in. It parses, asks the sandboxes, and spells the answer; it decides nothing. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import { CraikError } from '../errors.ts'
+import { API_LIMITS, BYTES_TYPE } from './api/names.ts'
+import { asCraikError, errorBody, invalid, leaving, statusOf, writeError } from './api-error.ts'
+import { type Api, callerOf, type OperatorApiOptions, type RouteContext, type ZodTypes } from './context.ts'
+import { execRoute } from './routes/exec.ts'
+import { fileRoutes } from './routes/files.ts'
+import { insideRoutes } from './routes/inside.ts'
+import { jobRoutes } from './routes/jobs.ts'
+import { servePorts } from './routes/ports.ts'
+import { sandboxRoutes } from './routes/sandboxes.ts'
+import { supervisorRoutes } from './routes/supervisor.ts'
+
+/** Longer than any client of ours leaves a connection unused between two requests. */
+const KEEP_ALIVE_MS = 30_000
+const MAX_URL_PARAMETER = 200
+
+/** These say nothing that is worth a token. */
+const OPEN_ROUTES = new Set(['/health', '/readyz'])
+
+export interface OperatorApi {
+  readonly app: Api
+  /** What it serves, such as `GET /health`. */
+  readonly routes: readonly string[]
+}
+
+export async function createOperatorApi(options: OperatorApiOptions): Promise<OperatorApi> {
+  const app = Fastify({
+    bodyLimit: API_LIMITS.jsonBytes,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // Streams last as long as what they carry.
+    requestTimeout: 0,
+    exposeHeadRoutes: false,
+    routerOptions: { maxParamLength: MAX_URL_PARAMETER },
+    frameworkErrors: (error, _request, reply) => sendError(options, reply, error, 'request'),
+    clientErrorHandler: (_error, socket) => {
+      if (socket.writable)
+        socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n')
+    },
+  }).withTypeProvider<ZodTypes>()
+
+  app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data) => {
+    const parsed = schema.safeParse(data ?? (httpPart === 'body' ? data : {}))
+    return parsed.success ? { value: parsed.data } : { error: invalid(parsed.error, httpPart ?? 'request') }
+  })
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value))
+  app.setErrorHandler((error, request, reply) =>
+    sendError(options, reply, error, `${request.method} ${request.routeOptions.url ?? ''}`),
+  )
+  app.setNotFoundHandler((request, reply) => {
+    const error = new CraikError('not_found', `there is no ${request.method} ${pathOf(request)}`, {
+      hint: 'see docs/operator-api.md for what there is',
+    })
+    return sendError(options, reply, error, 'route')
+  })
+  // Bytes are not collected: the route reads the stream.
+  app.addContentTypeParser(BYTES_TYPE, (_request, _payload, done) => done(null))
+
+  const mayEnter = tokenCheck(options.token)
+  app.addHook('onRequest', async (request) => {
+    if (OPEN_ROUTES.has(request.routeOptions.url ?? '')) return
+    mayEnter(request.headers)
+    if (options.supervisor.draining) throw leaving()
+  })
+
+  const routes: string[] = []
+  app.addHook('onRoute', ({ method, url }) => {
+    routes.push(`${method} ${url}`)
+  })
+  const context: RouteContext = {
+    options,
+    manager: () => options.manager,
+    caller: (request, reply) => callerOf(options, request.headers, goneSignal(reply.raw)),
+  }
+  supervisorRoutes(app, context)
+  sandboxRoutes(app, context)
+  execRoute(app, context)
+  jobRoutes(app, context)
+  fileRoutes(app, context)
+  insideRoutes(app, context)
+  servePorts(app, context, mayEnter)
+  await app.ready()
+  return { app, routes }
+}
+
+/** In constant time, whatever was sent. */
+function tokenCheck(token: string): (headers: IncomingMessage['headers']) => void {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  const expected = digest(`Bearer ${token}`)
+  return (headers) => {
+    if (timingSafeEqual(digest(headers.authorization ?? ''), expected)) return
+    throw new CraikError('unauthorized', 'the request has no valid token')
+  }
+}
+
+/** Aborts when the client is gone before its answer is through. */
+function goneSignal(response: ServerResponse): AbortSignal {
+  const gone = new AbortController()
+  const leave = () => {
+    if (!response.writableFinished) gone.abort(new CraikError('interrupted', 'the client left'))
+  }
+  if (response.closed) leave()
+  else response.once('close', leave)
+  return gone.signal
+}
+
+function sendError(
+  options: OperatorApiOptions,
+  reply: FastifyReply,
+  thrown: unknown,
+  where: string,
+): FastifyReply | undefined {
+  const error = asCraikError(thrown)
+  if (error.code === 'internal') options.onFault(error.cause ?? error, where)
+  if (reply.raw.headersSent) {
+    reply.raw.destroy()
+    return undefined
+  }
+  if (reply.sent) {
+    writeError(reply.raw, error)
+    return undefined
+  }
+  return reply.code(statusOf(error)).send(errorBody(error))
+}
+
+function pathOf(request: FastifyRequest): string {
+  const path = request.url.split('?', 1)[0]!
+  return path.length > 100 ? `${path.slice(0, 100)}…` : path
+}

@@ -1,0 +1,164 @@
+/** What the API takes: each body and query is one schema with its limits, and the type that a client writes against. */
+import { z } from 'zod'
+import { REFERENCE } from '../../lib/ids.ts'
+import { API_LIMITS } from './names.ts'
+
+const bytes = (text: string) => Buffer.byteLength(text)
+const noNul = (text: string) => !text.includes('\0')
+
+const argv = z
+  .array(z.string().refine(noNul, 'must not hold a NUL byte'))
+  .min(1)
+  .max(API_LIMITS.argvItems)
+  .refine((items) => items[0] !== '', 'must name a program')
+  .refine(
+    (items) => items.reduce((sum, item) => sum + bytes(item) + 1, 0) <= API_LIMITS.argvBytes,
+    `is over ${API_LIMITS.argvBytes} bytes`,
+  )
+
+const environment = z
+  .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().refine(noNul))
+  .refine((names) => Object.keys(names).length <= API_LIMITS.environmentNames, 'has too many names')
+  .refine(
+    (names) =>
+      Object.entries(names).reduce((sum, [name, value]) => sum + bytes(name) + bytes(value) + 2, 0) <=
+      API_LIMITS.environmentBytes,
+    `is over ${API_LIMITS.environmentBytes} bytes`,
+  )
+
+const path = z
+  .string()
+  .min(1)
+  .refine((text) => bytes(text) <= API_LIMITS.pathBytes, `is over ${API_LIMITS.pathBytes} bytes`)
+  .refine(noNul, 'must not hold a NUL byte')
+
+const timeoutMs = z.int().min(1).max(API_LIMITS.timeoutMs)
+const positive = z.int().min(1)
+const signal = z.string().regex(/^SIG[A-Z0-9+]{2,14}$/, 'must be a name such as SIGTERM')
+const reference = z.string().regex(REFERENCE)
+const columns = z.int().min(1).max(API_LIMITS.columns)
+
+/** A number in a query, written as digits. */
+const count = z
+  .string()
+  .regex(/^(0|[1-9][0-9]{0,15})$/, 'must be a whole number')
+  .transform(Number)
+  .refine(Number.isSafeInteger, 'is too large')
+const flag = z.enum(['0', '1']).transform((text) => text === '1')
+
+/** By id, or by name. */
+export const sandboxParams = z.object({ id: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/) })
+export const jobParams = sandboxParams.extend({
+  job: z.string().regex(/^job_[0-9A-HJKMNP-TV-Z]{26}$/, 'must be job_ and a ULID'),
+})
+export const processParams = sandboxParams.extend({ pid: count.refine((pid) => pid > 0) })
+export const portParams = sandboxParams.extend({ port: count.refine((port) => port > 0 && port < 65_536) })
+
+export const createBody = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits and . _ -, at most 64')
+    .optional(),
+  backend: z.literal('process').default('process'),
+  isolation: z.enum(['none', 'process', 'container', 'remote', 'browser']).default('process'),
+  workspace: z
+    .discriminatedUnion('mode', [
+      z.strictObject({ mode: z.literal('copy') }),
+      z.strictObject({ mode: z.literal('in-place'), folder: path }),
+    ])
+    .default({ mode: 'copy' }),
+  limits: z
+    .strictObject({
+      memory_bytes: positive.optional(),
+      processes: positive.optional(),
+      cpu_millis: positive.optional(),
+      disk_bytes: positive.optional(),
+    })
+    .default({}),
+  environment: environment.default({}),
+  policy_envelope_id: reference.optional(),
+})
+export type CreateBody = z.input<typeof createBody>
+
+const runnable = {
+  argv: argv.optional(),
+  /** A registered command, in place of argv. */
+  command_ref: reference.optional(),
+  cwd: path.optional(),
+  env: environment.optional(),
+  timeout_ms: timeoutMs.optional(),
+}
+type Runnable = { readonly argv?: unknown; readonly command_ref?: unknown }
+const named = (spec: Runnable) => (spec.argv === undefined) !== (spec.command_ref === undefined)
+const NAMED = { error: 'takes either argv or command_ref' }
+
+export const execBody = z
+  .strictObject({
+    ...runnable,
+    /** From the client, so that a retry finds the job of the first try. */
+    job_id: jobParams.shape.job.optional(),
+    stdin: z.string().max(API_LIMITS.bufferedInputBytes).optional(),
+    stdin_encoding: z.enum(['utf8', 'base64']).default('utf8'),
+  })
+  .refine(named, NAMED)
+export type ExecRequestBody = z.input<typeof execBody>
+
+const execJob = z.strictObject({
+  kind: z.literal('exec'),
+  ...runnable,
+  stdin: z.boolean().optional(),
+  max_output_bytes: positive.max(API_LIMITS.outputBytes).optional(),
+})
+const terminalJob = z.strictObject({
+  kind: z.literal('terminal'),
+  ...runnable,
+  cols: columns,
+  rows: columns,
+  term: z
+    .string()
+    .regex(/^[A-Za-z0-9._+-]{1,64}$/)
+    .optional(),
+})
+export const jobBody = z.union([
+  z.discriminatedUnion('kind', [execJob, terminalJob]).refine(named, NAMED),
+  z.discriminatedUnion('kind', [
+    z.strictObject({ kind: z.literal('tar-in'), path }),
+    z.strictObject({ kind: z.literal('tar-out'), path }),
+  ]),
+])
+export type JobRequestBody = z.input<typeof jobBody>
+
+export const outputQuery = z.strictObject({ after: count.default(0) })
+export const inputQuery = z.strictObject({ offset: count, end: flag.default(false) })
+export const ackBody = z.strictObject({ position: z.int().min(0) })
+export const signalBody = z.strictObject({ signal })
+export const resizeBody = z.strictObject({ cols: columns, rows: columns })
+
+export const readQuery = z.strictObject({ path, offset: count.default(0), length: count.optional() })
+/** An upload is under one receipt like a job, and is named like one. */
+const uploadId = jobParams.shape.job
+export const writeQuery = z.strictObject({
+  path,
+  upload: uploadId,
+  offset: count.default(0),
+  bytes: count,
+  mode: z
+    .string()
+    .regex(/^[0-7]{3,4}$/, 'must be octal digits such as 644')
+    .default('644')
+    .transform((digits) => Number.parseInt(digits, 8)),
+})
+export const uploadQuery = z.strictObject({ upload: uploadId })
+export const pathQuery = z.strictObject({ path })
+export const listQuery = z.strictObject({
+  path,
+  after: path.optional(),
+  limit: count
+    .refine((limit) => limit > 0 && limit <= API_LIMITS.listEntries, `is at most ${API_LIMITS.listEntries}`)
+    .default(API_LIMITS.listEntries),
+})
+export const watchQuery = z.strictObject({ path, recursive: flag.default(false), after: count.default(0) })
+export const moveBody = z.strictObject({ from: path, to: path })
+export const removeBody = z.strictObject({ path, recursive: z.boolean().default(false) })
+export const mkdirBody = z.strictObject({ path, parents: z.boolean().default(false) })
+export const eventsQuery = z.strictObject({ follow: flag.default(false) })

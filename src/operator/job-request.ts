@@ -1,0 +1,47 @@
+/** From the API's spelling of a job to the sandboxes' own. */
+import type { z } from 'zod'
+import type { JobRequest } from '../sandboxes/manager-types.ts'
+import type { ExecSpec, JobSpec, TerminalSpec } from '../sidecar/protocol.ts'
+import type { jobBody } from './api/requests.ts'
+
+type Body = z.output<typeof jobBody>
+type Runnable = Extract<Body, { readonly kind: 'exec' | 'terminal' }>
+
+export function jobRequest(body: Body): JobRequest {
+  if (body.kind === 'tar-in' || body.kind === 'tar-out') return { spec: body }
+  return {
+    spec: body.kind === 'exec' ? execSpec(body) : terminalSpec(body),
+    ...(body.command_ref !== undefined && { commandRef: body.command_ref }),
+  }
+}
+
+function execSpec(body: Extract<Runnable, { readonly kind: 'exec' }>): JobSpec {
+  const spec: ExecSpec = {
+    kind: 'exec',
+    ...runnable(body),
+    ...(body.stdin !== undefined && { stdin: body.stdin }),
+    ...(body.max_output_bytes !== undefined && { maxOutputBytes: body.max_output_bytes }),
+  }
+  return spec
+}
+
+function terminalSpec(body: Extract<Runnable, { readonly kind: 'terminal' }>): JobSpec {
+  const spec: TerminalSpec = {
+    kind: 'terminal',
+    ...runnable(body),
+    cols: body.cols,
+    rows: body.rows,
+    ...(body.term !== undefined && { term: body.term }),
+  }
+  return spec
+}
+
+/** The argv of a registered command is looked up where it is decided. */
+function runnable({ argv = [], cwd, env, timeout_ms }: Omit<Runnable, 'kind'>) {
+  return {
+    argv,
+    ...(cwd !== undefined && { cwd }),
+    ...(env !== undefined && { env }),
+    ...(timeout_ms !== undefined && { timeoutMs: timeout_ms }),
+  }
+}

@@ -1,0 +1,141 @@
+/** A command run to its end, with its output in the answer: for callers that want no streams. */
+import { Readable } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { Acknowledgements } from '../../lib/acknowledgements.ts'
+import { FRAME, FRAME_HEADER_BYTES, FrameReader, isInLog } from '../../lib/frames.ts'
+import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
+import type { Caller, SandboxManager } from '../../sandboxes/manager-types.ts'
+import { type JobResult, LIMITS } from '../../sidecar/protocol.ts'
+import type { CapturedBody, ExecBody } from '../api/bodies.ts'
+import { API_LIMITS } from '../api/names.ts'
+import { execBody, sandboxParams } from '../api/requests.ts'
+import { type Api, type RouteContext, sandboxId } from '../context.ts'
+import { jobRequest } from '../job-request.ts'
+
+const STEP_BYTES = 1024 * 1024
+
+export function execRoute(app: Api, { manager, caller }: RouteContext): void {
+  app.post(
+    '/api/sandboxes/:id/exec',
+    { schema: { params: sandboxParams, body: execBody } },
+    async (request, reply): Promise<ExecBody> => {
+      const sandboxes = await manager()
+      const id = await sandboxId(sandboxes, request.params.id)
+      const { job_id, stdin, stdin_encoding, ...spec } = request.body
+      const job = (job_id ?? newId('job', Date.now())) as JobId
+      const asked = await caller(request, reply)
+      const started = await sandboxes.jobs.start(
+        asked,
+        id,
+        job,
+        jobRequest({ kind: 'exec', ...spec, stdin: stdin !== undefined }),
+      )
+      // What the client cannot ask for again is not left running for nobody.
+      if (job_id === undefined)
+        asked.signal.addEventListener('abort', () => abandon(sandboxes, asked, id, job))
+      if (stdin !== undefined && started.created)
+        void feed(sandboxes, asked, id, job, Buffer.from(stdin, stdin_encoding))
+      const acknowledgements = new Acknowledgements({
+        send: (position) => sandboxes.jobs.acknowledge(asked, id, job, position),
+        // Who knows the id may ask for all of it again.
+        fromBytes: job_id === undefined ? LIMITS.logMemoryBytes : Number.POSITIVE_INFINITY,
+        stepBytes: STEP_BYTES,
+      })
+      try {
+        const collected = await collect(started.output, acknowledgements)
+        return { job_id: job, receipt_id: started.receiptId, ...collected }
+      } finally {
+        acknowledgements.close()
+      }
+    },
+  )
+}
+
+/** The caller is gone: what is still to be done for them is done in their name, without their signal. */
+function abandon(sandboxes: SandboxManager, asked: Caller, id: SandboxId, job: JobId): void {
+  const patience = AbortSignal.timeout(5_000)
+  sandboxes.jobs.cancel({ ...asked, signal: patience }, id, job).catch(() => {})
+}
+
+/** A command may end without reading its input; its result then says all there is to say. */
+async function feed(
+  sandboxes: SandboxManager,
+  asked: Caller,
+  id: SandboxId,
+  job: JobId,
+  input: Buffer,
+): Promise<void> {
+  const body = Readable.from(input.length === 0 ? [] : [input], { objectMode: false })
+  await sandboxes.jobs.input(asked, id, job, { offset: 0, end: true, body }).catch(() => {})
+}
+
+async function collect(
+  output: Readable,
+  acknowledgements: Acknowledgements,
+): Promise<Omit<ExecBody, 'job_id' | 'receipt_id'>> {
+  const stdout = new Captured()
+  const stderr = new Captured()
+  const frames = new FrameReader()
+  let position = 0
+  for await (const chunk of output as AsyncIterable<Buffer>) {
+    for (const { type, payload } of frames.push(chunk)) {
+      if (isInLog(type)) position += FRAME_HEADER_BYTES + payload.length
+      acknowledgements.taken(position)
+      if (type === FRAME.stdout) stdout.add(payload)
+      else if (type === FRAME.stderr) stderr.add(payload)
+      else if (type === FRAME.gap) {
+        stdout.truncated = true
+        position = (JSON.parse(payload.toString()) as { to: number }).to
+      } else if (type === FRAME.exit) {
+        await acknowledgements.end()
+        return ended(payload, stdout, stderr)
+      }
+    }
+  }
+  throw new CraikError('boundary_failed', 'the output of the command ended before the command did')
+}
+
+function ended(payload: Buffer, stdout: Captured, stderr: Captured): Omit<ExecBody, 'job_id' | 'receipt_id'> {
+  const { outcome, exitCode, signal, error, durationMs } = JSON.parse(payload.toString()) as JobResult
+  return {
+    outcome,
+    exit_code: exitCode,
+    signal,
+    ...(error !== undefined && { error }),
+    duration_ms: durationMs,
+    stdout: stdout.body(),
+    stderr: stderr.body(),
+  }
+}
+
+/** The beginning of a stream; what is over the limit is read and dropped. */
+class Captured {
+  readonly #chunks: Buffer[] = []
+  #bytes = 0
+  truncated = false
+
+  add(chunk: Buffer): void {
+    const room = API_LIMITS.bufferedBytes - this.#bytes
+    if (chunk.length > room) this.truncated = true
+    if (room <= 0) return
+    // Copied: a frame is a view of a larger buffer, which it would keep alive.
+    this.#chunks.push(Buffer.from(chunk.subarray(0, room)))
+    this.#bytes += Math.min(chunk.length, room)
+  }
+
+  body(): CapturedBody {
+    const bytes = Buffer.concat(this.#chunks)
+    const text = decoded(bytes)
+    return text === undefined
+      ? { encoding: 'base64', data: bytes.toString('base64'), truncated: this.truncated }
+      : { encoding: 'utf8', data: text, truncated: this.truncated }
+  }
+}
+
+function decoded(bytes: Buffer): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,66 @@
+/** A port of a sandbox: the connection of the request itself becomes the stream to it. */
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { PORT_PROTOCOL } from '../api/names.ts'
+import { portParams } from '../api/requests.ts'
+import { asCraikError, errorBody, invalid, leaving, statusOf } from '../api-error.ts'
+import { type Api, callerOf, type RouteContext, sandboxId } from '../context.ts'
+import { join } from '../streams.ts'
+
+const PATH = /^\/api\/sandboxes\/([^/?]{1,200})\/ports\/([^/?]{1,10})$/
+
+export function servePorts(
+  app: Api,
+  context: RouteContext,
+  mayEnter: (headers: IncomingMessage['headers']) => void,
+): void {
+  const { options } = context
+  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const gone = new AbortController()
+    const leave = () => gone.abort(new CraikError('interrupted', 'the client left'))
+    socket.once('close', leave).once('error', leave)
+    connect(request, gone.signal).then(
+      (stream) => {
+        if (socket.destroyed) return stream.destroy()
+        socket.write(
+          `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${PORT_PROTOCOL}\r\n\r\n`,
+        )
+        if (head.length > 0) socket.unshift(head)
+        join(socket, stream)
+        return undefined
+      },
+      (thrown) => {
+        const error = asCraikError(thrown)
+        if (error.code === 'internal') options.onFault(error.cause ?? error, 'GET port')
+        socket.end(refusal(error))
+      },
+    )
+  })
+
+  async function connect(request: IncomingMessage, signal: AbortSignal): Promise<Duplex> {
+    mayEnter(request.headers)
+    if (options.supervisor.draining) throw leaving()
+    const match = PATH.exec(request.url ?? '')
+    if (match === null || request.headers.upgrade !== PORT_PROTOCOL)
+      throw new CraikError('usage', `only ports are upgraded, and only to ${PORT_PROTOCOL}`)
+    const parsed = portParams.safeParse({ id: match[1], port: match[2] })
+    if (!parsed.success) throw invalid(parsed.error, 'params')
+    const sandboxes = await context.manager()
+    const id = await sandboxId(sandboxes, parsed.data.id)
+    return sandboxes.inside.connect(await callerOf(options, request.headers, signal), id, parsed.data.port)
+  }
+}
+
+function refusal(error: CraikError): string {
+  const text = JSON.stringify(errorBody(error))
+  const status = statusOf(error)
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(text)}`,
+    'connection: close',
+    '',
+    text,
+  ].join('\r\n')
+}

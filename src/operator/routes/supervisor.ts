@@ -1,0 +1,21 @@
+/** What the process behind the API says of itself. */
+import { CraikError } from '../../errors.ts'
+import type { Api, RouteContext } from '../context.ts'
+
+export function supervisorRoutes(app: Api, { options }: RouteContext): void {
+  app.get('/health', () => ({ status: 'ok' }))
+  app.get('/readyz', () => {
+    if (options.supervisor.version().ready && !options.supervisor.draining) return { status: 'ready' }
+    throw new CraikError('supervisor_unreachable', 'the supervisor is not ready', {
+      details: { draining: options.supervisor.draining, retry_after_ms: 100 },
+    })
+  })
+  app.get('/api/version', () => options.supervisor.version())
+  app.get('/api/supervisor', () => options.supervisor.status())
+  app.post('/api/supervisor/drain', (_request, reply) => {
+    // After the answer is on its way, so that whoever asked sees it.
+    reply.raw.once('close', () => options.supervisor.drain())
+    reply.header('connection', 'close')
+    return reply.code(202).send({ draining: true, pid: options.supervisor.version().pid })
+  })
+}

@@ -1,0 +1,217 @@
+/** The typed client of the operator API. It knows what the API says, and nothing of what is behind it. */
+import type { Duplex } from 'node:stream'
+import type {
+  ExecBody,
+  FileBody,
+  FileListBody,
+  JobBody,
+  ListedSandboxBody,
+  ProcessBody,
+  SandboxBody,
+  SandboxEventBody,
+  StatsBody,
+  SupervisorBody,
+  UploadBody,
+  VersionBody,
+  WatchBody,
+} from '../operator/api/bodies.ts'
+import type { CreateBody, ExecRequestBody } from '../operator/api/requests.ts'
+import { BoundaryPatience } from './boundary-patience.ts'
+import { followChanges, followEvents } from './follow.ts'
+import { Link, type LinkOptions } from './link.ts'
+import { type CallOptions, common, jobPath, query, sandboxPath } from './paths.ts'
+import { jsonOf } from './transport.ts'
+
+export interface ApiClient extends Disposable {
+  readonly supervisor: SupervisorCalls
+  readonly sandboxes: SandboxCalls
+  readonly jobs: JobCalls
+  readonly files: FileCalls
+  /** For what resumes by itself: `runJob`, `readFile`, `writeFile`. */
+  readonly link: Link
+  close(): void
+}
+
+interface SupervisorCalls {
+  version(options?: CallOptions): Promise<VersionBody>
+  status(options?: CallOptions): Promise<SupervisorBody>
+  /** Asks it to leave; sandboxes go on. */
+  drain(options?: CallOptions): Promise<{ readonly draining: true; readonly pid: number }>
+}
+
+/** `sandbox` is an id or a name, everywhere. */
+interface SandboxCalls {
+  create(body: CreateBody, options?: CallOptions): Promise<SandboxBody>
+  list(options?: CallOptions): Promise<readonly ListedSandboxBody[]>
+  get(sandbox: string, options?: CallOptions): Promise<SandboxBody>
+  delete(sandbox: string, options?: CallOptions): Promise<void>
+  /** Runs a command to its end and hands over its output as a whole. */
+  exec(sandbox: string, body: ExecRequestBody, options?: CallOptions): Promise<ExecBody>
+  events(
+    sandbox: string,
+    options?: CallOptions & { readonly follow?: boolean },
+  ): AsyncGenerator<SandboxEventBody>
+  stats(sandbox: string, options?: CallOptions): Promise<StatsBody>
+  processes(sandbox: string, options?: CallOptions): Promise<readonly ProcessBody[]>
+  signalProcess(sandbox: string, pid: number, signal: string, options?: CallOptions): Promise<void>
+  /** A stream to a port on the loopback inside. */
+  connectPort(sandbox: string, port: number, options?: CallOptions): Promise<Duplex>
+}
+
+/** Jobs are started, read and fed by `runJob`. */
+interface JobCalls {
+  list(sandbox: string, options?: CallOptions): Promise<readonly JobBody[]>
+  get(sandbox: string, job: string, options?: CallOptions): Promise<JobBody>
+  signal(sandbox: string, job: string, signal: string, options?: CallOptions): Promise<void>
+  resize(sandbox: string, job: string, cols: number, rows: number, options?: CallOptions): Promise<void>
+  /** Ends it if it runs, and forgets its output. */
+  cancel(sandbox: string, job: string, options?: CallOptions): Promise<void>
+}
+
+/** Contents travel by `readFile` and `writeFile`. */
+interface FileCalls {
+  stat(sandbox: string, path: string, options?: CallOptions): Promise<FileBody>
+  list(
+    sandbox: string,
+    path: string,
+    options?: CallOptions & { readonly after?: string; readonly limit?: number },
+  ): Promise<FileListBody>
+  watch(
+    sandbox: string,
+    path: string,
+    options?: CallOptions & { readonly recursive?: boolean; readonly after?: number },
+  ): AsyncGenerator<WatchBody>
+  uploaded(sandbox: string, upload: string, options?: CallOptions): Promise<UploadBody>
+  move(sandbox: string, from: string, to: string, options?: CallOptions): Promise<void>
+  remove(
+    sandbox: string,
+    path: string,
+    options?: CallOptions & { readonly recursive?: boolean },
+  ): Promise<void>
+  mkdir(sandbox: string, path: string, options?: CallOptions & { readonly parents?: boolean }): Promise<void>
+}
+
+export function createClient(options: LinkOptions): ApiClient {
+  const link = new Link(options)
+  const close = () => link.close()
+  return {
+    supervisor: supervisorCalls(link),
+    sandboxes: sandboxCalls(link),
+    jobs: jobCalls(link),
+    files: fileCalls(link),
+    link,
+    close,
+    [Symbol.dispose]: close,
+  }
+}
+
+function supervisorCalls(link: Link): SupervisorCalls {
+  return {
+    version: (options) => link.json({ method: 'GET', path: '/api/version', ...common(options) }),
+    status: (options) => link.json({ method: 'GET', path: '/api/supervisor', ...common(options) }),
+    drain: (options) => link.json({ method: 'POST', path: '/api/supervisor/drain', ...common(options) }),
+  }
+}
+
+function sandboxCalls(link: Link): SandboxCalls {
+  const get = <T>(path: string, options?: CallOptions) =>
+    link.json<T>({ method: 'GET', path, ...common(options) })
+  return {
+    create: (json, options) =>
+      link.json({ method: 'POST', path: '/api/sandboxes', json, ...common(options) }),
+    list: async (options) =>
+      (await get<{ sandboxes: ListedSandboxBody[] }>('/api/sandboxes', options)).sandboxes,
+    get: (sandbox, options) => get(sandboxPath(sandbox), options),
+    delete: (sandbox, options) =>
+      link.order({ method: 'DELETE', path: sandboxPath(sandbox), ...common(options) }),
+    exec: (sandbox, json, options) => execWhole(link, sandbox, json, options),
+    events: (sandbox, { follow = false, ...options } = {}) =>
+      followEvents(link, sandboxPath(sandbox, `/events${query({ follow })}`), options),
+    stats: (sandbox, options) => get(sandboxPath(sandbox, '/stats'), options),
+    processes: async (sandbox, options) =>
+      (await get<{ processes: ProcessBody[] }>(sandboxPath(sandbox, '/processes'), options)).processes,
+    signalProcess: (sandbox, pid, signal, options) =>
+      link.order({
+        method: 'POST',
+        path: sandboxPath(sandbox, `/processes/${pid}/signal`),
+        json: { signal },
+        ...common(options),
+      }),
+    connectPort: (sandbox, port, options) =>
+      link.upgrade(sandboxPath(sandbox, `/ports/${port}`), common(options).headers ?? {}, options?.signal),
+  }
+}
+
+/** With an id of the client's own, a second try finds the job of the first, whatever came in between. */
+function execWhole(
+  link: Link,
+  sandbox: string,
+  json: ExecRequestBody,
+  options: CallOptions | undefined,
+): Promise<ExecBody> {
+  const path = sandboxPath(sandbox, '/exec')
+  const asked = { method: 'POST', path, json, ...common(options) } as const
+  if (json.job_id === undefined) return link.json(asked)
+  const patience = new BoundaryPatience()
+  return link.persist(asked.signal, async (transport) => {
+    try {
+      return await jsonOf<ExecBody>(await transport.send(asked))
+    } catch (error) {
+      throw patience.judge(error)
+    }
+  })
+}
+
+function jobCalls(link: Link): JobCalls {
+  return {
+    list: async (sandbox, options) => {
+      const path = sandboxPath(sandbox, '/jobs')
+      return (await link.json<{ jobs: JobBody[] }>({ method: 'GET', path, ...common(options) })).jobs
+    },
+    get: (sandbox, job, options) =>
+      link.json({ method: 'GET', path: jobPath(sandbox, job), ...common(options) }),
+    signal: (sandbox, job, signal, options) =>
+      link.order({
+        method: 'POST',
+        path: jobPath(sandbox, job, '/signal'),
+        json: { signal },
+        ...common(options),
+      }),
+    resize: (sandbox, job, cols, rows, options) =>
+      link.order({
+        method: 'POST',
+        path: jobPath(sandbox, job, '/resize'),
+        json: { cols, rows },
+        idempotent: true,
+        ...common(options),
+      }),
+    cancel: (sandbox, job, options) =>
+      link.order({ method: 'DELETE', path: jobPath(sandbox, job), idempotent: true, ...common(options) }),
+  }
+}
+
+function fileCalls(link: Link): FileCalls {
+  const get = <T>(path: string, options?: CallOptions) =>
+    link.json<T>({ method: 'GET', path, ...common(options) })
+  const change = (sandbox: string, verb: string, json: unknown, options?: CallOptions) =>
+    link.order({ method: 'POST', path: sandboxPath(sandbox, `/files/${verb}`), json, ...common(options) })
+  return {
+    stat: (sandbox, path, options) => get(sandboxPath(sandbox, `/files/stat${query({ path })}`), options),
+    list: (sandbox, path, { after, limit, ...options } = {}) =>
+      get(sandboxPath(sandbox, `/files/list${query({ path, after, limit })}`), options),
+    watch: (sandbox, path, { recursive, after = 0, ...options } = {}) =>
+      followChanges(
+        link,
+        (seq) => sandboxPath(sandbox, `/files/watch${query({ path, recursive, after: seq })}`),
+        after,
+        options,
+      ),
+    uploaded: (sandbox, upload, options) =>
+      get(sandboxPath(sandbox, `/files/upload${query({ upload })}`), options),
+    move: (sandbox, from, to, options) => change(sandbox, 'move', { from, to }, options),
+    remove: (sandbox, path, { recursive = false, ...options } = {}) =>
+      change(sandbox, 'remove', { path, recursive }, options),
+    mkdir: (sandbox, path, { parents = false, ...options } = {}) =>
+      change(sandbox, 'mkdir', { path, parents }, options),
+  }
+}

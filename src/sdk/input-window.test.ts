@@ -1,0 +1,76 @@
+import { Readable } from 'node:stream'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { InputWindow } from './input-window.ts'
+
+const never = () => new AbortController().signal
+
+async function collect(source: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  for await (const chunk of source) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+describe('the window of input', () => {
+  it('gives the rest from any offset that is not acknowledged, however the input came', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.uint8Array({ minLength: 0, maxLength: 50 }), { maxLength: 20 }),
+        fc.nat(1000),
+        fc.nat(1000),
+        async (parts, acknowledged, from) => {
+          const whole = Buffer.concat(parts)
+          const window = new InputWindow(
+            Readable.from(
+              parts.map((part) => Buffer.from(part)),
+              { objectMode: true },
+            ),
+            0,
+          )
+          const at = Math.min(Math.max(acknowledged, from), whole.length)
+          window.resumeAt(Math.min(acknowledged, whole.length))
+          expect(await collect(window.from(at, never()))).toEqual(whole.subarray(at))
+        },
+      ),
+    )
+  })
+
+  it('reads no more than it may keep', async () => {
+    let produced = 0
+    const source = new Readable({
+      highWaterMark: 1,
+      read() {
+        produced += 64 * 1024
+        this.push(Buffer.alloc(64 * 1024))
+      },
+    })
+    const window = new InputWindow(source, 0)
+    const reader = window.from(0, never())
+    let taken = 0
+    while (taken < 1024 * 1024) taken += ((await reader.next()).value as Buffer).length
+    await new Promise((done) => setTimeout(done, 20))
+    expect(produced).toBeLessThan(1024 * 1024 + 5 * 64 * 1024)
+    window.acknowledge(512 * 1024)
+    while (taken < 1.5 * 1024 * 1024) taken += ((await reader.next()).value as Buffer).length
+    window.close()
+    await reader.return(undefined)
+  })
+
+  it('begins where the job stands when others fed it before', async () => {
+    const window = new InputWindow(Readable.from([Buffer.from('abc')]), undefined)
+    // An acknowledgement of what others sent says nothing of this input.
+    window.acknowledge(500)
+    window.resumeAt(500)
+    window.acknowledge(501)
+    expect((await collect(window.from(501, never()))).toString()).toBe('bc')
+  })
+
+  it('stops waiting when it is told to', async () => {
+    const window = new InputWindow(new Readable({ read() {} }), 0)
+    const leaving = new AbortController()
+    const waiting = collect(window.from(0, leaving.signal))
+    leaving.abort(new Error('left'))
+    await expect(waiting).rejects.toThrow('left')
+    window.close()
+  })
+})

@@ -1,0 +1,129 @@
+/** A connection to the API that mends itself: the supervisor may die, be replaced, or be started anew at any time. */
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../errors.ts'
+import { type ApiRequest, discard, type Endpoint, jsonOf, LostConnection, Transport } from './transport.ts'
+
+export interface LinkOptions {
+  /** Finds the supervisor, and starts it when there is none. Called again after each loss. */
+  readonly connect: (until: AbortSignal | undefined) => Promise<Endpoint>
+  /** How long to go on without any progress. */
+  readonly patienceMs?: number
+}
+
+/** What has been carried out already is asked again only if that changes nothing: by default, reading. */
+export type LinkRequest = ApiRequest & { readonly idempotent?: boolean }
+
+const PATIENCE_MS = 60_000
+const FIRST_DELAY_MS = 10
+const LAST_DELAY_MS = 1_000
+
+export class Link {
+  readonly #options: LinkOptions
+  readonly #patienceMs: number
+  #transport: Promise<Transport> | undefined
+
+  constructor(options: LinkOptions) {
+    this.#options = options
+    this.#patienceMs = options.patienceMs ?? PATIENCE_MS
+  }
+
+  /** Asks until it is answered; the answer's body is the caller's. */
+  send(asked: LinkRequest): Promise<IncomingMessage> {
+    return this.persist(asked.signal, (transport) => transport.send(asked), repeatable(asked))
+  }
+
+  json<T>(asked: LinkRequest): Promise<T> {
+    const attempt = async (transport: Transport) => jsonOf<T>(await transport.send(asked))
+    return this.persist(asked.signal, attempt, repeatable(asked))
+  }
+
+  order(asked: LinkRequest): Promise<void> {
+    const attempt = async (transport: Transport) => discard(await transport.send(asked))
+    return this.persist(asked.signal, attempt, repeatable(asked))
+  }
+
+  upgrade(path: string, headers: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Duplex> {
+    return this.persist(signal, (transport) => transport.upgrade(path, headers, signal))
+  }
+
+  /** Repeats `attempt` while the supervisor is away, until patience ends. `progress()` in it starts patience anew. */
+  async persist<T>(
+    signal: AbortSignal | undefined,
+    attempt: (transport: Transport, progress: () => void) => Promise<T>,
+    mayRepeat: (error: Error) => boolean = () => true,
+  ): Promise<T> {
+    let failingSince: number | undefined
+    let delayMs = FIRST_DELAY_MS
+    const progress = () => {
+      failingSince = undefined
+      delayMs = FIRST_DELAY_MS
+    }
+    for (;;) {
+      signal?.throwIfAborted()
+      const opening = this.#open(signal)
+      try {
+        return await attempt(await opening, progress)
+      } catch (error) {
+        signal?.throwIfAborted()
+        if (!isAway(error)) throw error
+        this.#forget(opening, false)
+        if (!mayRepeat(error)) throw unknownOutcome(error)
+        failingSince ??= performance.now()
+        if (performance.now() - failingSince > this.#patienceMs) throw unreachable(error, this.#patienceMs)
+        await sleep(delayMs, undefined, signal && { signal })
+        delayMs = Math.min(delayMs * 2, LAST_DELAY_MS)
+      }
+    }
+  }
+
+  close(): void {
+    if (this.#transport !== undefined) this.#forget(this.#transport, true)
+  }
+
+  /** The connection in use, or a new one. */
+  #open(signal: AbortSignal | undefined): Promise<Transport> {
+    if (this.#transport !== undefined) return this.#transport
+    const opened = this.#options.connect(signal).then((endpoint) => new Transport(endpoint))
+    this.#transport = opened
+    opened.catch(() => this.#forget(opened, false))
+    return opened
+  }
+
+  /** Only the one that failed: another request may have found the supervisor again meanwhile. */
+  #forget(failed: Promise<Transport>, all: boolean): void {
+    if (this.#transport === failed) this.#transport = undefined
+    failed.then(
+      (transport) => transport.close(all),
+      () => {},
+    )
+  }
+}
+
+function repeatable({ method, idempotent = method === 'GET' }: LinkRequest): (error: Error) => boolean {
+  return (error) => idempotent || !(error instanceof LostConnection && error.sent)
+}
+
+/** Gone, leaving, or another one by now, which has another token. */
+function isAway(error: unknown): error is Error {
+  if (error instanceof LostConnection) return true
+  if (!(error instanceof CraikError)) return false
+  if (error.code === 'unauthorized') return true
+  // One that ends in a fault each time it is started is no reason to try for a minute.
+  const { draining, slow } = error.details ?? {}
+  return error.code === 'supervisor_unreachable' && (draining === true || slow === true)
+}
+
+function unreachable(cause: Error, patienceMs: number): CraikError {
+  const message = `the supervisor did not answer for ${Math.round(patienceMs / 1000)} s`
+  return new CraikError('supervisor_unreachable', message, { cause })
+}
+
+function unknownOutcome(cause: Error): CraikError {
+  return new CraikError(
+    'supervisor_unreachable',
+    'the supervisor went away before it answered; whether the request was carried out is not known',
+    { hint: 'see what there is:  craik sandbox list', cause },
+  )
+}

@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest'
+import { CraikError } from '../errors.ts'
+import { named } from './named-hint.ts'
+
+const hintOf = (error: Error) => (error as CraikError).hint
+
+describe('the hint of an error', () => {
+  it('names the sandbox that was asked about', () => {
+    const error = new CraikError('limit_reached', 'too many jobs')
+    expect(hintOf(named(error, '/api/sandboxes/parser/jobs/job_1'))).toBe(
+      'see what is used:  craik sandbox stats parser',
+    )
+  })
+
+  it.each([
+    ['/api/sandboxes/parser/files/content?path=a', 'craik sandbox exec parser -- ls -la'],
+    ['/api/sandboxes/parser/processes/99999/signal', 'craik sandbox ps parser'],
+    ['/api/sandboxes/parser/jobs/job_1', 'craik sandbox logs parser'],
+  ])('says where to look for what was not found: %s', (path, command) => {
+    expect(hintOf(named(new CraikError('not_found', 'nothing there'), path))).toContain(command)
+  })
+
+  it('stays when it is an own one, or nothing was asked about a sandbox', () => {
+    const own = new CraikError('not_found', 'unknown sandbox', { hint: 'see them:  craik sandbox list' })
+    expect(named(own, '/api/sandboxes/parser/files/stat')).toBe(own)
+    const general = new CraikError('sandbox_stopped', 'stopped')
+    expect(named(general, '/api/supervisor')).toBe(general)
+  })
+})

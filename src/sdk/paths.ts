@@ -1,0 +1,33 @@
+/** How the API's requests are spelled. */
+import { HEADER } from '../operator/api/names.ts'
+
+export interface CallOptions {
+  readonly signal?: AbortSignal
+  /** The grant to decide with; without it a usable one is looked up. */
+  readonly grantId?: string
+}
+
+/** The part of a request that every call has. */
+export function common({ signal, grantId }: CallOptions = {}) {
+  return {
+    ...(signal && { signal }),
+    ...(grantId !== undefined && { headers: { [HEADER.grant]: grantId } }),
+  }
+}
+
+export function sandboxPath(sandbox: string, rest = ''): string {
+  return `/api/sandboxes/${encodeURIComponent(sandbox)}${rest}`
+}
+
+export function jobPath(sandbox: string, job: string, rest = ''): string {
+  return sandboxPath(sandbox, `/jobs/${encodeURIComponent(job)}${rest}`)
+}
+
+export function query(values: Readonly<Record<string, string | number | boolean | undefined>>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined)
+  const text = ([name, value]: [string, unknown]) => [
+    name,
+    value === true ? '1' : value === false ? '0' : `${value}`,
+  ]
+  return `?${new URLSearchParams(given.map(text) as [string, string][])}`
+}

@@ -1,0 +1,218 @@
+/**
+ * Runs a job in a sandbox and stays with it: when the supervisor dies or is replaced, output continues at the byte
+ * where it broke off, and input at the byte that arrived last.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { CraikError } from '../errors.ts'
+import { Acknowledgements } from '../lib/acknowledgements.ts'
+import { FRAME, FRAME_HEADER_BYTES, type Frame, FrameReader, isInLog } from '../lib/frames.ts'
+import { HEADER } from '../operator/api/names.ts'
+import type { JobRequestBody } from '../operator/api/requests.ts'
+import { type JobResult, LIMITS } from '../sidecar/protocol.ts'
+import { BoundaryPatience } from './boundary-patience.ts'
+import type { ApiClient } from './client.ts'
+import { feedJob } from './feed-job.ts'
+import { InputWindow } from './input-window.ts'
+import { type CallOptions, common, jobPath, query } from './paths.ts'
+import { chunksOf, LostConnection, type Transport } from './transport.ts'
+
+export interface RunJobOptions extends CallOptions {
+  /** Made by the client (`newId('job', …)`), so that a second try finds the job of the first. */
+  readonly jobId: string
+  /** What the job reads. Without it, a job that is new has no input. */
+  readonly stdin?: Readable
+  /** Output is not read on until what they return settles. */
+  readonly onStdout?: (chunk: Buffer) => void | Promise<void>
+  readonly onStderr?: (chunk: Buffer) => void | Promise<void>
+  /** So many bytes of the log were dropped before they were read. */
+  readonly onGap?: (lostBytes: number) => void
+  /** The job was started, or found: `created` is false when its id was known. */
+  readonly onStarted?: (started: { readonly receiptId: string; readonly created: boolean }) => void
+}
+
+export interface JobEnd {
+  readonly result: JobResult
+  readonly position: number
+  readonly lostBytes: number
+}
+
+/** Output is acknowledged in steps of this size; smaller ones where the job waits for it. */
+const STEP_BYTES = 1024 * 1024
+const WINDOW_STEP_BYTES = 256 * 1024
+
+/**
+ * Starts the job and follows it to its end. What was handed over is acknowledged, and the sandbox keeps only the end of
+ * it. Aborting `signal` leaves it; the job goes on.
+ */
+export function runJob(
+  client: ApiClient,
+  sandbox: string,
+  spec: JobRequestBody,
+  options: RunJobOptions,
+): Promise<JobEnd> {
+  return new JobRun(client, sandbox, spec, options).follow(0)
+}
+
+/** Follows a job that was started before, from a position of its log on. It only looks: what it read is kept. */
+export function attachJob(
+  client: ApiClient,
+  sandbox: string,
+  options: RunJobOptions & { readonly after?: number },
+): Promise<JobEnd> {
+  return new JobRun(client, sandbox, undefined, options).follow(options.after ?? 0)
+}
+
+class JobRun {
+  readonly #client: ApiClient
+  readonly #sandbox: string
+  /** Undefined: it was started before. */
+  readonly #spec: JobRequestBody | undefined
+  readonly #options: RunJobOptions
+  readonly #input: InputWindow | undefined
+  /** Aborts when the end is known, or the caller left: what was begun for this run stops. */
+  readonly #over = new AbortController()
+  readonly #signal: AbortSignal
+  #started: boolean
+  #isNew = false
+  #position = 0
+  #lostBytes = 0
+  readonly #acknowledgements: Acknowledgements | undefined
+  readonly #patience = new BoundaryPatience()
+
+  constructor(client: ApiClient, sandbox: string, spec: JobRequestBody | undefined, options: RunJobOptions) {
+    this.#client = client
+    this.#sandbox = sandbox
+    this.#spec = spec
+    this.#options = options
+    this.#started = spec === undefined
+    // A job that was started before has had input from others: this one's begins where that stands.
+    this.#input = options.stdin && new InputWindow(options.stdin, spec === undefined ? undefined : 0)
+    // A terminal keeps its newest output whoever reads it.
+    if (spec !== undefined && spec.kind !== 'terminal')
+      this.#acknowledgements = new Acknowledgements({
+        send: (position) => this.#acknowledge(position),
+        fromBytes: LIMITS.logMemoryBytes,
+        stepBytes: spec.kind === 'tar-out' ? WINDOW_STEP_BYTES : STEP_BYTES,
+      })
+    this.#signal = options.signal ? AbortSignal.any([options.signal, this.#over.signal]) : this.#over.signal
+  }
+
+  async follow(after: number): Promise<JobEnd> {
+    this.#position = after
+    // Only an input that fails by itself ends the run before its job does.
+    const inputFailed = Promise.withResolvers<never>()
+    inputFailed.promise.catch(() => {})
+    let feeding: Promise<void> | undefined
+    const feed = () => {
+      if (this.#input === undefined) return
+      const options = { ...this.#options, isNew: this.#isNew }
+      feeding ??= feedJob(this.#client, this.#sandbox, options, this.#input, this.#signal).catch(
+        inputFailed.reject,
+      )
+    }
+    try {
+      const reading = this.#client.link.persist(this.#signal, (transport, progress) =>
+        this.#read(transport, progress, feed),
+      )
+      const result = await Promise.race([reading, inputFailed.promise])
+      return { result, position: this.#position, lostBytes: this.#lostBytes }
+    } finally {
+      this.#over.abort(new CraikError('interrupted', 'the job is not followed any more'))
+      this.#acknowledgements?.close()
+      this.#input?.close()
+      await feeding
+    }
+  }
+
+  /** One connection's worth of output. */
+  async #read(transport: Transport, progress: () => void, feed: () => void): Promise<JobResult> {
+    const response = await this.#open(transport)
+    progress()
+    feed()
+    this.#acknowledgements?.repeat()
+    const frames = new FrameReader()
+    for await (const chunk of chunksOf(response)) {
+      progress()
+      this.#patience.reached()
+      for (const frame of frames.push(chunk)) {
+        const result = await this.#take(frame)
+        if (result !== undefined) return result
+      }
+    }
+    throw new LostConnection(new Error('the output ended before the job'), true)
+  }
+
+  async #open(transport: Transport): Promise<IncomingMessage> {
+    const { jobId } = this.#options
+    try {
+      if (!this.#started) {
+        const response = await transport.send({
+          method: 'PUT',
+          path: jobPath(this.#sandbox, jobId),
+          json: this.#spec,
+          ...common(this.#options),
+          signal: this.#signal,
+        })
+        this.#started = true
+        this.#isNew = response.headers[HEADER.created] === '1'
+        this.#options.onStarted?.({
+          receiptId: String(response.headers[HEADER.receipt] ?? ''),
+          created: this.#isNew,
+        })
+        return response
+      }
+      return await transport.send({
+        method: 'GET',
+        path: jobPath(this.#sandbox, jobId, `/output${query({ after: this.#position })}`),
+        ...common(this.#options),
+        signal: this.#signal,
+      })
+    } catch (error) {
+      throw this.#started ? this.#patience.judge(error) : error
+    }
+  }
+
+  async #take(frame: Frame): Promise<JobResult | undefined> {
+    const { payload } = frame
+    if (frame.type === FRAME.stdout) await this.#options.onStdout?.(payload)
+    else if (frame.type === FRAME.stderr) await this.#options.onStderr?.(payload)
+    else if (frame.type === FRAME.ack) this.#input?.acknowledge(parsed<{ offset: number }>(payload).offset)
+    else if (frame.type === FRAME.gap) this.#skip(parsed<{ to: number }>(payload).to)
+    // Only what was handed over counts as read, so that nothing is lost when it breaks off in between.
+    if (isInLog(frame.type)) this.#position += FRAME_HEADER_BYTES + payload.length
+    this.#acknowledgements?.taken(this.#position)
+    if (frame.type !== FRAME.exit) return undefined
+    const result = parsed<JobResult>(payload)
+    if (!this.#signal.aborted) await this.#acknowledgements?.end()
+    return result
+  }
+
+  #skip(to: number): void {
+    if (!Number.isSafeInteger(to) || to <= this.#position) return
+    this.#lostBytes += to - this.#position
+    this.#options.onGap?.(to - this.#position)
+    this.#position = to
+  }
+
+  #acknowledge(position: number): Promise<void> {
+    return this.#client.link.order({
+      method: 'POST',
+      path: jobPath(this.#sandbox, this.#options.jobId, '/ack'),
+      json: { position },
+      idempotent: true,
+      ...common(this.#options),
+      signal: this.#signal,
+    })
+  }
+}
+
+function parsed<T>(payload: Buffer): T {
+  try {
+    return JSON.parse(payload.toString()) as T
+  } catch (cause) {
+    throw new CraikError('boundary_failed', 'the stream of a job holds a frame that does not parse', {
+      cause,
+    })
+  }
+}

@@ -1,0 +1,181 @@
+/** Files into and out of a sandbox: what was carried over is not carried again when the supervisor goes away. */
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../errors.ts'
+import { newId } from '../lib/ids.ts'
+import type { UploadBody } from '../operator/api/bodies.ts'
+import { BYTES_TYPE, HEADER } from '../operator/api/names.ts'
+import { BoundaryPatience } from './boundary-patience.ts'
+import type { ApiClient } from './client.ts'
+import { type CallOptions, common, query, sandboxPath } from './paths.ts'
+import { type JobEnd, type RunJobOptions, runJob } from './run-job.ts'
+import { bodyFrom, chunksOf, jsonOf, LostConnection, type Transport } from './transport.ts'
+
+export interface TransferOptions extends CallOptions {
+  readonly onProgress?: (bytes: number, ofBytes: number) => void
+}
+
+const PAUSE_MS = 50
+
+/** The bytes of a file. When it changes while it is read, the reading fails with `conflict`. */
+export async function* readFile(
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  options: TransferOptions & { readonly offset?: number; readonly length?: number } = {},
+): AsyncGenerator<Buffer> {
+  const patience = new BoundaryPatience()
+  let at = options.offset ?? 0
+  let end: number | undefined
+  let etag: string | undefined
+  for (;;) {
+    try {
+      const length = end === undefined ? options.length : end - at
+      const response = await client.link.send({
+        method: 'GET',
+        path: sandboxPath(sandbox, `/files/content${query({ path, offset: at, length })}`),
+        ...common(options),
+        headers: { ...common(options).headers, ...(etag !== undefined && { 'if-match': etag }) },
+      })
+      const size = sizeOf(response)
+      end ??= Math.max(at, options.length === undefined ? size : Math.min(size, at + options.length))
+      etag = response.headers.etag
+      for await (const chunk of chunksOf(response)) {
+        patience.reached()
+        at += chunk.length
+        if (at > end) throw tooLong()
+        options.onProgress?.(at, end)
+        yield chunk
+      }
+    } catch (error) {
+      options.signal?.throwIfAborted()
+      const judged = etag === undefined ? error : patience.judge(error)
+      if (!(judged instanceof LostConnection)) throw judged
+      await sleep(PAUSE_MS, undefined, options.signal && { signal: options.signal })
+      continue
+    }
+    if (at === end) return
+    throw new CraikError('conflict', `the file ended at byte ${at} of ${end}: it is another one by now`)
+  }
+}
+
+function tooLong(): CraikError {
+  return new CraikError('conflict', 'the file has more bytes than it was said to have')
+}
+
+function sizeOf(response: IncomingMessage): number {
+  const size = Number(response.headers[HEADER.size])
+  if (Number.isSafeInteger(size) && size >= 0) return size
+  throw new CraikError('boundary_failed', 'the answer does not say how long the file is')
+}
+
+export interface FileSource {
+  readonly bytes: number
+  /** Such as 0o644. */
+  readonly mode: number
+  /** The content from that byte on; called again when the transfer broke off. */
+  open(offset: number): Readable
+}
+
+/** Puts a file in place, whole or not at all. */
+export async function writeFile(
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  source: FileSource,
+  options: TransferOptions = {},
+): Promise<void> {
+  // The server keeps it as it keeps a job: a retry continues under the same receipt.
+  const upload = newId('job', Date.now())
+  const { bytes } = source
+  const mode = source.mode.toString(8).padStart(3, '0')
+  const patience = new BoundaryPatience()
+  let first = true
+  let arrived = 0
+  const attempt = async (transport: Transport, progress: () => void) => {
+    const { offset, committed }: UploadBody = first
+      ? { offset: 0, committed: false }
+      : await client.files.uploaded(sandbox, upload, options).catch(unknownIsNothing)
+    if (!first) progress()
+    first = false
+    if (committed) return true
+    if (offset > arrived) patience.reached()
+    arrived = offset
+    let failure: unknown
+    const content = counted(source.open(offset), offset, bytes, options, (error) => {
+      failure = error
+    })
+    const response = await transport
+      .send({
+        method: 'PUT',
+        path: sandboxPath(sandbox, `/files/content${query({ path, upload, offset, bytes, mode })}`),
+        body: bodyFrom(content),
+        ...common(options),
+        headers: { 'content-type': BYTES_TYPE, ...common(options).headers },
+      })
+      .catch((error) => {
+        // A source that cannot be read looks like a connection that broke, and will not get better.
+        throw failure ?? error
+      })
+    return (await jsonOf<UploadBody>(response)).committed
+  }
+  const done = await client.link.persist(options.signal, (transport, progress) =>
+    attempt(transport, progress).catch((error) => {
+      throw patience.judge(error)
+    }),
+  )
+  if (!done) throw new CraikError('boundary_failed', 'the file arrived, but was not put in its place')
+}
+
+async function* counted(
+  body: Readable,
+  from: number,
+  ofBytes: number,
+  options: TransferOptions,
+  failed: (error: unknown) => void,
+): AsyncGenerator<Buffer> {
+  let at = from
+  const chunks = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const next = await chunks.next().catch((error) => {
+        failed(error)
+        throw error
+      })
+      if (next.done) return
+      at += next.value.length
+      yield next.value
+      options.onProgress?.(at, ofBytes)
+    }
+  } finally {
+    body.destroy()
+  }
+}
+
+/** It broke off before anything of it arrived. */
+function unknownIsNothing(error: unknown): UploadBody {
+  if (error instanceof CraikError && error.code === 'not_found') return { offset: 0, committed: false }
+  throw error
+}
+
+/** Unpacks a tar archive into a folder of the sandbox. */
+export function tarIn(
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  archive: Readable,
+  options: Omit<RunJobOptions, 'stdin'>,
+): Promise<JobEnd> {
+  return runJob(client, sandbox, { kind: 'tar-in', path }, { ...options, stdin: archive })
+}
+
+/** Packs a file or folder of the sandbox; the archive comes through `onStdout`. */
+export function tarOut(
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  options: Omit<RunJobOptions, 'stdin'>,
+): Promise<JobEnd> {
+  return runJob(client, sandbox, { kind: 'tar-out', path }, options)
+}

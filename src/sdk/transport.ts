@@ -1,0 +1,216 @@
+/** One request over the supervisor's socket, and what its failure means. */
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { CraikError, ERRORS, type ErrorCode } from '../errors.ts'
+import { connectUnixSocket } from '../lib/unix-socket.ts'
+import type { ErrorBody } from '../operator/api/bodies.ts'
+import { PORT_PROTOCOL } from '../operator/api/names.ts'
+import { named } from './named-hint.ts'
+
+// An import would read every name of the module, and one of them makes Node load all of `fetch`, which is a good part
+// of a command's start.
+const { Agent, request } = process.getBuiltinModule('node:http')
+
+/** Where the API is, and what it wants to see. Both change when the supervisor is started anew. */
+export interface Endpoint {
+  readonly socketPath: string
+  readonly token: string
+}
+
+export interface ApiRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly json?: unknown
+  readonly body?: Readable
+  readonly signal?: AbortSignal
+}
+
+/** Of an error's body; more than this is no error of ours. */
+const MAX_ERROR_BYTES = 64 * 1024
+const MAX_JSON_BYTES = 16 * 1024 * 1024
+
+/** The connection broke, or there was none. `sent`: the other end may have seen the request. */
+export class LostConnection extends Error {
+  readonly sent: boolean
+
+  constructor(cause: unknown, sent: boolean) {
+    super('the connection to the supervisor was lost', { cause })
+    this.name = 'LostConnection'
+    this.sent = sent
+  }
+}
+
+/** Connections to one endpoint, kept open between requests. */
+export class Transport {
+  readonly endpoint: Endpoint
+  readonly #agent: SocketAgent
+
+  constructor(endpoint: Endpoint) {
+    this.endpoint = endpoint
+    this.#agent = new SocketAgent(endpoint.socketPath)
+  }
+
+  /** Resolves with the answer's head; a status of 400 and above is thrown as the error that its body tells. */
+  async send(asked: ApiRequest): Promise<IncomingMessage> {
+    const response = await this.#exchange(asked)
+    if ((response.statusCode ?? 500) < 400) return response
+    throw named(await errorOf(response), asked.path)
+  }
+
+  /** Turns the connection into a raw stream to a port. */
+  upgrade(path: string, headers: Readonly<Record<string, string>>, signal?: AbortSignal): Promise<Duplex> {
+    return new Promise((done, fail) => {
+      const outgoing = request({
+        // With an agent, even none of one's own, this would not be asked.
+        createConnection: () => connectUnixSocket(this.endpoint.socketPath),
+        path,
+        headers: { ...this.#headers(), ...headers, connection: 'Upgrade', upgrade: PORT_PROTOCOL },
+        ...(signal && { signal }),
+      })
+      outgoing.once('upgrade', (_response, socket, head) => {
+        if (head.length > 0) socket.unshift(head)
+        done(socket)
+      })
+      outgoing.once('response', (response) =>
+        errorOf(response).then((error) => fail(named(error, path)), fail),
+      )
+      outgoing.once('error', (error) => fail(lost(error, signal)))
+      outgoing.end()
+    })
+  }
+
+  /** Ends the connections that carry nothing; what runs goes on, unless all of them are to end. */
+  close(all: boolean): void {
+    if (all) this.#agent.destroy()
+    for (const sockets of Object.values(this.#agent.freeSockets))
+      for (const socket of sockets ?? []) socket.destroy()
+  }
+
+  #headers(): Record<string, string> {
+    return { host: 'craik', ...shown(this.endpoint.token) }
+  }
+
+  #exchange(asked: ApiRequest): Promise<IncomingMessage> {
+    const { json, body, signal } = asked
+    const text = json === undefined ? undefined : Buffer.from(JSON.stringify(json))
+    const headers: Record<string, string | number> = { ...this.#headers(), ...asked.headers }
+    if (text !== undefined) {
+      headers['content-type'] = 'application/json'
+      headers['content-length'] = text.length
+    }
+    return new Promise((done, fail) => {
+      const { method, path } = asked
+      const outgoing = request({
+        agent: this.#agent,
+        method,
+        path,
+        headers,
+        ...(signal && { signal }),
+      })
+      outgoing.once('response', (response) => {
+        // An answer before the body is through is the last word: what is left of the body is not wanted.
+        if (body !== undefined && !outgoing.writableEnded && (response.statusCode ?? 500) >= 400)
+          body.destroy()
+        done(response)
+      })
+      outgoing.once('error', (error) => {
+        body?.destroy()
+        fail(lost(error, signal))
+      })
+      if (body === undefined) outgoing.end(text)
+      // A body that breaks off breaks the request off, so that the other end never takes a part for the whole.
+      else pipeline(body, outgoing).catch((error) => outgoing.destroy(error))
+    })
+  }
+}
+
+/** How a request shows the token. */
+export function shown(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}` }
+}
+
+class SocketAgent extends Agent {
+  readonly #path: string
+
+  constructor(path: string) {
+    super({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY })
+    this.#path = path
+  }
+
+  override createConnection(): Duplex {
+    return connectUnixSocket(this.#path)
+  }
+}
+
+/** The answer's JSON, which must be complete. */
+export async function jsonOf<T>(response: IncomingMessage): Promise<T> {
+  return JSON.parse((await bodyOf(response, MAX_JSON_BYTES)).toString()) as T
+}
+
+export async function discard(response: IncomingMessage): Promise<void> {
+  await bodyOf(response, MAX_JSON_BYTES)
+}
+
+async function bodyOf(response: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of chunksOf(response)) {
+    length += chunk.length
+    if (length > maxBytes) throw new CraikError('too_large', 'the supervisor answered with too much')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/** The answer's bytes. What breaks the connection is told apart from what the reader itself throws. */
+export async function* chunksOf(response: IncomingMessage): AsyncGenerator<Buffer> {
+  const chunks = (response as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+  try {
+    for (;;) {
+      const next = await chunks.next().catch((error) => {
+        throw new LostConnection(error, true)
+      })
+      if (next.done) return
+      yield next.value
+    }
+  } finally {
+    // One that was read to its end gives its connection back; of any other the rest is not wanted.
+    if (!response.readableEnded) response.destroy()
+  }
+}
+
+async function errorOf(response: IncomingMessage): Promise<Error> {
+  const text = (await bodyOf(response, MAX_ERROR_BYTES)).toString()
+  let body: Partial<ErrorBody> = {}
+  try {
+    body = JSON.parse(text) as Partial<ErrorBody>
+  } catch {
+    // Not of our making; the status has to do.
+  }
+  const code = isErrorCode(body.code) ? body.code : 'internal'
+  return new CraikError(code, body.error ?? `the supervisor answered ${response.statusCode}`, {
+    ...(body.hint !== undefined && { hint: body.hint }),
+    ...(body.details !== undefined && { details: body.details }),
+  })
+}
+
+function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(ERRORS, code)
+}
+
+/** What happened while no connection stood was not sent. */
+const NOT_SENT = new Set(['ENOENT', 'ECONNREFUSED'])
+
+function lost(error: Error, signal: AbortSignal | undefined): Error {
+  if (signal?.aborted) return signal.reason instanceof Error ? signal.reason : error
+  if (error instanceof CraikError) return error
+  return new LostConnection(error, !NOT_SENT.has((error as NodeJS.ErrnoException).code ?? ''))
+}
+
+/** A body that is at hand. */
+export function bodyFrom(source: Iterable<Buffer> | AsyncIterable<Buffer>): Readable {
+  return Readable.from(source, { objectMode: false })
+}
