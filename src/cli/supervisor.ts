@@ -1,0 +1,109 @@
+/** `craik supervisor`: the process that holds the sandboxes. It comes and goes by itself; this is for looking. */
+import { Command } from 'commander'
+import { CraikError } from '../errors.ts'
+import { formatDuration, parseDuration } from '../lib/duration.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { formatOption, printable, printRecord } from './output.ts'
+
+interface FormatFlags {
+  readonly format?: string
+}
+
+const STOP_WAIT_MS = 20_000
+const DEFAULT_LINES = '50'
+const MAX_LINES = 10_000
+
+export const supervisorCommand: NounBuilder = (context) =>
+  new Command('supervisor')
+    .addCommand(statusCommand(context))
+    .addCommand(stopCommand(context))
+    .addCommand(logsCommand(context))
+    .addCommand(runCommand(context), { hidden: true })
+
+function statusCommand(context: CliContext): Command {
+  return new Command('status')
+    .description('whether it runs, and what it holds; starts nothing')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik supervisor status --format json\n')
+    .action(async (flags: FormatFlags) => {
+      const { findSupervisor } = await import('../supervisor/ensure.ts')
+      using client = await findSupervisor(context)
+      if (client === undefined) {
+        printRecord(
+          context,
+          flags,
+          { running: false },
+          () => '  not running: the first command that needs it starts it\n',
+        )
+        return
+      }
+      const status = await client.supervisor.status()
+      printRecord(context, flags, { running: true, ...status }, () => {
+        const up = formatDuration(Math.max(0, context.clock.nowMs() - status.started_at_ms))
+        const memory = Math.round(status.memory_bytes / 1024 / 1024)
+        const state = status.draining ? 'leaving' : status.ready ? 'running' : 'taking over'
+        const held = status.sandboxes === 1 ? '1 sandbox' : `${status.sandboxes} sandboxes`
+        return `  ${state}  pid ${status.pid} · craik ${status.version} · up ${up} · ${held} · ${memory} MB\n`
+      })
+    })
+}
+
+function stopCommand(context: CliContext): Command {
+  return new Command('stop')
+    .description('end it; sandboxes go on running, and the next command starts it again')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik supervisor stop\n')
+    .action(async (flags: FormatFlags) => {
+      const { stopSupervisor } = await import('../supervisor/stop.ts')
+      const stopped = await stopSupervisor(context, STOP_WAIT_MS)
+      const record = stopped ?? { stopped: false, pid: null, sandboxes: 0 }
+      printRecord(context, flags, { ...record }, () => {
+        if (stopped === undefined) return '  not running\n'
+        const left = stopped.sandboxes === 1 ? '1 sandbox goes' : `${stopped.sandboxes} sandboxes go`
+        return `  stopped  pid ${stopped.pid}${stopped.sandboxes === 0 ? '' : ` · ${left} on running`}\n`
+      })
+    })
+}
+
+function logsCommand(context: CliContext): Command {
+  return new Command('logs')
+    .description('what it wrote down, one JSON object on each line')
+    .option('--lines <count>', 'how many of the last lines', DEFAULT_LINES)
+    .option('--follow', 'go on as more is written, until Ctrl-C')
+    .addHelpText('after', '\nExample:\n  craik supervisor logs --lines 20\n')
+    .action(async (flags: { readonly lines: string; readonly follow?: boolean }) => {
+      const { lastLines, newLines } = await import('../supervisor/log-tail.ts')
+      const { runFolder } = await import('../supervisor/run-folder.ts')
+      const { log } = runFolder(context.home)
+      const print = (line: string) => context.stdout.write(`${printable(line)}\n`)
+      for (const line of lastLines(log, lineCount(flags.lines))) print(line)
+      if (flags.follow) for await (const line of newLines(log, context.signal)) print(line)
+    })
+}
+
+function runCommand(context: CliContext): Command {
+  return new Command('run')
+    .description('be the supervisor; started by whoever needs it')
+    .option('--idle <duration>', 'leave when there was nothing to hold for this long', '60s')
+    .action(async (flags: { readonly idle: string }) => {
+      const idleMs = parseDuration(flags.idle, '--idle')
+      const { runSupervisor } = await import('../supervisor/run.ts')
+      const { actingOperator } = await import('../run/agents/login.ts')
+      await runSupervisor({
+        home: context.home,
+        clock: context.clock,
+        mainFile: context.mainFile,
+        idleMs,
+        signal: context.signal,
+        // Asked for each request: a login may begin or end while this runs.
+        operator: () => actingOperator(context, context.localUser),
+        openSandboxes: context.openSandboxes,
+      })
+    })
+}
+
+function lineCount(text: string): number {
+  const count = Number(text)
+  if (/^[0-9]{1,5}$/.test(text) && count <= MAX_LINES) return count
+  throw new CraikError('usage', `--lines takes a number up to ${MAX_LINES.toLocaleString('en')}`)
+}

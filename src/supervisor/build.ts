@@ -1,0 +1,47 @@
+/** Which code this is: of two supervisors of one version, the one whose files were changed later is the newer. */
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { packageFile } from '../lib/package-files.ts'
+
+export interface Build {
+  readonly version: string
+  /** Of the names, sizes and times of all files; their contents would take longer to read than a command may take. */
+  readonly build: string
+  readonly built_at_ms: number
+}
+
+/** `mainFile` is the program itself; its code is the folder that it is in. */
+export function buildOf(mainFile: string): Build {
+  const folder = dirname(mainFile)
+  const hash = createHash('sha256')
+  let newestMs = 0
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((file) => /\.(ts|js|cedar|cedarschema)$/.test(file) && !/\.(test|fixture)\.ts$/.test(file))
+    .sort()
+  for (const file of files) {
+    const { size, mtimeMs } = statSync(join(folder, file), { throwIfNoEntry: false }) ?? {
+      size: 0,
+      mtimeMs: 0,
+    }
+    hash.update(`${file}\0${size}\0${mtimeMs}\n`)
+    newestMs = Math.max(newestMs, mtimeMs)
+  }
+  const { version } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }
+  hash.update(version)
+  return { version, build: hash.digest('hex').slice(0, 32), built_at_ms: Math.floor(newestMs) }
+}
+
+/** Negative: `a` is older than `b`. Pre-releases of one version count by when they were built. */
+export function compareBuilds(a: Build, b: Build): number {
+  const [left, right] = [numbers(a.version), numbers(b.version)]
+  for (let i = 0; i < 3; i++) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0)
+    if (difference !== 0) return difference
+  }
+  return a.built_at_ms - b.built_at_ms
+}
+
+function numbers(version: string): number[] {
+  return version.split(/[.+-]/, 3).map((part) => Number.parseInt(part, 10) || 0)
+}

@@ -1,0 +1,190 @@
+/**
+ * The supervisor: the one long-lived process of a home. It holds the lock, the socket and the sandboxes' boundaries,
+ * and keeps nothing that is not in the store: killed at any instruction, the next one goes on.
+ */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { rmSync } from 'node:fs'
+import { CraikError } from '../errors.ts'
+import type { Clock } from '../lib/clock.ts'
+import { writePrivateFile } from '../lib/private-files.ts'
+import { connectUnixSocket, listenUnixSocket } from '../lib/unix-socket.ts'
+import type { SupervisorBody, VersionBody } from '../operator/api/bodies.ts'
+import { API_VERSION } from '../operator/api/names.ts'
+import { createOperatorApi } from '../operator/api.ts'
+import type { HeldSandboxes } from '../sandboxes/manager.ts'
+import type { Home } from '../store/home.ts'
+import { buildOf } from './build.ts'
+import { Connections } from './connections.ts'
+import { waitForLock } from './lock.ts'
+import { openSupervisorLog, type SupervisorLog } from './log.ts'
+import { ensureRunFolder, type RunFolder } from './run-folder.ts'
+
+export interface SupervisorOptions {
+  readonly home: Home
+  readonly clock: Clock
+  readonly mainFile: string
+  readonly idleMs: number
+  /** Aborts on SIGTERM and SIGINT. */
+  readonly signal: AbortSignal
+  readonly operator: () => Promise<string>
+  readonly openSandboxes: (log: SupervisorLog) => Promise<HeldSandboxes>
+}
+
+/** How long one that leaves has: its requests, then its sandboxes' last writes. */
+const DRAIN_MS = 5_000
+const CLOSE_MS = 10_000
+/** Longer than leaving takes. */
+const LOCK_WAIT_MS = 20_000
+
+/** Serves until it is told to leave, or nothing is left to hold. Returns at once when the home has a supervisor. */
+export async function runSupervisor(options: SupervisorOptions): Promise<void> {
+  const { home, clock } = options
+  const folder = ensureRunFolder(home)
+  using log = openSupervisorLog(folder.log, () => clock.nowMs())
+  const lock = await waitForLock(folder.lock, LOCK_WAIT_MS, () => answers(folder))
+  if (lock === undefined) {
+    if (await answers(folder)) return
+    throw new CraikError('supervisor_unreachable', 'another supervisor holds the lock and does not answer')
+  }
+  const onFatal = (error: unknown) => {
+    log.write('error', 'ended by a fault', faultOf(error))
+    process.exit(70)
+  }
+  process.on('uncaughtException', onFatal).on('unhandledRejection', onFatal)
+  try {
+    await serve(options, folder, log.write)
+  } catch (error) {
+    log.write('error', 'could not go on', faultOf(error))
+    throw error
+  } finally {
+    rmSync(folder.info, { force: true })
+    lock.release()
+    process.off('uncaughtException', onFatal).off('unhandledRejection', onFatal)
+  }
+}
+
+async function serve(options: SupervisorOptions, folder: RunFolder, log: SupervisorLog): Promise<void> {
+  const { clock } = options
+  const build = buildOf(options.mainFile)
+  const startedAtMs = clock.nowMs()
+  const token = randomBytes(32).toString('hex')
+  const leave = Promise.withResolvers<string>()
+  let sandboxes: HeldSandboxes | undefined
+  let draining = false
+
+  const opening = options.openSandboxes(log).then(async (opened) => {
+    await opened.recover()
+    sandboxes = opened
+    return opened
+  })
+  opening.catch(() => {})
+  const version = (): VersionBody => ({
+    api: API_VERSION,
+    ...build,
+    pid: process.pid,
+    ready: sandboxes !== undefined,
+  })
+  const status = async (): Promise<SupervisorBody> => ({
+    ...version(),
+    started_at_ms: startedAtMs,
+    draining,
+    sandboxes: sandboxes === undefined ? 0 : (await sandboxes.list()).length,
+    connections: connections.open,
+    memory_bytes: process.memoryUsage.rss(),
+    idle_ms: options.idleMs,
+  })
+  const { app } = await createOperatorApi({
+    manager: opening,
+    operator: options.operator,
+    token,
+    supervisor: {
+      version,
+      status,
+      get draining() {
+        return draining
+      },
+      drain: () => leave.resolve('asked to'),
+    },
+    onFault: (error, where) => log('error', 'a request failed by a fault', { where, ...faultOf(error) }),
+  })
+  const connections = new Connections(app.server)
+  writePrivateFile(folder.token, `${token}\n`)
+  writePrivateFile(
+    folder.info,
+    `${JSON.stringify({ pid: process.pid, started_at_ms: startedAtMs, version: build.version, build: build.build })}\n`,
+  )
+  // Whoever holds the lock owns the name; what lies there is of one that is gone.
+  rmSync(folder.socket, { force: true })
+  using _name = await listenUnixSocket(app.server, folder.socket, 0o600)
+  log('info', 'started', { version: build.version, build: build.build })
+
+  const stop = () => leave.resolve('told to by a signal')
+  options.signal.addEventListener('abort', stop)
+  if (options.signal.aborted) stop()
+  const idle = watchIdle(
+    options.idleMs,
+    () => connections.open > 0 || (sandboxes?.busy ?? true),
+    () => leave.resolve('nothing left to hold'),
+  )
+  try {
+    // Without its sandboxes there is nothing to serve: whoever asked for it sees why in the log.
+    const reason = await Promise.race([leave.promise, opening.then(() => leave.promise)])
+    log('info', 'leaving', { reason })
+  } finally {
+    clearInterval(idle)
+    options.signal.removeEventListener('abort', stop)
+    draining = true
+    app.server.close()
+    await connections.end(DRAIN_MS)
+    await within(
+      CLOSE_MS,
+      opening.then(
+        (opened) => opened.close(),
+        () => {},
+      ),
+    )
+    await app.close()
+    log('info', 'left')
+  }
+}
+
+/** Looks now and then; a moment of use starts the time anew. */
+function watchIdle(idleMs: number, inUse: () => boolean, onIdle: () => void): NodeJS.Timeout {
+  let lastUse = performance.now()
+  return setInterval(
+    () => {
+      if (inUse()) lastUse = performance.now()
+      else if (performance.now() - lastUse >= idleMs) onIdle()
+    },
+    Math.max(10, Math.min(1_000, idleMs / 4)),
+  )
+}
+
+/** Somebody accepts connections there. */
+async function answers(folder: RunFolder): Promise<boolean> {
+  const socket = connectUnixSocket(folder.socket)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
+
+async function within(ms: number, work: Promise<void>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<void>((done) => {
+    timer = setTimeout(done, ms)
+  })
+  await Promise.race([work, late])
+  clearTimeout(timer)
+}
+
+/** Of a fault: where it happened, without what it happened to. */
+function faultOf(error: unknown): { readonly error: string; readonly stack: string } {
+  if (!(error instanceof Error)) return { error: String(error).slice(0, 500), stack: '' }
+  return { error: error.message.slice(0, 500), stack: (error.stack ?? '').slice(0, 4_000) }
+}

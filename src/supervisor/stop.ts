@@ -1,0 +1,48 @@
+/** Ends the supervisor of a home and waits until it is gone. Sandboxes are not its children: they go on. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../errors.ts'
+import { ownerOf, ownerState } from '../lib/owner.ts'
+import type { Home } from '../store/home.ts'
+import { findSupervisor } from './ensure.ts'
+import { takeLock } from './lock.ts'
+import { ensureRunFolder } from './run-folder.ts'
+
+export interface Stopped {
+  readonly stopped: true
+  readonly pid: number
+  /** That were running, and still are. */
+  readonly sandboxes: number
+}
+
+const POLL_MS = 25
+
+/** Undefined when none ran. */
+export async function stopSupervisor(
+  place: { readonly home: Home; readonly signal: AbortSignal },
+  waitMs: number,
+): Promise<Stopped | undefined> {
+  using client = await findSupervisor(place)
+  if (client === undefined) return undefined
+  const { pid, sandboxes } = await client.supervisor.status({ signal: place.signal })
+  const holder = ownerOf(pid)
+  await client.supervisor.drain({ signal: place.signal })
+  client.close()
+  const folder = ensureRunFolder(place.home)
+  const until = performance.now() + waitMs
+  for (;;) {
+    const lock = takeLock(folder.lock)
+    lock?.release()
+    // The lock is given up a moment before the process ends.
+    const gone = holder === undefined || ownerState(holder) !== 'alive'
+    if (lock !== undefined && gone) return { stopped: true, pid, sandboxes }
+    if (performance.now() > until)
+      throw new CraikError(
+        'supervisor_unreachable',
+        `the supervisor (pid ${pid}) was told to leave and did not`,
+        {
+          hint: `end it by force; sandboxes go on:  kill -9 ${pid}`,
+        },
+      )
+    await sleep(POLL_MS, undefined, { signal: place.signal })
+  }
+}

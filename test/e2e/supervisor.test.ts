@@ -1,0 +1,325 @@
+/** The supervisor as commands meet it: started on demand, one per home, replaced, killed, gone when idle. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
+import { ownerOf } from '../../src/lib/owner.ts'
+import { createClient } from '../../src/sdk/client.ts'
+import { homeAt } from '../../src/store/home.ts'
+import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
+import { takeLock } from '../../src/supervisor/lock.ts'
+import { runFolder } from '../../src/supervisor/run-folder.ts'
+import { NODE, ROOT, TestHome } from '../craik.ts'
+
+const MAIN = join(ROOT, 'src/main.ts')
+let test: TestHome
+beforeEach(() => {
+  test = new TestHome()
+})
+afterEach(async () => {
+  await test.run(['supervisor', 'stop'])
+  test[Symbol.dispose]()
+})
+
+const folder = () => runFolder(homeAt(test.home))
+const info = () => JSON.parse(readFileSync(folder().info, 'utf8')) as { pid: number; build: string }
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
+const place = (changes: { readonly mainFile?: string; readonly runFlags?: readonly string[] } = {}) => ({
+  home: homeAt(test.home),
+  mainFile: MAIN,
+  environment: { PATH: process.env.PATH, HOME: test.folder, SECRET_TOKEN: 'never-to-be-seen' },
+  ...changes,
+})
+
+/** Until it is so; the test's own limit of time is the only one. */
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await sleep(20)
+}
+
+function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ')
+  } catch {
+    return true
+  }
+}
+
+describe('starting', () => {
+  it('is done by the first command that needs it, and by none that only looks', async () => {
+    expect(await test.json(['supervisor', 'status'])).toEqual({ running: false })
+    expect(existsSync(test.home)).toBe(false)
+    using client = await connectSupervisor(place())
+    expect(await client.sandboxes.list()).toEqual([])
+    expect(await test.json(['supervisor', 'status'])).toMatchObject({
+      running: true,
+      ready: true,
+      sandboxes: 0,
+    })
+  })
+
+  it('is looked for in no home of somebody else', async (context) => {
+    if (process.getuid?.() !== 0) return context.skip('only root can give a folder to another user')
+    mkdirSync(test.home, { mode: 0o700 })
+    chownSync(test.home, 65_534, 65_534)
+    const { code, stdout, stderr } = await test.run(['supervisor', 'status'])
+    expect([code, stdout]).toEqual([ERRORS.key_exposed.exit, ''])
+    expect(stderr).toContain('belongs to another user')
+    expect(stderr).not.toContain('chown')
+  })
+
+  it('gives eight commands at once one and the same', async () => {
+    const clients = await Promise.all(Array.from({ length: 8 }, () => connectSupervisor(place())))
+    const pids = await Promise.all(clients.map(async (client) => (await client.supervisor.version()).pid))
+    for (const client of clients) client.close()
+    expect(new Set(pids).size).toBe(1)
+    const starts = readFileSync(folder().log, 'utf8').match(/"message":"started"/g)
+    expect(starts).toHaveLength(1)
+  })
+
+  it('leaves everything that it makes to its owner alone', async () => {
+    using _client = await connectSupervisor(place())
+    const { folder: run, socket, token, lock, info, log } = folder()
+    expect([mode(run), mode(socket), mode(token), mode(lock), mode(info), mode(log)]).toEqual([
+      '700',
+      '600',
+      '600',
+      '600',
+      '600',
+      '600',
+    ])
+    expect(readFileSync(token, 'utf8')).toMatch(/^[0-9a-f]{64}\n$/)
+  })
+
+  it('takes nothing of its starter’s environment that it does not need', async () => {
+    using client = await connectSupervisor(place())
+    const { pid } = await client.supervisor.version()
+    const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)
+    expect(environment.map((entry) => entry.split('=')[0]).sort()).toEqual(['CRAIK_HOME', 'HOME', 'PATH'])
+    expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).not.toContain('never-to-be-seen')
+  })
+
+  it('refuses a folder that others may use', async () => {
+    mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
+    chmodSync(test.home, 0o700)
+    chmodSync(folder().folder, 0o755)
+    await expect(connectSupervisor(place())).rejects.toMatchObject({ code: 'key_exposed' })
+    chmodSync(folder().folder, 0o700)
+  })
+
+  it('replaces the socket that a dead one left, and only when it holds the lock', async () => {
+    mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
+    chmodSync(test.home, 0o700)
+    writeFileSync(folder().socket, '')
+    using client = await connectSupervisor(place())
+    expect(await client.sandboxes.list()).toEqual([])
+  })
+
+  it('does not follow a link in the place of its socket', async () => {
+    mkdirSync(folder().folder, { recursive: true, mode: 0o700 })
+    chmodSync(test.home, 0o700)
+    const precious = test.path('precious')
+    writeFileSync(precious, 'precious')
+    symlinkSync(precious, folder().socket)
+    using client = await connectSupervisor(place())
+    expect(await client.sandboxes.list()).toEqual([])
+    expect(readFileSync(precious, 'utf8')).toBe('precious')
+  })
+
+  it('shows the end of the log when it cannot be done', async () => {
+    mkdirSync(homeAt(test.home).state, { recursive: true, mode: 0o700 })
+    chmodSync(test.home, 0o700)
+    writeFileSync(homeAt(test.home).database, 'this is no database, whatever its name says '.repeat(100), {
+      mode: 0o600,
+    })
+    await expect(connectSupervisor(place())).rejects.toMatchObject({
+      code: 'supervisor_unreachable',
+      message: expect.stringContaining('could not go on'),
+    })
+  })
+
+  it('works from a folder whose path is too long for a socket', async () => {
+    const home = homeAt(test.path('a'.repeat(60), 'b'.repeat(60), 'home'))
+    const deep = { ...place(), home }
+    using client = await connectSupervisor(deep)
+    expect(await client.sandboxes.list()).toEqual([])
+    await client.supervisor.drain()
+    const { pid } = JSON.parse(readFileSync(runFolder(home).info, 'utf8')) as { pid: number }
+    await until(() => isGone(pid))
+  })
+})
+
+describe('the lock', () => {
+  it('is free at once when its holder was killed', async () => {
+    const path = test.path('lock')
+    const holder = spawn(
+      NODE,
+      [
+        '--input-type=module',
+        '-e',
+        `const { takeLock } = await import(${JSON.stringify(join(ROOT, 'src/supervisor/lock.ts'))});
+         globalThis.lock = takeLock(${JSON.stringify(path)}); console.log(globalThis.lock ? 'held' : 'not'); setInterval(() => {}, 1000)`,
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    )
+    const [said] = (await once(holder.stdout, 'data')) as [Buffer]
+    expect(said.toString().trim()).toBe('held')
+    expect(takeLock(path)).toBeUndefined()
+    holder.kill('SIGKILL')
+    await once(holder, 'exit')
+    const lock = takeLock(path)
+    expect(lock).toBeDefined()
+    lock!.release()
+    lock!.release()
+    const again = takeLock(path)
+    expect(again).toBeDefined()
+    again!.release()
+  })
+})
+
+describe('going', () => {
+  it('is followed by another at once when it was killed, and a client does not notice', async () => {
+    using client = await connectSupervisor(place())
+    for (let i = 0; i < 3; i++) {
+      const { pid } = await client.supervisor.version()
+      process.kill(pid, 'SIGKILL')
+      expect(await client.sandboxes.list()).toEqual([])
+      expect((await client.supervisor.version()).pid).not.toBe(pid)
+    }
+  })
+
+  it('happens by itself when there is nothing left to hold', async () => {
+    const client = await connectSupervisor(place({ runFlags: ['--idle', '200ms'] }))
+    const { pid } = await client.supervisor.version()
+    client.close()
+    await until(() => isGone(pid))
+    expect(existsSync(folder().socket)).toBe(false)
+    expect(readFileSync(folder().log, 'utf8')).toContain('nothing left to hold')
+  })
+
+  it('does not happen while somebody is connected', async () => {
+    using client = await connectSupervisor(place({ runFlags: ['--idle', '100ms'] }))
+    const { pid } = await client.supervisor.version()
+    await sleep(500)
+    expect((await client.supervisor.version()).pid).toBe(pid)
+  })
+
+  it('happens in order on SIGTERM', async () => {
+    using client = await connectSupervisor(place())
+    const { pid } = await client.supervisor.version()
+    process.kill(pid, 'SIGTERM')
+    await until(() => isGone(pid))
+    expect(existsSync(folder().socket)).toBe(false)
+    expect(existsSync(folder().info)).toBe(false)
+    expect(readFileSync(folder().log, 'utf8')).toContain('"message":"left"')
+  })
+
+  it('is what `stop` does, which returns when it is gone, and says when there is none', async () => {
+    using client = await connectSupervisor(place())
+    const { pid } = await client.supervisor.version()
+    client.close()
+    expect(await test.json(['supervisor', 'stop'])).toEqual({ stopped: true, pid, sandboxes: 0 })
+    expect(ownerOf(pid)).toBeUndefined()
+    expect(await test.json(['supervisor', 'stop'])).toEqual({ stopped: false, pid: null, sandboxes: 0 })
+  })
+})
+
+describe('another version', () => {
+  /** The same code with later times: what an upgrade looks like. */
+  function copyOfCode(atMs: number): string {
+    const copy = test.path(`craik-${atMs}`)
+    for (const name of ['src', 'package.json', 'build']) {
+      const from = join(ROOT, name)
+      if (existsSync(from)) cpSync(from, join(copy, name), { recursive: true, preserveTimestamps: true })
+    }
+    symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+    const main = join(copy, 'src/main.ts')
+    utimesSync(main, new Date(atMs), new Date(atMs))
+    return main
+  }
+
+  it('that is newer replaces the one that runs', async () => {
+    using old = await connectSupervisor(place())
+    const before = await old.supervisor.version()
+    using client = await connectSupervisor(place({ mainFile: copyOfCode(Date.now() + 60_000) }))
+    const after = await client.supervisor.version()
+    expect(after.pid).not.toBe(before.pid)
+    expect(after.build).not.toBe(before.build)
+    await until(() => isGone(before.pid))
+    // The older client goes on with the newer supervisor: they speak the same API.
+    expect((await old.supervisor.version()).pid).toBe(after.pid)
+  })
+
+  it('that is older leaves the one that runs in its place', async () => {
+    const newer = place({ mainFile: copyOfCode(Date.now() + 60_000) })
+    using client = await connectSupervisor(newer)
+    const { pid } = await client.supervisor.version()
+    using older = await connectSupervisor(place())
+    expect((await older.supervisor.version()).pid).toBe(pid)
+  })
+})
+
+describe('the log', () => {
+  it('is shown by `logs`, last lines first asked', async () => {
+    using _client = await connectSupervisor(place())
+    const { code, stdout } = await test.run(['supervisor', 'logs', '--lines', '1'])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({
+      level: 'info',
+      message: 'started',
+      version: expect.any(String),
+    })
+  })
+
+  it('is followed by `logs --follow` until it is told to stop', async () => {
+    using client = await connectSupervisor(place())
+    const following = spawn(NODE, [MAIN, 'supervisor', 'logs', '--follow', '--lines', '1'], {
+      env: { PATH: process.env.PATH!, HOME: test.folder, CRAIK_HOME: test.home },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    let said = ''
+    following.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString()
+    })
+    try {
+      await until(() => said.includes('"started"'))
+      // The last lines are printed before the following begins.
+      await sleep(1_000)
+      await client.supervisor.drain()
+      await until(() => said.includes('"leaving"'))
+    } finally {
+      following.kill('SIGINT')
+    }
+    await once(following, 'exit')
+  })
+})
+
+it('answers nobody without its token', async () => {
+  using _client = await connectSupervisor(place())
+  using stranger = createClient({
+    connect: async () => ({ socketPath: folder().socket, token: '0'.repeat(64) }),
+    patienceMs: 100,
+  })
+  await expect(stranger.sandboxes.list()).rejects.toMatchObject({ code: 'supervisor_unreachable' })
+})
+
+it('is the process that its file names', async () => {
+  using client = await connectSupervisor(place())
+  expect((await client.supervisor.version()).pid).toBe(info().pid)
+  using found = await findSupervisor(place())
+  expect(found).toBeDefined()
+})
