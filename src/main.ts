@@ -1,11 +1,12 @@
 /** The composition root: the only file that names the concrete store, and the door every command comes in by. */
-import { lstatSync } from 'node:fs'
+import { lstatSync, writeSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { CliContext } from './cli/context.ts'
 import { NOUNS } from './cli/nouns.ts'
-import { CraikError } from './errors.ts'
+import { CraikError, ERRORS } from './errors.ts'
 import { systemClock } from './lib/clock.ts'
 import type { ReceiptLog } from './receipts/log.ts'
 import { homeAt } from './store/home.ts'
@@ -13,6 +14,8 @@ import type { Store } from './store/store.ts'
 
 /** A command that was told to stop gets this long to end its child and write its receipt. */
 const INTERRUPT_PATIENCE_MS = 10_000
+/** Node's own exit code for it, when this is the file that it was started with. */
+const UNSETTLED = 13
 
 const home = homeAt()
 // Compiled code is kept only where nobody else can put some.
@@ -25,7 +28,9 @@ let log: Promise<ReceiptLog> | undefined
 let operator: Promise<string> | undefined
 let exitCode = 0
 let readerLeft = false
+let outputFailure: NodeJS.ErrnoException | undefined
 let failed = false
+let settled = false
 
 const writerModule = new URL(import.meta.url.endsWith('.ts') ? './writer.ts' : './writer.js', import.meta.url)
 const context: CliContext = {
@@ -61,6 +66,27 @@ const context: CliContext = {
       craikHome: home.root,
       environment: process.env,
     }),
+  placeHealth: async () =>
+    (await import('./sandboxes/backends/process/health.ts')).processHealth(process.env),
+  mainFile: fileURLToPath(import.meta.url),
+  async openSandboxes(logger) {
+    const [{ createSandboxManager }, { processBackend }, store, receipts] = await Promise.all([
+      import('./sandboxes/manager.ts'),
+      import('./sandboxes/backends/process/backend.ts'),
+      context.store(),
+      context.log(),
+    ])
+    const place = { craikHome: home.root, environment: process.env }
+    return createSandboxManager({
+      store,
+      log: receipts,
+      clock: systemClock,
+      home,
+      backends: { process: processBackend(place) },
+      logger,
+      environment: process.env,
+    })
+  },
   setExitCode(code) {
     exitCode = code
   },
@@ -77,26 +103,64 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 for (const stream of [process.stdout, process.stderr]) {
   // The reader of a pipe may leave early (`craik receipts list | head`): no error, but a reason to stop. What runs
-  // is ended and receipted as after Ctrl-C.
+  // is ended and receipted as after Ctrl-C. Any other failure is told, because output was lost.
   stream.on('error', (error: NodeJS.ErrnoException) => {
-    readerLeft ||= error.code === 'EPIPE'
+    if (error.code === 'EPIPE') readerLeft = true
+    else outputFailure ??= error
     interrupted.abort(new CraikError('interrupted', 'nobody reads the output any more', { cause: error }))
   })
 }
+// When nothing is left that could wake it, Node ends a process in the middle of a command, and as a rule calls that
+// success.
+process.on('exit', (code) => {
+  if (settled || (code !== 0 && code !== UNSETTLED)) return
+  process.exitCode = ERRORS.internal.exit
+  writeSync(2, `craik: internal: the command stopped before its end\n  ${ERRORS.internal.hint}\n`)
+})
 
 try {
   const { runCommand } = await import('./cli/run-command.ts')
   await runCommand(context, NOUNS, process.argv.slice(2))
 } catch (error) {
   failed = true
-  if (!readerLeft) {
-    const { reportError } = await import('./cli/report-error.ts')
-    exitCode = await reportError(context, error)
-  }
+  await report(error)
 } finally {
   await closeStore()
 }
+if (!failed) await report(undefined)
+settled = true
 process.exitCode = readerLeft ? 0 : exitCode
+
+/** What went wrong, if anything did: also that something of the output could not be written. */
+async function report(thrown: unknown): Promise<void> {
+  await Promise.all([process.stdout, process.stderr].map(written))
+  if (readerLeft) return
+  const stopped = thrown === undefined || (thrown instanceof CraikError && thrown.code === 'interrupted')
+  const error = outputFailure !== undefined && stopped ? unwritable(outputFailure) : thrown
+  if (error === undefined) return
+  const { reportError } = await import('./cli/report-error.ts')
+  exitCode = await reportError(context, error)
+}
+
+/** Settles when everything before it was written, or could not be. */
+async function written(stream: NodeJS.WriteStream): Promise<void> {
+  await new Promise<void>((done) => {
+    stream.write('', () => done())
+  })
+  // The failure of a write is told after its callback.
+  await new Promise((done) => setImmediate(done))
+}
+
+function unwritable(cause: NodeJS.ErrnoException): CraikError {
+  if (cause.code === 'ENOSPC' || cause.code === 'EDQUOT' || cause.code === 'EFBIG')
+    return new CraikError('disk_full', `the output is not whole: no space left for it (${cause.code})`, {
+      cause,
+    })
+  return new CraikError('disk_full', `the output is not whole: it cannot be written (${cause.code})`, {
+    hint: 'check where the output goes to',
+    cause,
+  })
+}
 
 /** Closing signs the newest receipts. When that fails, what was done is on record all the same: the exit code stays. */
 async function closeStore(): Promise<void> {

@@ -19,6 +19,9 @@ export interface RunOptions {
   readonly cwd?: string
   /** Before the arguments of node itself, e.g. a preloaded module. */
   readonly nodeArguments?: readonly string[]
+  /** Whom it runs as, when that is not who runs the tests. */
+  readonly uid?: number
+  readonly gid?: number
 }
 
 export class TestHome implements Disposable {
@@ -56,6 +59,8 @@ export function run(file: string, args: readonly string[], options: RunOptions =
       cwd: options.cwd,
       env: options.env as NodeJS.ProcessEnv,
       stdio: 'pipe',
+      ...(options.uid !== undefined && { uid: options.uid }),
+      ...(options.gid !== undefined && { gid: options.gid }),
     })
     const out: Buffer[] = []
     const err: Buffer[] = []

@@ -3,8 +3,11 @@ import type { Command } from 'commander'
 import type { Clock } from '../lib/clock.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { CommandBackend } from '../sandboxes/command-backend.ts'
+import type { ManagerLogger } from '../sandboxes/manager/options.ts'
+import type { HeldSandboxes } from '../sandboxes/manager.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
+import type { HealthRow } from './doctor/row.ts'
 
 export interface CliContext {
   readonly home: Home
@@ -26,6 +29,12 @@ export interface CliContext {
   log(): Promise<ReceiptLog>
   /** Where commands on this machine run. */
   processCommands(): Promise<CommandBackend>
+  /** What each kind of place says of this machine. */
+  placeHealth(): Promise<readonly HealthRow[]>
+  /** The program itself: the supervisor is another run of it. */
+  readonly mainFile: string
+  /** Sandboxes that outlive a command. Only the supervisor opens them; commands ask it. */
+  openSandboxes(log: ManagerLogger): Promise<HeldSandboxes>
   /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
   setExitCode(code: number): void
 }

@@ -16,6 +16,12 @@ export const NOUNS: readonly Noun[] = [
     load: async () => (await import('./shell.ts')).shellCommand,
   },
   {
+    name: 'sandbox',
+    summary: 'create isolated places; run, copy and look inside; delete them',
+    example: 'craik sandbox create --name parser --workspace .',
+    load: async () => (await import('./sandbox.ts')).sandboxCommand,
+  },
+  {
     name: 'receipts',
     summary: 'list, show, verify, prove and export the record of every decision',
     example: 'craik receipts list --since 24h',
@@ -93,6 +99,17 @@ export const NOUNS: readonly Noun[] = [
     summary: 'list, show and export agent sessions',
     example: 'craik session list',
     load: async () => (await import('./session.ts')).sessionCommand,
+  },
+  {
+    name: 'supervisor',
+    summary: 'the process that holds the sandboxes: see it, stop it, read its log',
+    example: 'craik supervisor status',
+    load: async () => (await import('./supervisor.ts')).supervisorCommand,
+  },
+  {
+    name: 'doctor',
+    summary: 'what this machine offers, and the command that mends what is missing',
+    load: async () => (await import('./doctor.ts')).doctorCommand,
   },
   {
     name: 'login',

@@ -43,11 +43,16 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
     processCommands: async () => {
       throw new Error('no command runs here')
     },
+    mainFile: 'none',
+    openSandboxes: async () => {
+      throw new Error('nothing is held here')
+    },
     store: async () => {
       opened++
       return store
     },
     log: async () => store.log,
+    placeHealth: async () => [],
     setExitCode: (code) => {
       exitCode = code
     },

@@ -8,13 +8,16 @@ const REDRAW_MS = 250
 export class Progress implements Disposable {
   readonly #context: CliContext
   readonly #label: string
+  readonly #unit: string
   readonly #started = performance.now()
   #drawn = 0
   #count = 0
 
-  constructor(context: CliContext, label: string) {
+  /** `unit` stands right after the count. */
+  constructor(context: CliContext, label: string, unit = '') {
     this.#context = context
     this.#label = label
+    this.#unit = unit
   }
 
   set(count: number): void {
@@ -46,6 +49,8 @@ export class Progress implements Disposable {
     if (!this.#context.stderr.isTTY || now - this.#started < PATIENCE_MS || now - this.#drawn < REDRAW_MS)
       return
     this.#drawn = now
-    this.#context.stderr.write(`\r\u001b[K  ${this.#label} ${this.#count.toLocaleString('en')} …`)
+    this.#context.stderr.write(
+      `\r\u001b[K  ${this.#label} ${this.#count.toLocaleString('en')}${this.#unit} …`,
+    )
   }
 }

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { CraikError } from '../errors.ts'
 import { packageFile } from '../lib/package-files.ts'
+import { joinCommand } from '../lib/shlex.ts'
 import type { CliContext } from './context.ts'
 import type { Noun } from './nouns.ts'
 
@@ -35,7 +36,7 @@ export async function runCommand(
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return
-    throw usage(error)
+    throw usage(error, withDashes(program, argv))
   }
 }
 
@@ -67,7 +68,21 @@ function prepare(command: Command, context: CliContext): void {
   for (const child of command.commands) prepare(child, context)
 }
 
-function usage(error: CommanderError): CraikError {
+/** What should have been typed, where options of a program were taken for options of the command that runs it. */
+function withDashes(program: Command, argv: readonly string[]): string | undefined {
+  const [noun, verb, id, ...rest] = argv
+  const found = program.commands
+    .find((command) => command.name() === noun)
+    ?.commands.find((command) => command.name() === verb)
+  if (found === undefined || !found.usage().includes(' -- ') || argv.includes('--')) return undefined
+  if (id === undefined || id.startsWith('-') || rest.length === 0 || rest[0]!.startsWith('-'))
+    return undefined
+  return `put -- before the command:  craik ${noun} ${verb} ${joinCommand([id])} -- ${joinCommand(rest)}`
+}
+
+function usage(error: CommanderError, instead: string | undefined): CraikError {
+  if (error.code === 'commander.unknownOption' && instead !== undefined)
+    return new CraikError('usage', error.message.replace(/^error: /, '').split('\n')[0]!, { hint: instead })
   // A noun without a verb prints its help to stderr, which is no message.
   if (error.code === 'commander.help') return new CraikError('usage', 'a verb is missing')
   const [message, ...rest] = error.message.replace(/^error: /, '').split('\n')

@@ -54,7 +54,7 @@ describe('help', () => {
     expect(withoutExample).toEqual([])
     expect(examples.size).toBeGreaterThan(20)
 
-    using place = await placeForExamples()
+    await using place = await placeForExamples()
     const refused: string[] = []
     await Promise.all(
       Array.from({ length: 3 }, async (_, worker) => {
@@ -224,6 +224,29 @@ describe('a pipe', () => {
     expect(end!.body).toMatchObject({ phase: 'end', status: 'failed', shell: { outcome: 'cancelled' } })
   })
 
+  it('that cannot be written is an error, and so is the exit code', async () => {
+    for (const args of [['receipts', 'list', '--format', 'json'], ['--help'], ['shell', 'echo important']]) {
+      const { code, stderr } = await run(
+        'sh',
+        ['-c', 'exec "$0" "$@" > /dev/full', NODE, join(ROOT, 'src/main.ts'), ...args],
+        { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
+      )
+      expect([args, code]).toEqual([args, ERRORS.disk_full.exit])
+      expect(stderr).toContain('the output is not whole')
+    }
+  })
+
+  it('that never answers is no success: a command that stops before its end says so', async () => {
+    const silent = 'data:text/javascript,process.stdout.write=()=>true'
+    const { code, stderr } = await run(
+      NODE,
+      ['--import', silent, join(ROOT, 'src/main.ts'), 'receipts', 'list'],
+      { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
+    )
+    expect(code).toBe(ERRORS.internal.exit)
+    expect(stderr).toContain('craik: internal: the command stopped before its end')
+  })
+
   it('gets JSON, and no colour or progress', async () => {
     const { stdout, stderr } = await home.run(['receipts', 'list', '--limit', '2'])
     expect(JSON.parse(stdout)).toHaveLength(2)
@@ -259,14 +282,18 @@ async function placeForExamples() {
     CRAIK_HOME: place.home,
   }
   return {
-    /** As typed, but for what would go on until Ctrl-C. */
+    /** As typed; what would go on until Ctrl-C gets it after a while. */
     type: (example: string) =>
-      run('/bin/sh', ['-c', example.replace(' --follow', '')], {
+      run('timeout', ['--signal=INT', '30', '/bin/sh', '-c', example.replace(' --follow', '')], {
         cwd: place.folder,
         env,
         input: 'a value\n',
       }),
-    [Symbol.dispose]: () => place[Symbol.dispose](),
+    async [Symbol.asyncDispose]() {
+      await place.run(['sandbox', 'delete', '--all', '--yes'])
+      await place.run(['supervisor', 'stop'])
+      place[Symbol.dispose]()
+    },
   }
 }
 

@@ -50,3 +50,22 @@ test('rows that are not what the log comes to make it tampered, although the log
     '  3 rows of budgets, balances and holds: as the log says\n',
   )
 })
+
+test('what boundaries counted and receipts do not account for is a contradiction, named in words and in JSON', async () => {
+  const differ = [
+    { sandboxId: 'sbx_1', epoch: 'epoch_1', detail: 'sandbox sbx_1 epoch_1: the boundary opened 5 jobs' },
+  ]
+  const result = await verification({ boundaries: { epochs: 1, open: 0, operations: 5, differ } })
+  expect(verificationExitCode(result)).toBe(1)
+  expect(describeVerification(result)).toContain('  ✗ sandbox sbx_1 epoch_1: the boundary opened 5 jobs\n')
+  expect(verificationJson(result)).toMatchObject({
+    outcome: 'tampered',
+    boundaries: { epochs: 1, operations: 5, differ: [{ sandbox_id: 'sbx_1', epoch: 'epoch_1' }] },
+  })
+  const sound = await verification({ boundaries: { epochs: 2, open: 1, operations: 5, differ: [] } })
+  expect(verificationExitCode(sound)).toBe(0)
+  expect(describeVerification(sound)).toContain('boundaries ✓ 5 operations counted in sandboxes')
+  const none = await verification({ boundaries: { epochs: 0, open: 0, operations: 0, differ: [] } })
+  expect(describeVerification(none)).not.toContain('boundaries')
+  expect(JSON.stringify(verificationJson(none))).not.toContain('boundaries')
+})

@@ -5,12 +5,18 @@ import type { RowCheck } from '../../providers/ledger/kept-rows.ts'
 import type { Report } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
 import type { SideLogCheck } from '../../run/side-log-check.ts'
+import type { BoundaryCheck } from '../../sandboxes/lifecycle/reconcile.ts'
 import { printable } from '../output.ts'
 import { budgetJson, describeBudget, describeCalls } from './budgets.ts'
+import type { SandboxRowCheck } from './verify-sandboxes.ts'
 
 export interface Verification {
   readonly report: Report
   readonly sideLogs?: SideLogCheck
+  /** What the boundaries of sandboxes counted, held against the receipts. */
+  readonly boundaries?: BoundaryCheck
+  /** Of the live log: the rows of sandboxes and their jobs, held against their seals. */
+  readonly sandboxRows?: SandboxRowCheck
   readonly replay?: Replay
   /** Of the live log: the rows beside it, held against what was replayed. */
   readonly rows?: RowCheck
@@ -19,14 +25,16 @@ export interface Verification {
   readonly elapsedMs: number
 }
 
-export function verificationExitCode({ report, sideLogs, replay, rows }: Verification): 0 | 1 | 2 {
-  if (report.outcome === 'tampered' || sideLogs?.tampered.length) return 1
+export function verificationExitCode(verification: Verification): 0 | 1 | 2 {
+  const { report, sideLogs, boundaries, sandboxRows, replay, rows } = verification
+  if (sandboxRows?.damaged.length) return 1
+  if (report.outcome === 'tampered' || sideLogs?.tampered.length || boundaries?.differ.length) return 1
   if (replay?.differ.length || rows?.differ.length) return 1
   return report.outcome === 'incomplete' || sideLogs?.missing.length ? 2 : 0
 }
 
 export function verificationJson(verification: Verification): Json {
-  const { report, sideLogs, replay, rows, elapsedMs } = verification
+  const { report, sideLogs, boundaries, sandboxRows, replay, rows, elapsedMs } = verification
   const { receipts, checkpoints, intact, missing, origin, firstAt, lastAt, finding, lastCheckpoint } = report
   return {
     outcome: (['ok', 'tampered', 'incomplete'] as const)[verificationExitCode(verification)],
@@ -41,6 +49,10 @@ export function verificationJson(verification: Verification): Json {
     last_checkpoint: lastCheckpoint,
     elapsed_ms: elapsedMs,
     side_logs: sideLogs && { ...sideLogs },
+    boundaries: saysSomething(boundaries) ? boundariesJson(boundaries) : undefined,
+    sandbox_rows: sandboxRows?.checked
+      ? { checked: sandboxRows.checked, damaged: sandboxRows.damaged.map((one) => ({ ...one })) }
+      : undefined,
     replay: replay && {
       decisions: replay.decisions,
       agree: replay.agree,
@@ -63,13 +75,15 @@ export function verificationJson(verification: Verification): Json {
 }
 
 export function describeVerification(verification: Verification): string {
-  const { report, sideLogs, replay, rows } = verification
+  const { report, sideLogs, boundaries, sandboxRows, replay, rows } = verification
   const lines = report.finding ? tampered(report) : sound(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
     lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: it no longer has its hash`)
   for (const digest of sideLogs?.missing ?? [])
     lines.push(`  – side log ${digest.slice(0, 16)}… is not there`)
+  if (saysSomething(boundaries) && !report.finding) lines.push(...describeBoundaries(boundaries))
+  for (const { detail } of sandboxRows?.damaged ?? []) lines.push(`  ✗ ${detail}`)
   if (replay) {
     const rest = replay.notReplayable > 0 ? ` · ${notRecomputed(replay)}` : ''
     lines.push(`  ${counted(replay.decisions, 'decision')} recomputed: ${count(replay.agree)} agree${rest}`)
@@ -82,6 +96,24 @@ export function describeVerification(verification: Verification): string {
   if (rows && rows.compared > 0 && rows.differ.length === 0)
     lines.push(`  ${counted(rows.compared, 'row')} of budgets, balances and holds: as the log says`)
   return `${lines.map(printable).join('\n')}\n`
+}
+
+function saysSomething(boundaries: BoundaryCheck | undefined): boundaries is BoundaryCheck {
+  return boundaries !== undefined && boundaries.epochs + boundaries.open > 0
+}
+
+function boundariesJson({ epochs, open, operations, differ }: BoundaryCheck): Json {
+  return {
+    epochs,
+    open,
+    operations,
+    differ: differ.map(({ sandboxId, epoch, detail }) => ({ sandbox_id: sandboxId, epoch, detail })),
+  }
+}
+
+function describeBoundaries({ epochs, operations, differ }: BoundaryCheck): string[] {
+  if (differ.length > 0 || epochs === 0) return differ.map(({ detail }) => `  ✗ ${detail}`)
+  return [`  boundaries ✓ ${counted(operations, 'operation')} counted in sandboxes, each with its receipt`]
 }
 
 /** `8 cannot be recomputed (6 shell_action, 2 denial)` */

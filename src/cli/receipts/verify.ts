@@ -1,12 +1,14 @@
 /** `receipts verify`: the live log, an exported file or a proof; offline, with the public key. */
 import { createHash, type Hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { addAbortSignal } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { RowCheck } from '../../providers/ledger/kept-rows.ts'
 import type { Finding, Report, VerifyOptions } from '../../receipts/verifier/report.ts'
 import type { Replay } from '../../run/replay-log.ts'
-import type { Tables } from '../../store/store.ts'
+import type { Store, Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
@@ -17,6 +19,9 @@ import {
   verificationExitCode,
   verificationJson,
 } from './verification.ts'
+
+const SIGNATURE_PATIENCE_MS = 3_000
+const SIGNATURE_POLL_MS = 50
 
 interface Flags {
   readonly publicKey?: string
@@ -50,10 +55,14 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
   const { LogVerifier } = await import('../../receipts/verifier/log-verifier.ts')
   const { exportLines } = await import('../../receipts/export.ts')
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
+  const { BoundaryReconciler } = await import('../../sandboxes/lifecycle/reconcile.ts')
+  const { checkSandboxRows } = await import('./verify-sandboxes.ts')
   const { findEditedColumn } = await import('./columns.ts')
   const { vkeys, macKey } = await trustedKeys(context, flags.publicKey)
   const sideLogs = new SideLogChecker(flags.sideLogs ?? context.home.shellOutput)
+  const boundaries = new BoundaryReconciler()
   const store = await context.store()
+  await untilSigned(store, context)
   return store.read(async (tables) => {
     const isEmpty = ((await tables.receipts.last()) ?? (await tables.tree.lastCheckpoint())) === undefined
     if (isEmpty && flags.against === undefined)
@@ -61,7 +70,11 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
     if (isEmpty && vkeys.length === 0)
       throw new CraikError('usage', 'there is no log here to hold the checkpoint against')
     using progress = new Progress(context, 'verifying')
-    const verifier = new LogVerifier(options(flags, vkeys, (line) => sideLogs.receipt(line), macKey))
+    const onReceipt = (line: Buffer, seq: number) => {
+      sideLogs.receipt(line)
+      boundaries.receipt(line, seq)
+    }
+    const verifier = new LogVerifier(options(flags, vkeys, onReceipt, macKey))
     let lines = 0
     for await (const line of isEmpty ? [emptyLog(vkeys[0]!)] : exportLines(tables)) {
       verifier.line(Buffer.from(line))
@@ -77,8 +90,34 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
         ? await replayLines(exportLines(tables), report, progress)
         : { report }
     const rows = 'replay' in replayed && replayed.replay ? await rowsOf(tables, replayed.replay) : undefined
-    return { ...replayed, ...(rows && { rows }), sideLogs: await sideLogs.finish((n) => progress.tick(n)) }
+    for (const { sandboxId, epoch, counts } of await tables.boundaryEpochs.open())
+      boundaries.saved(sandboxId, epoch, counts)
+    return {
+      ...replayed,
+      ...(rows && { rows }),
+      boundaries: boundaries.finish(),
+      // With a public key alone no seal can be checked.
+      ...(macKey && { sandboxRows: await checkSandboxRows(tables, context.home) }),
+      sideLogs: await sideLogs.finish((n) => progress.tick(n)),
+    }
   })
+}
+
+/**
+ * A supervisor that lives signs its newest receipts about a second after it wrote them. Who verifies right after a
+ * command would be told that they are not covered yet, so this waits for the signature, a few seconds at most.
+ */
+async function untilSigned(store: Store, { clock, home, signal }: CliContext): Promise<void> {
+  const { runFolder } = await import('../../supervisor/run-folder.ts')
+  if (!existsSync(runFolder(home).socket)) return
+  const isDue = () =>
+    store.read(async (tables) => {
+      const last = await tables.receipts.last()
+      const covered = (await tables.tree.lastCheckpoint())?.size ?? 0
+      return last !== undefined && last.seq >= covered && clock.nowMs() - last.atMs < SIGNATURE_PATIENCE_MS
+    })
+  for (let waitedMs = 0; waitedMs < SIGNATURE_PATIENCE_MS && (await isDue()); waitedMs += SIGNATURE_POLL_MS)
+    await setTimeout(SIGNATURE_POLL_MS, undefined, { signal })
 }
 
 /** The rows of this very snapshot: others may go on writing both. */
@@ -117,10 +156,13 @@ async function verifyFile(
     return { report: verifyProof(await readAll(source), { vkeys }), isProof: true }
   }
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
+  const { BoundaryReconciler } = await import('../../sandboxes/lifecycle/reconcile.ts')
+  const boundaries = new BoundaryReconciler()
   const sideLogs = flags.sideLogs === undefined ? undefined : new SideLogChecker(flags.sideLogs)
   using progress = new Progress(context, 'verifying')
   const onReceipt = (line: Buffer, seq: number) => {
     sideLogs?.receipt(line)
+    boundaries.receipt(line, seq)
     progress.set(seq)
   }
   const [verified, again] = [createHash('sha256'), createHash('sha256')]
@@ -135,6 +177,7 @@ async function verifyFile(
   }
   return {
     ...replayed,
+    boundaries: boundaries.finish(),
     ...(sideLogs && { sideLogs: await sideLogs.finish((n) => progress.tick(n)) }),
   }
 }

@@ -1,0 +1,60 @@
+/** What Craik itself stands on: its Node, the disk of its home, and the store. Without one of these nothing works. */
+import { existsSync } from 'node:fs'
+import { stat, statfs } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+import type { Store } from '../../store/store.ts'
+import type { CliContext } from '../context.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import type { HealthRow } from './row.ts'
+
+const OLDEST_NODE = 24
+/** Less, and a sandbox's workspace soon does not fit. */
+const LITTLE_DISK_BYTES = 2 * 2 ** 30
+/** Less, and a receipt may not be written: then nothing runs. */
+const NO_DISK_BYTES = 64 * 2 ** 20
+
+export async function nodeHealth(): Promise<HealthRow> {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  const row = { name: 'node', version: `${major}.${minor}` }
+  if (major < OLDEST_NODE)
+    return { ...row, state: 'none', detail: `${OLDEST_NODE} or newer is needed`, fix: 'npm ci' }
+  const fromNpm = process.execPath.includes('/node_modules/')
+  return { ...row, state: 'ok', detail: fromNpm ? 'runtime from npm' : 'of this machine' }
+}
+
+export async function diskHealth({ home }: CliContext): Promise<HealthRow> {
+  const { bavail, bsize } = await statfs(nearestFolder(home.root))
+  const freeBytes = bavail * bsize
+  const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free where Craik keeps its state` }
+  if (freeBytes >= LITTLE_DISK_BYTES) return { ...row, state: 'ok' }
+  const state = freeBytes < NO_DISK_BYTES ? 'none' : 'warn'
+  return { ...row, state, fix: `du -xh ${quoteArgument(home.root)} | sort -h | tail` }
+}
+
+/** Where nothing was ever written, nothing is made just to look. */
+export async function storeHealth(context: CliContext): Promise<HealthRow> {
+  const name = 'store'
+  if (!existsSync(context.home.database))
+    return { name, state: 'ok', detail: 'empty: made by the first command that writes' }
+  try {
+    const { size } = await stat(context.home.database)
+    const receipts = await countReceipts(await context.store())
+    return { name, state: 'ok', detail: `${receipts.toLocaleString('en')} receipts, ${formatBytes(size)}` }
+  } catch (error) {
+    if (!(error instanceof CraikError)) throw error
+    return { name, state: 'none', detail: error.message, ...(error.hint === '' ? {} : { fix: error.hint }) }
+  }
+}
+
+function countReceipts(store: Store): Promise<number> {
+  return store.read(async (tables) => {
+    const last = await tables.receipts.last()
+    return last === undefined ? 0 : last.seq + 1
+  })
+}
+
+function nearestFolder(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearestFolder(dirname(path))
+}

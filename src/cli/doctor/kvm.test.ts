@@ -1,0 +1,45 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { kvmHealth } from './kvm.ts'
+
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'craik-kvm-'))
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+/** A machine as far as the check looks at one. */
+function machine(files: Readonly<Record<string, string>>): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true })
+    writeFileSync(join(root, path), content)
+  }
+}
+
+it('is ok where the processor can, and the device opens', async () => {
+  machine({ 'dev/kvm': '', 'proc/cpuinfo': 'flags\t\t: fpu vmx sse\n' })
+  expect(await kvmHealth(root)).toMatchObject({ state: 'ok' })
+})
+
+it('does not take an open device for a proof', async () => {
+  machine({ 'dev/kvm': '', 'proc/cpuinfo': 'flags\t\t: fpu vmx\n', 'sys/module/kvm_pvm/refcnt': '0' })
+  expect(await kvmHealth(root)).toMatchObject({ state: 'none', detail: expect.stringContaining('PVM') })
+})
+
+it.runIf(process.arch === 'x64')('is none where the device opens and nothing stands behind it', async () => {
+  machine({ 'dev/kvm': '', 'proc/cpuinfo': 'flags\t\t: fpu sse\n' })
+  expect(await kvmHealth(root)).toMatchObject({ state: 'none', detail: expect.stringContaining('no guest') })
+})
+
+it('names the module that is missing', async () => {
+  machine({ 'proc/cpuinfo': 'flags\t\t: fpu svm\n' })
+  expect(await kvmHealth(root)).toMatchObject({ state: 'none', fix: 'sudo modprobe kvm_amd' })
+})
+
+it('is none, and mends nothing, where the processor cannot', async () => {
+  const row = await kvmHealth(root)
+  expect(row).toMatchObject({ state: 'none' })
+  expect(row.fix).toBeUndefined()
+})

@@ -1,0 +1,16 @@
+/** Whether the process that holds the sandboxes runs. None is as good: the first command that needs it starts it. */
+import { formatDuration } from '../../lib/duration.ts'
+import { findSupervisor } from '../../supervisor/ensure.ts'
+import type { CliContext } from '../context.ts'
+import type { HealthRow } from './row.ts'
+
+export async function supervisorHealth(context: CliContext): Promise<HealthRow> {
+  const name = 'supervisor'
+  using client = await findSupervisor(context)
+  if (client === undefined) return { name, state: 'ok', detail: 'not running: started when it is needed' }
+  const { version, pid, sandboxes, started_at_ms, draining } = await client.supervisor.status()
+  if (draining) return { name, state: 'ok', detail: `pid ${pid} is leaving` }
+  const upMs = Math.max(0, context.clock.nowMs() - started_at_ms)
+  const held = `${sandboxes} ${sandboxes === 1 ? 'sandbox' : 'sandboxes'}`
+  return { name, state: 'ok', detail: `craik ${version}, ${held}, up ${formatDuration(upMs)}` }
+}

@@ -1,0 +1,53 @@
+import { describe, expect, test } from 'vitest'
+import { hello, LifecycleStore } from '../../sandboxes/lifecycle/lifecycle.fixture.ts'
+import { describeVerification, verificationExitCode, verificationJson } from './verification.ts'
+import { checkSandboxRows } from './verify-sandboxes.ts'
+
+const OTHER_KEY = `'0123456789abcdef:' || substr(seal, 18)`
+
+describe('the rows of sandboxes', () => {
+  async function scene() {
+    const fixture = new LifecycleStore()
+    const { id } = await fixture.sandbox()
+    const job = hello()
+    await fixture.begin(id, job)
+    const { store } = fixture
+    const check = () => store.read((tables) => checkSandboxRows(tables, store.home))
+    return { database: store.database, id, jobId: job.job!.id, check }
+  }
+
+  test('that Craik wrote are sound', async () => {
+    const { check } = await scene()
+    expect(await check()).toEqual({ checked: 2, damaged: [] })
+  })
+
+  test.each([`document = json_set(document, '$.isolation', 'none')`, `seal = ''`, `seal = ${OTHER_KEY}`])(
+    'and %s is found',
+    async (edit) => {
+      const { database, id, check } = await scene()
+      database.exec(`UPDATE sandboxes SET ${edit}`)
+      const sandboxRows = await check()
+      expect(sandboxRows.damaged).toMatchObject([{ id }])
+      const report = { outcome: 'ok' as const, receipts: 9, checkpoints: 1, intact: 9, missing: [] }
+      const verification = { report, sandboxRows, elapsedMs: 1 }
+      expect(verificationExitCode(verification)).toBe(1)
+      expect(verificationJson(verification)).toMatchObject({
+        outcome: 'tampered',
+        sandbox_rows: { damaged: [{ id }] },
+      })
+      expect(describeVerification(verification)).toContain(
+        `  ✗ the record of sandbox ${id} was changed outside Craik\n`,
+      )
+    },
+  )
+
+  test.each([`document = '{}'`, `owner = 'not json'`, `begin_id = 'rcpt_other'`, `seal = ${OTHER_KEY}`])(
+    'and a job with %s is found',
+    async (edit) => {
+      const { database, id, jobId, check } = await scene()
+      database.exec(`UPDATE sandbox_jobs SET ${edit}`)
+      const detail = `the record of job ${jobId} of sandbox ${id} was changed outside Craik`
+      expect((await check()).damaged).toEqual([{ id: jobId, detail }])
+    },
+  )
+})

@@ -1,0 +1,91 @@
+/** Amounts as people type and read them: bytes, cores, counts, ports. */
+import { CraikError } from '../../errors.ts'
+import type { Bounds } from '../../sandboxes/limit-bounds.ts'
+
+const UNIT_BYTES: Readonly<Record<string, number>> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 }
+const MAX_BYTES = 2 ** 50
+
+/** A number and one unit, such as `512m`, `2g` or `1.5g`, in bytes. A number alone is nobody's guess. */
+export function parseBytes(text: string, flag: string, bounds?: Bounds): number {
+  const match = /^(\d{1,6}(?:\.\d{1,3})?)([kmgt])(?:i?b)?$/i.exec(text)
+  const bytes = match === null ? 0 : Math.floor(Number(match[1]) * UNIT_BYTES[match[2]!.toLowerCase()]!)
+  if (bytes > 0 && bounds !== undefined) return within(bytes, text, flag, bounds, typedBytes)
+  if (bytes > 0 && bytes <= MAX_BYTES) return bytes
+  throw new CraikError('usage', `${flag} ${shown(text)} is not a size`, {
+    hint: 'write a number and one unit, such as 512m, 2g or 1.5g',
+  })
+}
+
+/** Cores, such as `2` or `0.5`, in thousandths. */
+export function parseCpus(text: string, flag: string, bounds: Bounds): number {
+  const millis = /^\d{1,4}(?:\.\d{1,3})?$/.test(text) ? Math.round(Number(text) * 1000) : -1
+  if (millis >= 0) return within(millis, text, flag, bounds, (amount) => (amount / 1000).toLocaleString('en'))
+  throw new CraikError('usage', `${flag} ${shown(text)} is not a number of cores`, {
+    hint: 'write a number such as 2 or 1.5',
+  })
+}
+
+export function parseCount(text: string, flag: string, bounds: Bounds): number {
+  if (/^\d{1,10}$/.test(text))
+    return within(Number(text), text, flag, bounds, (amount) => amount.toLocaleString('en'))
+  throw new CraikError('usage', `${flag} ${shown(text)} is not a count`, {
+    hint: `write a whole number from ${bounds.least} to ${bounds.most.toLocaleString('en')}`,
+  })
+}
+
+function within(
+  amount: number,
+  text: string,
+  flag: string,
+  { least, most }: Bounds,
+  format: (amount: number) => string,
+): number {
+  if (amount >= least && amount <= most) return amount
+  const range = `from ${format(least)} to ${format(most)}`
+  throw new CraikError('usage', `${flag} ${shown(text)} is too ${amount < least ? 'little' : 'much'}`, {
+    hint: `${flag} takes an amount ${range}`,
+  })
+}
+
+/** As it is typed: `128m`. */
+function typedBytes(bytes: number): string {
+  for (const [unit, size] of Object.entries(UNIT_BYTES).reverse())
+    if (bytes >= size) return `${Math.round((bytes / size) * 10) / 10}${unit}`
+  return String(bytes)
+}
+
+/** `8080`, or `8080:3000`: port 8080 inside, 3000 on this machine. 0 on this machine: any free one. */
+export function parsePorts(text: string): { readonly inside: number; readonly host: number } {
+  const match = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text)
+  const inside = Number(match?.[1] ?? 0)
+  const host = Number(match?.[2] ?? 0)
+  if (inside >= 1 && inside <= 65_535 && host <= 65_535) return { inside, host }
+  throw new CraikError('usage', `${shown(text)} is not a port`, {
+    hint: 'write the port inside, or PORT:HOSTPORT, such as 8080 or 8080:3000',
+  })
+}
+
+/** Short and rounded, for people: `512 B`, `1.5 KB`, `212 MB`. A unit is 1,024 of the one before, as in what is typed. */
+export function formatBytes(bytes: number): string {
+  let value = bytes
+  for (const unit of ['B', 'KB', 'MB', 'GB', 'TB']) {
+    const rounded = unit === 'B' ? value : oneDecimalBelowTen(value)
+    if (rounded < 1024 || unit === 'TB') return `${rounded.toLocaleString('en')} ${unit}`
+    value /= 1024
+  }
+  return `${bytes} B`
+}
+
+function oneDecimalBelowTen(value: number): number {
+  const tenths = Math.round(value * 10) / 10
+  return tenths < 10 ? tenths : Math.round(value)
+}
+
+export function filesOf(count: number): string {
+  return count === 1 ? '1 file' : `${count.toLocaleString('en')} files`
+}
+
+/** What was typed, short enough to repeat. */
+export function shown(text: string): string {
+  return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+}

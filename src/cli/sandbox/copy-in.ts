@@ -1,0 +1,180 @@
+/** From this machine into a sandbox: a file whole or not at all, a folder as an archive that is unpacked inside. */
+import { constants } from 'node:fs'
+import { type FileHandle, lstat, open } from 'node:fs/promises'
+import { basename, posix, resolve } from 'node:path'
+import { Readable } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { newId } from '../../lib/ids.ts'
+import { packFolder } from '../../lib/safe-tar/pack.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+import type { FileBody } from '../../operator/api/bodies.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { tarIn, writeFile } from '../../sdk/transfer.ts'
+import type { CliContext } from '../context.ts'
+import { formatBytes } from './amounts.ts'
+import type { CopySpec } from './copy-spec.ts'
+import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
+import { TransferBar } from './transfer-bar.ts'
+import type { CopySource } from './workspace.ts'
+
+const CHUNK_BYTES = 256 * 1024
+
+export interface FolderCopy {
+  readonly files: number
+  readonly bytes: number
+  readonly skipped: readonly string[]
+  readonly skippedCount: number
+}
+
+/** Sockets, pipes and devices are left out; links stay links. */
+export async function copyFolderIn(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  source: CopySource,
+): Promise<FolderCopy> {
+  const { signal } = context
+  const { archive, report } = await packFolder(source.folder, { signal, exclude: source.exclude })
+  const complaints = new Complaints()
+  using bar = new TransferBar(context, 'copying', source.bytes)
+  bar.watch(() => report().bytes)
+  const jobId = newId('job', context.clock.nowMs())
+  const { result } = await tarIn(client, sandbox, path, archive, {
+    jobId,
+    signal,
+    onStdout: complaints.push,
+    onStderr: complaints.push,
+  }).catch(async (error) => {
+    await giveUpJob(client, sandbox, jobId)
+    throw error
+  })
+  const failure = failureOf('unpacking inside', sandbox, result, complaints)
+  if (failure !== undefined) throw failure
+  const { files, bytes, skipped, skippedCount } = report()
+  return { files, bytes, skippedCount, skipped: skipped.map(({ path, reason }) => `${path} (${reason})`) }
+}
+
+/** Where it went inside. */
+export async function copyFileIn(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  { local, inside }: CopySpec,
+  maxBytes: number,
+): Promise<{ readonly to: string; readonly bytes: number }> {
+  const { signal } = context
+  const to = await insideName(client, sandbox, inside, basename(resolve(local)), signal)
+  await using file = await openLocal(local)
+  const stats = await file.stat()
+  if (!stats.isFile()) throw notCopied()
+  if (stats.size > maxBytes)
+    throw new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, {
+      hint: 'allow more: --max-copy 64g',
+    })
+  using bar = new TransferBar(context, 'copying', stats.size)
+  const source = {
+    bytes: stats.size,
+    mode: stats.mode & 0o777,
+    open: (start: number) => Readable.from(contentOf(file, start), { objectMode: false }),
+  }
+  await writeFile(client, sandbox, to, source, { signal, onProgress: (bytes) => bar.set(bytes) }).catch(
+    (error) => {
+      throw error instanceof CraikError && error.code === 'not_found' ? noFolder(sandbox, to, error) : error
+    },
+  )
+  return { to, bytes: stats.size }
+}
+
+/** Not a stream of the handle itself: one that is given up would close it, and the copy could not go on. */
+async function* contentOf(file: FileHandle, start: number): AsyncGenerator<Buffer> {
+  for (let at = start; ; ) {
+    const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, at)
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
+    at += bytesRead
+  }
+}
+
+async function openLocal(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    throw new CraikError('usage', `the file cannot be read (${(error as NodeJS.ErrnoException).code})`, {
+      hint: 'choose a file that you may read',
+      cause: error,
+    })
+  }
+}
+
+/** What is to be copied: a file or a folder of this machine, not what a link leads to. */
+export async function kindOfLocal(path: string): Promise<'file' | 'folder'> {
+  const found = await lstat(resolve(path)).catch((cause) => {
+    throw new CraikError('not_found', 'there is no such file or folder on this machine', {
+      hint: 'a path inside is written ID:PATH',
+      cause,
+    })
+  })
+  if (found.isDirectory()) return 'folder'
+  if (found.isFile()) return 'file'
+  if (found.isSymbolicLink())
+    throw new CraikError('usage', 'that is a link, and what is behind it can be exchanged', {
+      hint: 'write the path that it leads to (readlink -f shows it)',
+    })
+  throw notCopied()
+}
+
+/** The path that a copy gets: in a folder that is there, or as it was written. */
+export async function insideName(
+  client: ApiClient,
+  sandbox: string,
+  inside: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<string> {
+  if (await isFolder(client, sandbox, inside, signal)) return posix.join(inside, name)
+  if (!inside.endsWith('/')) return inside
+  throw noFolder(sandbox, `${inside}x`)
+}
+
+function noFolder(sandbox: string, path: string, cause?: CraikError): CraikError {
+  // Quoted, because it is to be typed.
+  const folder = quoteArgument(posix.dirname(path))
+  return new CraikError('not_found', `there is no folder ${folder} inside`, {
+    hint: `make it first:  craik sandbox exec ${sandbox} -- mkdir -p ${folder}`,
+    cause,
+  })
+}
+
+/** A link inside may well lead to a folder: following it there harms nobody here. */
+async function isFolder(
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const found = await statInside(client, sandbox, path, signal)
+  if (found?.type !== 'link') return found?.type === 'folder'
+  return client.files.list(sandbox, path, { signal, limit: 1 }).then(
+    () => true,
+    () => false,
+  )
+}
+
+export async function statInside(
+  client: ApiClient,
+  sandbox: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<FileBody | undefined> {
+  try {
+    return await client.files.stat(sandbox, path, { signal })
+  } catch (error) {
+    if (error instanceof CraikError && error.code === 'not_found') return undefined
+    throw error
+  }
+}
+
+function notCopied(): CraikError {
+  return new CraikError('usage', 'only files and folders are copied', { hint: 'name a file or a folder' })
+}

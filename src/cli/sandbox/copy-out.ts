@@ -1,0 +1,211 @@
+/** From a sandbox to this machine. What comes out is hostile: it is written where it was asked for and nowhere else. */
+import { posix } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { CraikError } from '../../errors.ts'
+import { newId } from '../../lib/ids.ts'
+import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { type UnpackLimits, type UnpackReport, unpackInto } from '../../lib/safe-tar/unpack.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { readFile, tarOut } from '../../sdk/transfer.ts'
+import type { CliContext } from '../context.ts'
+import { formatBytes } from './amounts.ts'
+import { statInside } from './copy-in.ts'
+import { type CopySpec, STDOUT } from './copy-spec.ts'
+import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
+import { enterFolder, freeBytes, LocalFile, openDestination, openFolderAt } from './local-file.ts'
+import { writeTo } from './streams.ts'
+import { TransferBar } from './transfer-bar.ts'
+
+const MAX_ENTRIES = 2_000_000
+const ALLOW_MORE = 'allow more: --max-copy 64g'
+
+export interface CopiedOut {
+  readonly files: number
+  readonly bytes: number
+  readonly skipped: readonly string[]
+  readonly skippedCount: number
+}
+
+export async function copyOut(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  spec: CopySpec,
+  maxBytes: number,
+): Promise<CopiedOut> {
+  const found = await statInside(client, sandbox, spec.inside, context.signal)
+  if (found === undefined)
+    throw new CraikError('not_found', 'there is no such file or folder inside', {
+      hint: `see what is there:  craik sandbox exec ${spec.sandbox} -- ls -la`,
+    })
+  if (found.type === 'folder' && spec.local === STDOUT)
+    throw new CraikError('usage', 'a folder does not go to standard output', {
+      hint: `an archive of it does:  craik sandbox exec ${spec.sandbox} -- tar -c ${quoteArgument(spec.inside)}`,
+    })
+  if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, maxBytes)
+  if (found.type !== 'file' && found.type !== 'link')
+    throw new CraikError('usage', `that is a ${found.type}; only files and folders are copied`)
+  if (found.bytes > maxBytes) throw largerThan(maxBytes)
+  const { bytes, mode } = found.type === 'file' ? found : { bytes: 0, mode: 0o644 }
+  if (spec.local === STDOUT) return printFile(context, client, sandbox, spec.inside, maxBytes)
+  return copyFileOut(context, client, sandbox, spec, { bytes, mode, maxBytes })
+}
+
+/** Of a link inside, what it leads to inside; how long that is shows when it is read. */
+async function copyFileOut(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  { inside, local }: CopySpec,
+  { bytes, mode, maxBytes }: { readonly bytes: number; readonly mode: number; readonly maxBytes: number },
+): Promise<CopiedOut> {
+  const { signal } = context
+  const destination = await openDestination(local, nameOf(inside))
+  try {
+    await using file = await LocalFile.create(destination, bytes)
+    using bar = new TransferBar(context, 'copying', bytes)
+    let copied = 0
+    for await (const chunk of readFile(client, sandbox, inside, { signal })) {
+      copied += chunk.length
+      if (copied > maxBytes) throw largerThan(maxBytes)
+      await file.write(chunk)
+      bar.set(copied)
+    }
+    await file.commit(mode)
+    return { files: 1, bytes: copied, skipped: [], skippedCount: 0 }
+  } finally {
+    await destination.folder.close()
+  }
+}
+
+async function printFile(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  inside: string,
+  maxBytes: number,
+): Promise<CopiedOut> {
+  let bytes = 0
+  for await (const chunk of readFile(client, sandbox, inside, { signal: context.signal })) {
+    bytes += chunk.length
+    if (bytes > maxBytes) throw largerThan(maxBytes)
+    await writeTo(context.stdout, chunk)
+  }
+  return { files: 1, bytes, skipped: [], skippedCount: 0 }
+}
+
+async function copyFolderOut(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  { inside, local }: CopySpec,
+  maxBytes: number,
+): Promise<CopiedOut> {
+  // `folder/.` is what is in the folder, as for cp.
+  const contentsOnly = inside === '.' || inside.endsWith('/.')
+  const target = contentsOnly ? await openFolderAt(local) : await openNamed(local, nameOf(inside))
+  try {
+    const free = await freeBytes(target)
+    const limits = { entries: MAX_ENTRIES, bytes: Math.min(maxBytes, free) }
+    const complaints = new Complaints()
+    const report = await unpack(
+      context,
+      client,
+      sandbox,
+      { inside, local },
+      target,
+      limits,
+      complaints,
+    ).catch((error) => {
+      throw beyondLimit(error, maxBytes, free)
+    })
+    const { files, bytes, skipped, skippedCount } = report
+    const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
+    return {
+      ...{ files, bytes },
+      skippedCount: skippedCount + complaints.ignoredCount,
+      skipped: [...left, ...complaints.ignored],
+    }
+  } finally {
+    await target.close()
+  }
+}
+
+async function openNamed(local: string, name: string): Promise<HeldFolder> {
+  const destination = await openDestination(local, name)
+  try {
+    return await enterFolder(destination)
+  } finally {
+    await destination.folder.close()
+  }
+}
+
+/** The archive goes straight into the folder. Either end's failure ends the other. */
+async function unpack(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  { inside, local }: Pick<CopySpec, 'inside' | 'local'>,
+  target: HeldFolder,
+  limits: UnpackLimits,
+  complaints: Complaints,
+): Promise<UnpackReport> {
+  const over = new AbortController()
+  const signal = AbortSignal.any([context.signal, over.signal])
+  const archive = new PassThrough({ highWaterMark: 1024 * 1024 })
+  using bar = new TransferBar(context, 'copying', 0)
+  const unpacking = unpackInto(target.path, archive, limits, signal, {
+    // Everything is below the name of the folder that was packed.
+    strip: 1,
+    shownAs: local,
+    onProgress: (bytes) => bar.set(bytes),
+  })
+  const jobId = newId('job', context.clock.nowMs())
+  const packing = tarOut(client, sandbox, inside, {
+    jobId,
+    signal,
+    onStdout: (chunk) => writeTo(archive, chunk),
+    onStderr: complaints.push,
+  }).then(({ result }) => {
+    archive.end()
+    return result
+  })
+  try {
+    const [report, result] = await Promise.all([unpacking, packing])
+    const failure = failureOf('packing inside', sandbox, result, complaints)
+    if (failure !== undefined) throw failure
+    return report
+  } catch (error) {
+    archive.destroy()
+    over.abort(error)
+    await Promise.allSettled([unpacking, packing])
+    await giveUpJob(client, sandbox, jobId)
+    throw error
+  }
+}
+
+/** What was unpacked before the limit stays, so the person has to know. */
+function beyondLimit(error: unknown, maxBytes: number, free: number): unknown {
+  if (!(error instanceof CraikError) || error.details?.beyond !== 'bytes') return error
+  const stay = 'files that were written before stay'
+  if (free < maxBytes)
+    return new CraikError(
+      'disk_full',
+      `the folder is larger than the ${formatBytes(free)} free on this disk; ${stay}`,
+      { cause: error },
+    )
+  return new CraikError('too_large', `the folder is larger than ${formatBytes(maxBytes)}; ${stay}`, {
+    hint: ALLOW_MORE,
+    cause: error,
+  })
+}
+
+function largerThan(maxBytes: number): CraikError {
+  return new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, { hint: ALLOW_MORE })
+}
+
+/** The last part of a path inside; what has none needs a name of its own here. */
+function nameOf(inside: string): string {
+  return posix.basename(posix.resolve('/workspace', inside))
+}

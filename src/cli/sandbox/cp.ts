@@ -1,0 +1,125 @@
+/** `craik sandbox cp`: files and folders into a sandbox and out of it. */
+import { basename, posix, resolve } from 'node:path'
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { formatDuration } from '../../lib/duration.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { Progress } from '../progress.ts'
+import { filesOf, formatBytes, parseBytes } from './amounts.ts'
+import { connect } from './connect.ts'
+import { copyFileIn, copyFolderIn, insideName, kindOfLocal, statInside } from './copy-in.ts'
+import { type CopiedOut, copyOut } from './copy-out.ts'
+import { type CopySpec, parseCopy, STDOUT } from './copy-spec.ts'
+import { measureFolder } from './workspace.ts'
+
+interface CopyOptions {
+  readonly maxCopy: string
+  readonly format?: string
+}
+
+export function cpCommand(context: CliContext): Command {
+  return new Command('cp')
+    .description('copy a file or folder into a sandbox, or out of it')
+    .argument('<source>', 'a path here, or ID:PATH inside')
+    .argument('<destination>', 'the other of the two; - is standard output')
+    .option('--max-copy <size>', 'refuse to copy more', '16g')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (source: string, destination: string, options: CopyOptions) => {
+      const spec = parseCopy(source, destination)
+      const maxBytes = parseBytes(options.maxCopy, '--max-copy')
+      if (spec.direction === 'in') await kindOfLocal(spec.local)
+      using client = await connect(context)
+      const { id } = await client.sandboxes.get(spec.sandbox, { signal: context.signal })
+      const startedMs = performance.now()
+      const copy = spec.direction === 'in' ? copyIn : copyOut
+      const copied = await copy(context, client, id, spec, maxBytes).catch((error) => {
+        throw asTyped(error, id, spec.sandbox)
+      })
+      if (spec.local !== STDOUT)
+        print(context, options, source, destination, copied, performance.now() - startedMs)
+    })
+}
+
+/** Hints name the sandbox as the person did. */
+function asTyped(error: unknown, id: string, typed: string): unknown {
+  if (!(error instanceof CraikError) || !error.hint.includes(id)) return error
+  return new CraikError(error.code, error.message, {
+    hint: error.hint.replaceAll(id, typed),
+    ...(error.details && { details: error.details }),
+    cause: error.cause,
+  })
+}
+
+async function copyIn(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  spec: CopySpec,
+  maxBytes: number,
+): Promise<CopiedOut> {
+  if ((await kindOfLocal(spec.local)) === 'file') {
+    const { bytes } = await copyFileIn(context, client, sandbox, spec, maxBytes)
+    return { files: 1, bytes, skipped: [], skippedCount: 0 }
+  }
+  const to = await folderInside(context, client, sandbox, spec)
+  using progress = new Progress(context, 'looking through the folder:')
+  const source = await measureFolder(context, resolve(spec.local), maxBytes, (entries) =>
+    progress.tick(entries),
+  )
+  return copyFolderIn(context, client, sandbox, to, source)
+}
+
+/** As for cp: into a folder that is there under its own name, otherwise under the name that was written. */
+async function folderInside(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  { local, inside }: CopySpec,
+): Promise<string> {
+  const found = await statInside(client, sandbox, inside, context.signal)
+  if (found === undefined) return inside
+  if (found.type === 'file')
+    throw new CraikError('conflict', 'a file of that name is in the way inside', {
+      hint: 'choose another name, or remove the file first',
+    })
+  if (local === '.' || local.endsWith('/.')) return inside
+  const name = basename(resolve(local))
+  if (found.type === 'folder') return posix.join(inside, name)
+  return insideName(client, sandbox, inside, name, context.signal)
+}
+
+/** How many names a line shows. */
+const SHOWN = 3
+
+function print(
+  context: CliContext,
+  options: CopyOptions,
+  source: string,
+  destination: string,
+  { files, bytes, skipped, skippedCount }: CopiedOut,
+  durationMs: number,
+): void {
+  const record = { source, destination, files, bytes, skipped: [...skipped], skipped_count: skippedCount }
+  printRecord(context, options, record, () => {
+    const what = `${printable(source)} → ${printable(destination)}`
+    return `  copied   ${what} · ${filesOf(files)} · ${formatBytes(bytes)} · ${formatDuration(durationMs)}\n`
+  })
+  if (skippedCount > 0) {
+    const left = skippedCount === 1 ? 'one entry was' : `${skippedCount.toLocaleString('en')} entries were`
+    const names = skipped.slice(0, SHOWN).map(printable).join(', ')
+    context.stderr.write(`craik: ${left} left out: ${names}${skippedCount > SHOWN ? ' …' : ''}\n`)
+  }
+}
+
+const HELP = `
+Paths inside are relative to the workspace. A folder goes into a folder that is there, otherwise it gets the name that
+was written; folder/. is what is in it. Links stay links, and are left out where they would lead outside of what is
+copied. A file of this machine with a colon in its name is written ./a:b; - writes a file from inside to standard output.
+
+Examples:
+  craik sandbox cp notes.txt parser:notes.txt
+  craik sandbox cp parser:src ./src-of-parser
+`

@@ -1,0 +1,35 @@
+/** `--env NAME=VALUE`: variables for what runs inside. */
+import { CraikError } from '../../errors.ts'
+import { LIMITS } from '../../sidecar/protocol.ts'
+import { shown } from './amounts.ts'
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
+
+/** The last of two with one name counts. A value never appears in an error: it may be a secret typed by mistake. */
+export function parseEnvironment(pairs: readonly string[] = []): Record<string, string> {
+  const environment: Record<string, string> = Object.create(null)
+  let bytes = 0
+  for (const pair of pairs) {
+    const [, name = '', value] = /^([^=]*)(?:=([\s\S]*))?$/.exec(pair)!
+    if (!NAME.test(name))
+      throw new CraikError('usage', `--env ${shown(name)} is not a variable’s name`, {
+        hint: 'write --env NAME=VALUE; a name has letters, digits and _',
+      })
+    if (value === undefined)
+      throw new CraikError('usage', `--env ${name} has no value`, {
+        hint: `write --env ${name}=VALUE: nothing of this shell’s environment goes inside by itself`,
+      })
+    if (value.includes('\0')) throw new CraikError('usage', `the value of --env ${name} holds a NUL byte`)
+    bytes += Buffer.byteLength(pair) + 1
+    environment[name] = value
+  }
+  if (bytes > LIMITS.envBytes)
+    throw new CraikError(
+      'too_large',
+      `the variables of --env have ${bytes.toLocaleString('en')} bytes together`,
+      {
+        hint: `at most ${LIMITS.envBytes.toLocaleString('en')}; larger values go into a file: craik sandbox cp`,
+      },
+    )
+  return { ...environment }
+}

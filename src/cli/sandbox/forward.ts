@@ -1,0 +1,95 @@
+/** `craik sandbox forward`: a port of this machine that leads to one inside. */
+import { createServer, type Server, type Socket } from 'node:net'
+import { pipeline } from 'node:stream/promises'
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { reportError } from '../report-error.ts'
+import { parsePorts } from './amounts.ts'
+import { connect } from './connect.ts'
+
+/** More at once wait to be accepted. */
+const MAX_CONNECTIONS = 128
+const LOOPBACK = '127.0.0.1'
+
+export function forwardCommand(context: CliContext): Command {
+  return new Command('forward')
+    .description('reach a port inside from this machine, until Ctrl-C')
+    .argument('<id>', 'id or name')
+    .argument('<port>', 'PORT inside, or PORT:HOSTPORT; without the second any free one')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nIt listens on 127.0.0.1 only.\n\nExample:\n  craik sandbox forward parser 8080:3000\n',
+    )
+    .action(async (id: string, portText: string, options: { readonly format?: string }) => {
+      const ports = parsePorts(portText)
+      using client = await connect(context)
+      const sandbox = await client.sandboxes.get(id, { signal: context.signal })
+      const server = serve(context, client, sandbox.id, ports.inside)
+      const port = await listen(server, ports.host)
+      const record = { sandbox: sandbox.id, name: sandbox.name, inside: ports.inside, host: LOOPBACK, port }
+      printRecord(
+        context,
+        options,
+        record,
+        () =>
+          `  forwarding  ${LOOPBACK}:${port} → ${printable(sandbox.name)}:${ports.inside}   (Ctrl-C ends it)\n`,
+      )
+      await aborted(context.signal)
+      server.close()
+    })
+}
+
+function serve(context: CliContext, client: ApiClient, sandbox: string, port: number): Server {
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+    join(context, client, sandbox, port, socket).catch(async (error) => {
+      socket.destroy()
+      // A connection that either end breaks off is their business; that none comes about is worth a line.
+      if (error instanceof CraikError && !context.signal.aborted) await reportError(context, error)
+    })
+  })
+  server.maxConnections = MAX_CONNECTIONS
+  return server
+}
+
+async function join(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  port: number,
+  socket: Socket,
+): Promise<void> {
+  const { signal } = context
+  const inside = await client.sandboxes.connectPort(sandbox, port, { signal })
+  await Promise.all([
+    pipeline(socket, inside, { signal, end: true }),
+    pipeline(inside, socket, { signal, end: true }),
+  ])
+}
+
+function listen(server: Server, port: number): Promise<number> {
+  return new Promise((done, fail) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      fail(
+        new CraikError('usage', `port ${port} of this machine cannot be listened on (${error.code})`, {
+          hint: 'choose another, or leave it out for any free one',
+          cause: error,
+        }),
+      ),
+    )
+    server.listen(port, LOOPBACK, () => {
+      const address = server.address()
+      done(typeof address === 'object' && address !== null ? address.port : port)
+    })
+  })
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (signal.aborted) done()
+    else signal.addEventListener('abort', () => done(), { once: true })
+  })
+}

@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { Complaints, failureOf } from './job-failure.ts'
+
+const FAILED = { outcome: 'exited', exitCode: 2, signal: null } as Parameters<typeof failureOf>[2]
+
+describe('what tar complains of', () => {
+  it('is told by its first line that is a fault', () => {
+    const complaints = new Complaints()
+    complaints.push(Buffer.from('tar: a/s: socket ignored\ntar: b: Cannot '))
+    complaints.push(Buffer.from('open\ntar: c: Cannot open\n'))
+    expect(failureOf('packing', 'parser', FAILED, complaints)?.message).toContain('tar: b: Cannot open')
+  })
+
+  it('names each socket that it left out, however the lines arrive', () => {
+    const complaints = new Complaints()
+    for (const byte of Buffer.from('tar: a/s: socket ignored\n/bin/tar: t: socket ignored\n'))
+      complaints.push(Buffer.from([byte]))
+    expect(complaints.ignored).toEqual(['"a/s" (socket)', '"t" (socket)'])
+    expect(complaints.first).toBeUndefined()
+  })
+
+  it('is bounded, and counted all the same', () => {
+    const complaints = new Complaints()
+    for (let i = 0; i < 1000; i++) complaints.push(Buffer.from(`tar: s${i}: socket ignored\n`))
+    expect([complaints.ignored.length, complaints.ignoredCount]).toEqual([100, 1000])
+  })
+})

@@ -1,0 +1,80 @@
+/** Why an archive could not be packed or unpacked inside, in words of the program that tried. */
+import { CraikError } from '../../errors.ts'
+import { shown } from '../../lib/safe-tar/names.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { JobResult } from '../../sidecar/protocol.ts'
+import { explanationOf } from './outcome.ts'
+
+const KEPT_BYTES = 4096
+/** `main` waits longer than this for a command that was interrupted. */
+const GIVE_UP_MS = 3_000
+
+/** An archive that nobody wants the rest of is ended inside too. One that is over, or was never begun, is left. */
+export async function giveUpJob(client: ApiClient, sandbox: string, jobId: string): Promise<void> {
+  // Not with the command's own signal, which may be why it is given up.
+  await client.jobs.cancel(sandbox, jobId, { signal: AbortSignal.timeout(GIVE_UP_MS) }).catch(() => {})
+}
+
+/** What tar says of a file that no archive can hold, and which it leaves out. */
+const IGNORED = /^(?:\S*tar: )?(.+): socket ignored$/
+const LISTED = 100
+
+/** What a program complained of: the beginning, and what it left out; the rest is dropped as it comes. */
+export class Complaints {
+  readonly #ignored: string[] = []
+  #ignoredCount = 0
+  #first: string | undefined
+  /** The line that has begun. */
+  #line = ''
+
+  readonly push = (chunk: Buffer): void => {
+    const lines = `${this.#line}${chunk.toString()}`.split('\n')
+    this.#line = lines.pop()!.slice(0, KEPT_BYTES)
+    for (const line of lines) this.#take(line)
+  }
+
+  /** The first line that tells of a fault. */
+  get first(): string | undefined {
+    return this.#first ?? (this.#line.trim() === '' ? undefined : this.#line)
+  }
+
+  /** Names with the reason, as in a copy's report. */
+  get ignored(): readonly string[] {
+    return this.#ignored
+  }
+
+  get ignoredCount(): number {
+    return this.#ignoredCount
+  }
+
+  #take(line: string): void {
+    const [, name] = IGNORED.exec(line) ?? []
+    if (name === undefined) {
+      if (line.trim() !== '') this.#first ??= line.slice(0, KEPT_BYTES)
+      return
+    }
+    this.#ignoredCount++
+    if (this.#ignored.length < LISTED) this.#ignored.push(`${shown(name)} (socket)`)
+  }
+}
+
+/** Undefined when it did what it was to do. */
+export function failureOf(
+  doing: string,
+  sandbox: string,
+  result: JobResult,
+  complaints: Complaints,
+): CraikError | undefined {
+  if (result.outcome === 'exited' && result.exitCode === 0) return undefined
+  const said = complaints.first ?? explanationOf(result, sandbox) ?? `exit code ${result.exitCode}`
+  const full = /no space left|quota exceeded/i.test(said)
+  return new CraikError(
+    full ? 'limit_reached' : 'boundary_failed',
+    `${doing} failed: ${said.slice(0, 300)}`,
+    {
+      hint: full
+        ? `see what is used:  craik sandbox stats ${sandbox}`
+        : `see what is there:  craik sandbox exec ${sandbox} -- ls -la`,
+    },
+  )
+}

@@ -1,0 +1,177 @@
+/**
+ * Where on this machine something from inside a sandbox is written to. Folders are held open and entered by name, never
+ * through a link, because in a workspace that is used in place the inside can exchange one at any moment.
+ */
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { type FileHandle, lstat, open, rename, rm, statfs } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { formatBytes } from './amounts.ts'
+
+/** A name in a folder; nothing may be there yet. */
+export interface Destination {
+  readonly folder: HeldFolder
+  readonly name: string
+}
+
+/** What a person typed leads to: a folder that exists, in which `name` goes, or the very name that it gets. */
+export async function openDestination(typed: string, name: string): Promise<Destination> {
+  const path = resolve(typed)
+  if (path === '/') return { folder: await openFolder(path), name: oneName(name) }
+  const parent = await openFolder(dirname(path))
+  try {
+    const folder = await parent.enter(basename(path))
+    await parent.close()
+    return { folder, name: oneName(name) }
+  } catch (error) {
+    const problem = await explain(error, parent, basename(path), typed)
+    if (problem === undefined) return { folder: parent, name: basename(path) }
+    await parent.close()
+    throw problem
+  }
+}
+
+/** The folder that a person typed, made where there is none. */
+export async function openFolderAt(typed: string): Promise<HeldFolder> {
+  const path = resolve(typed)
+  const parent = await openFolder(dirname(path))
+  try {
+    return path === '/'
+      ? await parent.enter('.')
+      : await enterFolder({ folder: parent, name: basename(path) })
+  } finally {
+    await parent.close()
+  }
+}
+
+/** The folder of that name, made where there is none. */
+export async function enterFolder({ folder, name }: Destination): Promise<HeldFolder> {
+  try {
+    return await folder.enterOrMake(name)
+  } catch (error) {
+    const found = await lstat(folder.at(name)).catch(() => undefined)
+    if (found?.isSymbolicLink()) throw isLink()
+    if (found?.isDirectory() === false)
+      throw new CraikError('conflict', 'a file of that name is in the way of the folder', {
+        hint: 'choose another name, or remove the file first',
+      })
+    throw translate(error)
+  }
+}
+
+async function explain(
+  error: unknown,
+  parent: HeldFolder,
+  name: string,
+  typed: string,
+): Promise<Error | undefined> {
+  if (error instanceof CraikError) return error
+  const found = await lstat(parent.at(name)).catch(() => undefined)
+  if (found?.isSymbolicLink()) return isLink()
+  if (found?.isDirectory()) return translate(error)
+  if (typed.endsWith('/'))
+    return new CraikError('usage', 'the folder to copy to does not exist', { hint: 'make it first: mkdir' })
+  return undefined
+}
+
+/** A name that comes from inside is one name, and nothing that leads elsewhere. */
+function oneName(name: string): string {
+  if (name !== '' && name !== '.' && name !== '..' && !name.includes('/') && !name.includes('\0')) return name
+  throw new CraikError('usage', 'the copy needs a name', { hint: 'write it out, such as ./copy' })
+}
+
+async function openFolder(path: string): Promise<HeldFolder> {
+  try {
+    return await HeldFolder.open(path)
+  } catch (error) {
+    throw translate(error)
+  }
+}
+
+export async function freeBytes(folder: HeldFolder): Promise<number> {
+  const { bavail, bsize } = await statfs(folder.path)
+  return bavail * bsize
+}
+
+/** Takes the bytes in a file beside the final one, which then takes its name, in place of a file or link of that name. */
+export class LocalFile implements AsyncDisposable {
+  readonly #at: Destination
+  readonly #temporary: string
+  readonly #file: FileHandle
+  #done = false
+
+  private constructor(at: Destination, temporary: string, file: FileHandle) {
+    this.#at = at
+    this.#temporary = temporary
+    this.#file = file
+  }
+
+  /** Refuses to replace a folder, and to begin what the disk has no room for. */
+  static async create(at: Destination, bytes: number): Promise<LocalFile> {
+    const { folder, name } = at
+    if ((await lstat(folder.at(name)).catch(() => undefined))?.isDirectory())
+      throw new CraikError(
+        'conflict',
+        'a folder of that name is in the way, and a file does not replace it',
+        {
+          hint: 'choose another name, or remove the folder first',
+        },
+      )
+    if (bytes > (await freeBytes(folder)))
+      throw new CraikError('disk_full', `${formatBytes(bytes)} do not fit on this disk`)
+    const temporary = folder.at(`.craik-${randomBytes(8).toString('hex')}.part`)
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    try {
+      return new LocalFile(at, temporary, await open(temporary, flags, 0o600))
+    } catch (error) {
+      throw translate(error)
+    }
+  }
+
+  async write(chunk: Buffer): Promise<void> {
+    try {
+      await this.#file.writeFile(chunk)
+    } catch (error) {
+      throw translate(error)
+    }
+  }
+
+  /** From here on the file has its name. Of `mode`, what could give rights away is left out. */
+  async commit(mode: number): Promise<void> {
+    try {
+      await this.#file.chmod(mode & 0o777 & ~process.umask())
+      await this.#file.sync()
+      await rename(this.#temporary, this.#at.folder.at(this.#at.name))
+      this.#done = true
+    } catch (error) {
+      throw translate(error)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close()
+    if (!this.#done) await rm(this.#temporary, { force: true })
+  }
+}
+
+function isLink(): CraikError {
+  return new CraikError('usage', 'the destination is a link, and what is behind it can be exchanged', {
+    hint: 'write the path that it leads to (readlink -f shows it)',
+  })
+}
+
+function translate(error: unknown): CraikError {
+  if (error instanceof CraikError) return error
+  const { code = 'unknown error' } = error as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new CraikError('disk_full', 'no space left for the copy', { cause: error })
+  if (code === 'EISDIR' || code === 'ENOTEMPTY' || code === 'EEXIST')
+    return new CraikError('conflict', 'a folder of that name is in the way', { cause: error })
+  const why = code === 'ENOENT' || code === 'ENOTDIR' ? 'its folder does not exist' : code
+  return new CraikError('usage', `the copy cannot be written: ${why}`, {
+    hint: 'choose a folder that exists and that you may write to',
+    cause: error,
+  })
+}

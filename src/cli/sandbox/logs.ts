@@ -1,0 +1,104 @@
+/** `craik sandbox logs`: what happened to a sandbox, or what one of its commands wrote. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import { FRAME_HEADER_BYTES } from '../../lib/frames.ts'
+import type { SandboxEventBody } from '../../operator/api/bodies.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { attachJob } from '../../sdk/run-job.ts'
+import type { CliContext } from '../context.ts'
+import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { connect } from './connect.ts'
+import { jobIdOf } from './exec.ts'
+import { explanationOf } from './outcome.ts'
+import { writeTo } from './streams.ts'
+
+interface LogsOptions {
+  readonly job?: string
+  readonly follow?: boolean
+  readonly format?: string
+}
+
+export function logsCommand(context: CliContext): Command {
+  return new Command('logs')
+    .description('what happened to it; with --job, what a command wrote')
+    .argument('<id>', 'id or name')
+    .option('--job <id>', 'the output of this command, as far as it is kept')
+    .option('--follow', 'go on as it happens, until Ctrl-C or its end')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik sandbox logs parser --follow\n')
+    .action(async (id: string, options: LogsOptions) => {
+      const job = options.job === undefined ? undefined : jobIdOf(context, options.job)
+      using client = await connect(context)
+      await (job === undefined
+        ? events(context, client, id, options)
+        : output(context, client, id, job, options))
+    })
+}
+
+async function events(
+  context: CliContext,
+  client: ApiClient,
+  id: string,
+  options: LogsOptions,
+): Promise<void> {
+  const { signal } = context
+  if (!options.follow && chosenFormat(context, options) !== 'table') {
+    const all: SandboxEventBody[] = []
+    for await (const event of client.sandboxes.events(id, { signal })) all.push(event)
+    return printRows(context, options, all, [], eventJson)
+  }
+  const line = chosenFormat(context, options) === 'table' ? describeEvent : eventLine
+  try {
+    for await (const event of client.sandboxes.events(id, { signal, follow: options.follow ?? false }))
+      context.stdout.write(line(event))
+  } catch (error) {
+    // Ctrl-C is how following ends.
+    if (!(options.follow && signal.aborted)) throw error
+  }
+}
+
+function describeEvent({ at_ms, type, job, message }: SandboxEventBody): string {
+  const time = new Date(at_ms).toISOString().replace('T', ' ').slice(0, 19)
+  const rest = [job, message].flatMap((part) => (part === undefined ? [] : [printable(part)]))
+  return `  ${[time, printable(type).padEnd(14), ...rest].join('  ').trimEnd()}\n`
+}
+
+const eventJson = (event: SandboxEventBody): Json => event as unknown as Json
+const eventLine = (event: SandboxEventBody) => `${JSON.stringify(event)}\n`
+
+/** Without `follow`, what is there now and no more. */
+async function output(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  jobId: string,
+  { follow = false }: LogsOptions,
+): Promise<void> {
+  const { signal } = context
+  const { state, position: end } = await client.jobs.get(sandbox, jobId, { signal })
+  const upTo = follow || state === 'ended' ? Number.POSITIVE_INFINITY : end
+  if (upTo === 0) return
+  const enough = new AbortController()
+  let position = 0
+  const pass = (stream: NodeJS.WritableStream) => async (chunk: Buffer) => {
+    await writeTo(stream, chunk)
+    position += FRAME_HEADER_BYTES + chunk.length
+    if (position >= upTo) enough.abort()
+  }
+  try {
+    const { result } = await attachJob(client, sandbox, {
+      jobId,
+      signal: AbortSignal.any([enough.signal, signal]),
+      onStdout: pass(context.stdout),
+      onStderr: pass(context.stderr),
+      onGap(lostBytes) {
+        position += lostBytes
+        context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} older bytes are not kept\n`)
+      },
+    })
+    const said = explanationOf(result, sandbox) ?? `it exited with ${result.exitCode}`
+    if (follow) context.stderr.write(`craik: ${said}\n`)
+  } catch (error) {
+    if (!enough.signal.aborted && !(follow && signal.aborted)) throw error
+  }
+}

@@ -1,0 +1,66 @@
+/** The terminal that a person sits at, handed over to a program inside, and given back whatever happens. */
+import { CraikError } from '../../errors.ts'
+import type { CliContext } from '../context.ts'
+
+/** What a program may have left on: the other screen, mouse reports, bracketed paste, a hidden cursor, colours. */
+const AS_BEFORE =
+  '\u001b[?1049l\u001b[?1000l\u001b[?1002l\u001b[?1003l\u001b[?1006l\u001b[?2004l\u001b[?25h\u001b[0m'
+
+export interface TerminalSize {
+  readonly cols: number
+  readonly rows: number
+}
+
+export function requireTerminal({ stdin, stdout }: CliContext, instead: string): void {
+  if (stdin.isTTY && stdout.isTTY) return
+  throw new CraikError('usage', 'a shell needs a terminal, and this is none', {
+    hint: `to run one command:  ${instead}`,
+  })
+}
+
+export class RawTerminal implements Disposable {
+  readonly #context: CliContext
+  readonly #giveBack = () => this[Symbol.dispose]()
+  #listeners: (() => void)[] = []
+  #raw = true
+
+  constructor(context: CliContext) {
+    this.#context = context
+    // Also when the process is ended from elsewhere in it.
+    process.once('exit', this.#giveBack)
+    context.stdin.setRawMode(true)
+  }
+
+  get size(): TerminalSize {
+    return sizeOf(this.#context)
+  }
+
+  onResize(listener: (size: TerminalSize) => void): void {
+    const notify = () => listener(sizeOf(this.#context))
+    this.#context.stdout.on('resize', notify)
+    this.#listeners.push(() => this.#context.stdout.off('resize', notify))
+  }
+
+  /** For a program that is left running: it does not put the screen back. */
+  clear(): void {
+    this.#context.stdout.write(AS_BEFORE)
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#raw) return
+    this.#raw = false
+    process.off('exit', this.#giveBack)
+    for (const stop of this.#listeners) stop()
+    this.#context.stdin.setRawMode(false)
+    this.#context.stdin.pause()
+  }
+}
+
+/** A terminal that does not tell its size has the one that programs expect then. */
+function sizeOf({ stdout }: CliContext): TerminalSize {
+  return { cols: clamp(stdout.columns ?? 80), rows: clamp(stdout.rows ?? 24) }
+}
+
+function clamp(length: number): number {
+  return Math.min(Math.max(Math.trunc(length) || 1, 1), 1000)
+}

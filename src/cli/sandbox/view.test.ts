@@ -1,0 +1,44 @@
+import { expect, it } from 'vitest'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import { describeSandbox, notHeld } from './view.ts'
+
+const SANDBOX: SandboxBody = {
+  id: 'sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD',
+  name: 'parser',
+  backend: 'process',
+  state: 'running',
+  isolation: 'process',
+  host_uid: 2_100_000_000,
+  workspace: { mode: 'copy' },
+  limits: { memory_bytes: 2 ** 31, processes: 512, cpu_millis: 1500 },
+  enforced: { memory: 'per-process', processes: 'sandbox', cpu: 'not-enforced', disk: 'not-asked' },
+  operator: 'local-user:ada',
+  policy_envelope_id: 'env_x',
+  created_at_ms: 0,
+  connected: true,
+  running_jobs: 1,
+  notice: null,
+}
+
+it('names each limit that the sandbox as a whole is not held to', () => {
+  expect(notHeld(SANDBOX.limits, SANDBOX.enforced)).toEqual(['memory: per-process', 'cpu: not-enforced'])
+  const held = { memory: 'cgroup', processes: 'cgroup', cpu: 'cgroup', disk: 'filesystem' }
+  expect(notHeld(SANDBOX.limits, held)).toEqual([])
+})
+
+it('says nothing of a limit that nobody asked for', () => {
+  const { cpu_millis: _, ...limits } = SANDBOX.limits
+  expect(notHeld(limits, SANDBOX.enforced)).toEqual(['memory: per-process'])
+})
+
+it('shows limits with how they are held', () => {
+  const page = describeSandbox(SANDBOX, 60_000)
+  expect(page).toContain('  parser · sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD · running\n')
+  expect(page).toMatch(/^ {2}memory {6}2 GB · per-process$/m)
+  expect(page).toMatch(/^ {2}cpu {9}1.5 cores · not-enforced$/m)
+  expect(page).toMatch(/^ {2}disk {8}no limit$/m)
+})
+
+it('lets no control character of a sandbox’s notice reach the terminal', () => {
+  expect(describeSandbox({ ...SANDBOX, notice: 'a\u001b[2Jb\nc' }, 0)).toMatch(/notice {6}a�\[2Jb␤c\n$/)
+})

@@ -1,0 +1,85 @@
+/** How a sandbox is shown: rows, a page, and what of its limits does not hold. */
+import { formatDuration } from '../../lib/duration.ts'
+import type { EnforcedBody, LimitsBody, ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
+import { type Column, printable } from '../output.ts'
+import { formatBytes } from './amounts.ts'
+
+export const SANDBOX_COLUMNS = (nowMs: number): readonly Column<ListedSandboxBody>[] => [
+  { title: 'name', value: ({ name }) => name },
+  { title: 'state', value: (sandbox) => (sandbox.state === 'damaged' ? sandbox.state : stateOf(sandbox)) },
+  { title: 'isolation', value: told(({ isolation }) => isolation) },
+  { title: 'workspace', value: told(workspaceOf) },
+  { title: 'jobs', value: told(({ running_jobs }) => String(running_jobs)) },
+  { title: 'age', value: told(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))) },
+  { title: 'id', value: ({ id }) => id },
+]
+
+/** Of one whose record is damaged nothing but its id and name is told. */
+function told(value: (sandbox: SandboxBody) => string): (sandbox: ListedSandboxBody) => string {
+  return (sandbox) => (sandbox.state === 'damaged' ? '–' : value(sandbox))
+}
+
+export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
+  const { limits, enforced } = sandbox
+  const lines: readonly (readonly [string, string | undefined])[] = [
+    ['isolation', placeOf(sandbox)],
+    ['workspace', workspaceOf(sandbox)],
+    ['memory', limitLine(formatBytes(limits.memory_bytes), enforced?.memory)],
+    ['processes', limitLine(String(limits.processes), enforced?.processes)],
+    ['cpu', limitLine(cpuOf(limits), enforced?.cpu)],
+    [
+      'disk',
+      limitLine(
+        limits.disk_bytes === undefined ? 'no limit' : formatBytes(limits.disk_bytes),
+        enforced?.disk,
+      ),
+    ],
+    ['jobs', `${sandbox.running_jobs} running`],
+    ['operator', sandbox.operator],
+    ['policy', sandbox.policy_envelope_id],
+    ['created', `${formatDuration(Math.max(0, nowMs - sandbox.created_at_ms))} ago`],
+    ['notice', sandbox.notice ?? undefined],
+  ]
+  const shown = lines.map(([label, value]) =>
+    value === undefined ? '' : `  ${label.padEnd(10)}  ${printable(value)}\n`,
+  )
+  return `  ${printable(sandbox.name)} · ${sandbox.id} · ${stateOf(sandbox)}\n${shown.join('')}`
+}
+
+/** `process (bubblewrap)`: what the isolation is made of. */
+export function placeOf({ isolation }: SandboxBody): string {
+  if (isolation === 'process') return 'process (bubblewrap) · no network'
+  if (isolation === 'none') return 'none: it runs on this machine itself, with its network'
+  return isolation
+}
+
+/** Each limit that is held less than by the whole sandbox, by name; nothing when all are. */
+export function notHeld(limits: LimitsBody, enforced: EnforcedBody | null): string[] {
+  if (enforced === null) return []
+  const asked: Record<keyof EnforcedBody, boolean> = {
+    memory: true,
+    processes: true,
+    cpu: limits.cpu_millis !== undefined,
+    disk: limits.disk_bytes !== undefined,
+  }
+  return (Object.keys(asked) as (keyof EnforcedBody)[])
+    .filter((name) => asked[name] && ['per-process', 'not-enforced'].includes(enforced[name]))
+    .map((name) => `${name}: ${enforced[name]}`)
+}
+
+export function cpuOf({ cpu_millis }: LimitsBody): string {
+  if (cpu_millis === undefined) return 'no limit'
+  return cpu_millis === 1000 ? '1 core' : `${cpu_millis / 1000} cores`
+}
+
+function limitLine(limit: string, held: string | undefined): string {
+  return held === undefined || held === 'not-asked' ? limit : `${limit} · ${held}`
+}
+
+function stateOf({ state, connected }: SandboxBody): string {
+  return state === 'running' && !connected ? 'running (not connected)' : state
+}
+
+function workspaceOf({ workspace }: SandboxBody): string {
+  return workspace.mode === 'copy' ? 'copy' : `in place: ${workspace.folder}`
+}

@@ -1,0 +1,379 @@
+/** `craik sandbox` as a person uses it: real sandboxes, a real supervisor, a real terminal. */
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
+import type { SandboxBody, StatsBody } from '../../src/operator/api/bodies.ts'
+import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { startCraik, Terminal } from './person.ts'
+
+let home: TestHome
+let sandbox: SandboxBody
+
+beforeAll(async () => {
+  home = new TestHome()
+  mkdirSync(home.path('project/src'), { recursive: true })
+  writeFileSync(home.path('project/src/a.txt'), 'hello\n')
+  symlinkSync('src/a.txt', home.path('project/link'))
+  await run('mkfifo', [home.path('project/pipe')], { env: { PATH: process.env.PATH! } })
+  sandbox = await home.json(['sandbox', 'create', '--name', 'parser', '--workspace', home.path('project')])
+})
+afterAll(async () => {
+  await home.run(['sandbox', 'delete', '--all', '--yes'])
+  await home.run(['supervisor', 'stop'])
+  home[Symbol.dispose]()
+})
+
+const exec = (...args: string[]) => home.run(['sandbox', 'exec', 'parser', ...args])
+
+describe('create', () => {
+  it('copies the workspace, leaves out what is no file, and says how limits are held', async () => {
+    expect(sandbox).toMatchObject({
+      name: 'parser',
+      state: 'running',
+      isolation: 'process',
+      workspace: { mode: 'copy' },
+      copied: { files: 1, bytes: 6, skipped: ['pipe (fifo)'] },
+      enforced: { memory: expect.any(String), processes: expect.any(String) },
+    })
+    const { stdout } = await exec('--', 'cat', 'src/a.txt', 'link')
+    expect(stdout).toBe('hello\nhello\n')
+  })
+
+  it('refuses a name that is taken, and leaves no grant behind that could be used', async () => {
+    const { code, stderr } = await home.run(['sandbox', 'create', '--name', 'parser'])
+    expect(code).toBe(ERRORS.conflict.exit)
+    expect(stderr).toMatch(/^craik: [^\n]+\n {2}[^\n]+\n$/)
+    const grants = await home.json<{ capability: string; state: string }[]>(['grant', 'list'])
+    expect(
+      grants.filter((grant) => grant.capability === 'sandbox.create' && grant.state === 'usable'),
+    ).toEqual([])
+  })
+
+  it.each([
+    [['--memory', '2'], '512m'],
+    [['--cpus', 'many'], '1.5'],
+    [['--env', 'A'], '--env A=VALUE'],
+    [['--name', 'Not Ok'], '--name parser'],
+    [['--workspace', '/nonesuch'], '--workspace .'],
+    [['--workspace', '/'], 'project'],
+    [['--workspace', '.', '--max-copy', '1k'], '--max-copy'],
+  ])('with %j is refused before anything is made', async (args, hint) => {
+    mkdirSync(home.path('large'), { recursive: true })
+    writeFileSync(home.path('large/file'), randomBytes(4096))
+    const { code, stdout, stderr } = await home.run(['sandbox', 'create', ...args], {
+      cwd: home.path('large'),
+    })
+    expect([ERRORS.usage.exit, ERRORS.too_large.exit]).toContain(code)
+    expect(stdout).toBe('')
+    expect(stderr).toContain(hint)
+    expect(await home.json<SandboxBody[]>(['sandbox', 'list'])).toHaveLength(1)
+  })
+
+  it('without a place to isolate in is refused, with what to install and the way without', async () => {
+    using other = new TestHome()
+    const env = { PATH: '/nonesuch' }
+    const refused = await other.run(['sandbox', 'create'], { env })
+    await other.run(['supervisor', 'stop'])
+    expect(refused.code).toBe(ERRORS.unavailable.exit)
+    expect(refused.stderr).toMatch(/bubblewrap/)
+    expect(refused.stderr).toMatch(/--isolation none/)
+  })
+})
+
+describe('exec', () => {
+  it('has its own output, errors and exit code', async () => {
+    expect(await exec('--', 'sh', '-c', 'echo out; echo err >&2; exit 7')).toEqual({
+      code: 7,
+      stdout: 'out\n',
+      stderr: 'err\n',
+    })
+  })
+
+  it.each([
+    [['--', 'sh', '-c', 'kill -TERM $$'], 143],
+    [['--', 'nonesuch'], 127],
+    [['--timeout', '300ms', '--', 'sleep', '60'], 124],
+    [['--cwd', 'src', '--env', 'A=b c', '--', 'sh', '-c', 'test -f a.txt && test "$A" = "b c"'], 0],
+  ])('%j exits with %i', async (args, code) => {
+    expect((await exec(...args)).code).toBe(code)
+  })
+
+  it('passes on every byte of its input, and of its output', async () => {
+    const input = randomBytes(3 * 1024 * 1024)
+    const { code, stdout } = await home.run(
+      ['sandbox', 'exec', 'parser', '--', 'sh', '-c', 'tee /tmp/copy | sha256sum; sha256sum < /tmp/copy'],
+      { input },
+    )
+    const digest = createHash('sha256').update(input).digest('hex')
+    expect([code, stdout]).toEqual([0, `${digest}  -\n${digest}  -\n`])
+  })
+
+  it('under the same id runs once', async () => {
+    const id = 'job_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
+    const args = ['--no-stdin', '--job-id', id, '--', 'sh', '-c', 'echo ran >> ran; cat ran']
+    expect(await exec(...args)).toMatchObject({ code: 0, stdout: 'ran\n' })
+    expect(await exec(...args)).toMatchObject({ code: 0, stdout: 'ran\n' })
+    expect((await exec('--', 'cat', 'ran')).stdout).toBe('ran\n')
+  })
+
+  it('runs a registered command by its reference', async () => {
+    await home.json(['command', 'register', 'show-a', '--', 'cat', 'src/a.txt'])
+    expect(await exec('--command', 'show-a')).toMatchObject({ code: 0, stdout: 'hello\n' })
+  })
+
+  it('gets Ctrl-C as SIGINT, and dies of the second one', async () => {
+    const polite = start('trap "echo caught; exit 7" INT; echo ready; while :; do sleep 0.1; done')
+    await polite.says('ready')
+    polite.child.kill('SIGINT')
+    expect(await polite.ended).toMatchObject({ code: 7, stdout: 'ready\ncaught\n' })
+
+    const stubborn = start('trap "echo no" INT; echo ready; while :; do sleep 0.1; done')
+    await stubborn.says('ready')
+    stubborn.child.kill('SIGINT')
+    await stubborn.says('no')
+    stubborn.child.kill('SIGINT')
+    expect(await stubborn.ended).toMatchObject({ code: 137 })
+  })
+
+  it('goes on without a lost or doubled byte when the supervisor is killed', async () => {
+    const counting = start('for i in $(seq 1 40); do echo $i; sleep 0.05; done')
+    await counting.says('5\n')
+    const { pid } = await home.json<{ pid: number }>(['supervisor', 'status'])
+    process.kill(pid, 'SIGKILL')
+    const { code, stdout, stderr } = await counting.ended
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toBe(`${Array.from({ length: 40 }, (_, i) => i + 1).join('\n')}\n`)
+  })
+
+  it('detached runs on; its output can be read then and later', async () => {
+    const { job_id } = await home.json<{ job_id: string }>([
+      ...[
+        'sandbox',
+        'exec',
+        'parser',
+        '--detach',
+        '--',
+        'sh',
+        '-c',
+        'echo first; sleep 1; echo last; exit 3',
+      ],
+    ])
+    const followed = await home.run(['sandbox', 'logs', 'parser', '--job', job_id, '--follow'])
+    expect(followed).toMatchObject({ code: 0, stdout: 'first\nlast\n', stderr: 'craik: it exited with 3\n' })
+    expect((await home.run(['sandbox', 'logs', 'parser', '--job', job_id])).stdout).toBe('first\nlast\n')
+    const events = await home.json<{ type: string; job?: string }[]>(['sandbox', 'logs', 'parser'])
+    expect(events.filter(({ job }) => job === job_id).map(({ type }) => type)).toEqual([
+      'job_started',
+      'job_ended',
+    ])
+  })
+
+  it('has no network, and what tries is told so and receipted', async () => {
+    const attempt =
+      'exec 3<>/dev/tcp/127.0.0.1/8118; printf "GET http://collector.example/ HTTP/1.1\\r\\nHost: collector.example\\r\\n\\r\\n" >&3; cat <&3'
+    const { stdout } = await exec('--', 'bash', '-c', attempt)
+    expect(stdout).toContain('blocked by craik: egress to collector.example:80 is not granted')
+    expect((await exec('--', 'bash', '-c', 'exec 3<>/dev/tcp/1.1.1.1/80')).code).not.toBe(0)
+    const receipts = await home.json<{ body: { status: string; capability?: string } }[]>([
+      'receipts',
+      'list',
+      '--kind',
+      'denial',
+    ])
+    expect(JSON.stringify(receipts)).toContain('network.egress')
+  })
+})
+
+describe('cp', () => {
+  it('carries a file both ways, byte for byte, with its mode', async () => {
+    const bytes = randomBytes(2 * 1024 * 1024 + 17)
+    writeFileSync(home.path('in.bin'), bytes, { mode: 0o755 })
+    expect(await home.json(['sandbox', 'cp', home.path('in.bin'), 'parser:'])).toMatchObject({ files: 1 })
+    expect((await exec('--', 'stat', '-c', '%a %s', 'in.bin')).stdout).toBe(`755 ${bytes.length}\n`)
+    await home.json(['sandbox', 'cp', 'parser:in.bin', home.path('out.bin')])
+    expect(readFileSync(home.path('out.bin')).equals(bytes)).toBe(true)
+    await home.json(['sandbox', 'cp', 'parser:/home/agent/workspace/in.bin', home.folder])
+  })
+
+  it('carries a folder both ways, as cp would name it', async () => {
+    await home.json(['sandbox', 'cp', home.path('project'), 'parser:one'])
+    await home.json(['sandbox', 'cp', home.path('project'), 'parser:one'])
+    const { stdout } = await exec('--', 'find', 'one', '-type', 'f')
+    expect(stdout.split('\n').filter(Boolean).sort()).toEqual(['one/project/src/a.txt', 'one/src/a.txt'])
+    await home.json(['sandbox', 'cp', 'parser:one', home.path('two')])
+    expect(readFileSync(home.path('two/project/src/a.txt'), 'utf8')).toBe('hello\n')
+    expect(readlinkSync(home.path('two/link'))).toBe('src/a.txt')
+    await home.json(['sandbox', 'cp', 'parser:one/src/.', home.path('two')])
+    expect(readFileSync(home.path('two/a.txt'), 'utf8')).toBe('hello\n')
+  })
+
+  it('lets no link from inside lead out, and says what it left out', async () => {
+    await exec('--', 'sh', '-c', 'mkdir -p trap && ln -sf /etc/passwd trap/out && echo fine > trap/file')
+    const { code, stdout, stderr } = await home.run(['sandbox', 'cp', 'parser:trap', home.path('trap')])
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { files: 1, skipped_count: 1 }])
+    expect(stderr).toContain('link leads outside')
+  })
+
+  it.each([
+    [['a', 'b'], 'usage', 'ID:PATH'],
+    [['parser:nonesuch', 'x'], 'not_found', 'ls -la'],
+    [['nonesuch', 'parser:x'], 'not_found', 'ID:PATH'],
+    [['x', 'nonesuch:x'], 'not_found', ''],
+  ] as const)('%j is refused, with a next step', async (args, code, hint) => {
+    const { code: exit, stderr } = await home.run(['sandbox', 'cp', ...args])
+    expect(exit).toBe(ERRORS[code].exit)
+    expect(stderr).toContain(hint)
+  })
+
+  it('never replaces a folder by a file', async () => {
+    mkdirSync(home.path('folder/in.bin'), { recursive: true })
+    await exec('--', 'touch', 'in.bin')
+    const { code } = await home.run(['sandbox', 'cp', 'parser:in.bin', home.path('folder')])
+    expect(code).toBe(ERRORS.conflict.exit)
+  })
+})
+
+describe('looking', () => {
+  it('tells observed from claimed figures', async () => {
+    const stats = await home.json<StatsBody>(['sandbox', 'stats', 'parser'])
+    expect(stats).toMatchObject({
+      observed: { processes: expect.any(Number) },
+      claimed: { processes: expect.any(Number), disk_free_bytes: expect.any(Number) },
+      limits: { memory_bytes: 2 ** 31 },
+      enforced: { memory: expect.any(String) },
+    })
+    const { stdout } = await home.run(['sandbox', 'stats', 'parser', '--format', 'table'])
+    expect(stdout).toMatch(/observed +claimed +limit +held/)
+  })
+
+  it('lists processes, and signals one', async () => {
+    const { job_id } = await home.json<{ job_id: string }>([
+      ...['sandbox', 'exec', 'parser', '--detach', '--', 'sleep', '600'],
+    ])
+    const processes = await home.json<{ pid: number; name: string; job?: string }[]>([
+      'sandbox',
+      'ps',
+      'parser',
+    ])
+    const sleeping = processes.find(({ job }) => job === job_id)
+    expect(sleeping).toMatchObject({ name: 'sleep' })
+    await home.json(['sandbox', 'signal', 'parser', String(sleeping!.pid), 'KILL'])
+    const { stderr } = await home.run(['sandbox', 'logs', 'parser', '--job', job_id, '--follow'])
+    expect(stderr).toBe('craik: it was ended by SIGKILL\n')
+  })
+
+  it('of something that is not there names the command that lists', async () => {
+    for (const args of [
+      ['show', 'nope'],
+      ['exec', 'nope', '--', 'true'],
+      ['delete', 'nope'],
+      ['logs', 'nope'],
+    ]) {
+      const { code, stdout, stderr } = await home.run(['sandbox', ...args])
+      expect(code).toBe(ERRORS.not_found.exit)
+      expect(stdout === '' || stdout === '[]\n').toBe(true)
+      expect(stderr).toContain('craik sandbox list')
+    }
+  })
+
+  it('forwards a port until it is interrupted', async () => {
+    const server = 'require("http").createServer((q,s)=>s.end("from inside")).listen(8080,"127.0.0.1")'
+    await home.json([...['sandbox', 'exec', 'parser', '--detach', '--', '/opt/craik/node', '-e', server]])
+    const forwarding = startCraik(home, ['sandbox', 'forward', 'parser', '8080'])
+    await forwarding.says('"port"')
+    await forwarding.says('}\n')
+    const { port } = JSON.parse(forwarding.stdout()) as { port: number }
+    let text = ''
+    for (let tries = 0; tries < 50 && text === ''; tries++) {
+      text = await fetch(`http://127.0.0.1:${port}/`, { signal: AbortSignal.timeout(5000) })
+        .then((answer) => answer.text())
+        .catch(() => '')
+      if (text === '') await sleep(100)
+    }
+    expect(text).toBe('from inside')
+    forwarding.child.kill('SIGINT')
+    expect((await forwarding.ended).code).toBe(0)
+  })
+})
+
+describe('shell', () => {
+  it('is a terminal of the right size, which is left and found again, and exits with its code', async () => {
+    using first = new Terminal(home, ['sandbox', 'shell', 'parser'], 91, 37)
+    await first.says('$')
+    first.types('stty size\r')
+    await first.says('37 91')
+    first.resize(102, 40)
+    await first.until(async () => {
+      first.types('stty size\r')
+      await first.says('40 102', 1000)
+    })
+    first.types('MARK=kept\r')
+    first.types('\x1dd')
+    expect(await first.exited).toBe(0)
+    const job = /--attach (job_\w+)/.exec(first.screen)![1]!
+
+    using second = new Terminal(home, ['sandbox', 'shell', 'parser', '--attach', job], 91, 37)
+    await second.says('$')
+    second.types('echo "[$MARK]"; exit 3\r')
+    await second.says('[kept]')
+    expect(await second.exited).toBe(3)
+  })
+
+  it('gives the terminal back as it was, also when it is killed', async () => {
+    const script = `stty -a > before; "$0" "$@"; stty -a > after; cmp before after && echo same-settings`
+    using terminal = new Terminal(
+      home,
+      ['sandbox', 'shell', 'parser', '--', 'sh', '-c', 'echo up; exec sleep 600'],
+      80,
+      24,
+      script,
+    )
+    await terminal.says('up')
+    const found = await run(
+      'pgrep',
+      ['-f', `^${NODE} ${join(ROOT, 'src/main.ts')} sandbox shell parser -- sh -c echo up`],
+      { env: { PATH: process.env.PATH! } },
+    )
+    process.kill(Number(found.stdout.trim().split('\n')[0]), 'SIGTERM')
+    await terminal.says('same-settings')
+  })
+
+  it('without a terminal says what to do instead', async () => {
+    const { code, stderr } = await home.run(['sandbox', 'shell', 'parser'])
+    expect(code).toBe(ERRORS.usage.exit)
+    expect(stderr).toContain('craik sandbox exec parser --')
+  })
+})
+
+describe('without a grant', () => {
+  it('nothing runs, and the refusal leaves a receipt', async () => {
+    await home.json(['sandbox', 'create', '--name', 'revoked'])
+    const { id } = await home.json<SandboxBody>(['sandbox', 'show', 'revoked'])
+    type Grant = { id: string; capability: string; target: { ref?: string } }
+    const grants = await home.json<Grant[]>(['grant', 'list'])
+    const mine = grants.find(
+      (grant) => grant.capability === 'sandbox.exec' && grant.target.ref === `sandbox/${id}`,
+    )
+    await home.json(['grant', 'revoke', mine!.id])
+    const { code, stdout, stderr } = await home.run(['sandbox', 'exec', 'revoked', '--', 'touch', 'ran'])
+    expect([code, stdout]).toEqual([ERRORS.denied.exit, ''])
+    expect(stderr).toContain('craik ')
+    const denials = await home.run(['receipts', 'list', '--kind', 'denial', '--format', 'json'])
+    expect(denials.stdout).toContain('sandbox.exec')
+    const { stdout: listing } = await home.run(['sandbox', 'cp', 'revoked:ran', home.path('ran')])
+    expect(listing).toBe('')
+    expect((await home.run(['sandbox', 'delete', 'revoked'])).code).toBe(0)
+    // What was just written is covered by a signature within a second or two.
+    let verified = await home.run(['receipts', 'verify', '--replay'])
+    for (let tries = 0; verified.code === 2 && tries < 20; tries++) {
+      await sleep(500)
+      verified = await home.run(['receipts', 'verify', '--replay'])
+    }
+    expect(verified).toMatchObject({ code: 0 })
+  })
+})
+
+const start = (script: string) => startCraik(home, ['sandbox', 'exec', 'parser', '--', 'sh', '-c', script])
