@@ -1,0 +1,78 @@
+/** What runs inside and what it uses, as the inside tells it and as the host sees it. */
+import { describe, expect, it } from 'vitest'
+import { type GetPlace, newJobId, runWhole, until } from './place.ts'
+
+export function insideContract(place: GetPlace): void {
+  describe('processes', () => {
+    it('are listed with the job that they belong to, and can be signalled', async () => {
+      const { client, box } = place()
+      const jobId = newJobId()
+      const argv = ['sh', '-c', 'sleep 984; echo "it ended: $?"']
+      const running = runWhole(place(), { kind: 'exec', argv }, { jobId })
+      const sleeping = async () =>
+        (await client.sandboxes.processes(box.id)).find(({ job, name }) => job === jobId && name === 'sleep')
+      await until(async () => (await sleeping()) !== undefined)
+      const { pid, parent, memory_bytes } = (await sleeping())!
+      expect([pid, parent, memory_bytes].every((number) => number > 0)).toBe(true)
+      await client.sandboxes.signalProcess(box.id, pid, 'SIGKILL')
+      expect((await running).stdout.toString()).toBe('it ended: 137\n')
+    })
+
+    it('that are not there cannot be signalled', async () => {
+      const { client, box } = place()
+      const signalling = client.sandboxes.signalProcess(box.id, 4_000_000, 'SIGTERM')
+      await expect(signalling).rejects.toMatchObject({ code: 'not_found' })
+      const nonsense = client.sandboxes.signalProcess(box.id, 1, 'NONSENSE')
+      await expect(nonsense).rejects.toMatchObject({ code: 'usage' })
+    })
+
+    it('that lost their parents are reaped', async () => {
+      const { client, box } = place()
+      await box.exec(['sh', '-c', 'for i in 1 2 3 4 5; do (sh -c "sleep 0.1" &) ; done'])
+      await until(async () => {
+        const all = await client.sandboxes.processes(box.id)
+        return all.every(({ state, name }) => !state.startsWith('Z') && name !== 'sleep')
+      })
+    })
+
+    it('of a job get its signals as a group', async () => {
+      const { client, box } = place()
+      const jobId = newJobId()
+      const argv = ['sh', '-c', 'trap "echo caught; exit 4" USR1; echo up; while :; do sleep 0.05; done']
+      const running = runWhole(place(), { kind: 'exec', argv }, { jobId })
+      await until(async () => {
+        const job = await client.jobs.get(box.id, jobId).catch(() => undefined)
+        return (job?.position ?? 0) > 0
+      })
+      await client.jobs.signal(box.id, jobId, 'SIGUSR1')
+      const { result, stdout } = await running
+      expect([result.exitCode, stdout.toString()]).toEqual([4, 'up\ncaught\n'])
+    })
+  })
+
+  describe('figures', () => {
+    it('say what is used, what was asked for, and how that is held', async () => {
+      const { client, box } = place()
+      const { observed, claimed, limits, enforced } = await client.sandboxes.stats(box.id)
+      expect(claimed).toMatchObject({
+        memory_bytes: expect.any(Number),
+        processes: expect.any(Number),
+        cpu_ms: expect.any(Number),
+        disk_free_bytes: expect.any(Number),
+      })
+      expect(claimed.processes).toBeGreaterThan(0)
+      expect(observed.processes).toBeGreaterThan(0)
+      expect(limits).toEqual(box.body.limits)
+      expect(enforced).toEqual(box.body.enforced)
+    })
+
+    it('go up when something is used', async () => {
+      const { client, box } = place()
+      const before = (await client.sandboxes.stats(box.id)).claimed
+      await box.exec(['sh', '-c', 'head -c 20000000 /dev/urandom > used'])
+      const after = (await client.sandboxes.stats(box.id)).claimed
+      expect(after.disk_used_bytes - before.disk_used_bytes).toBeGreaterThan(15_000_000)
+      await box.exec(['rm', 'used'])
+    })
+  })
+}

@@ -1,0 +1,106 @@
+/** Ports inside, which are reached, and the network outside, which is not. */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import type { Duplex } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type GetPlace, NODE_INSIDE, newJobId, startDetached, until } from './place.ts'
+
+const [ECHO, COUNT, CLOSED] = [7001, 7002, 7003]
+
+/** One that gives back what it gets, and one that answers only when the other side has said all. */
+const SERVERS = `
+const { createServer } = require('net')
+createServer({ allowHalfOpen: true }, (s) => s.on('error', () => {}).pipe(s)).listen(${ECHO}, '127.0.0.1')
+createServer({ allowHalfOpen: true }, (s) => {
+  let bytes = 0
+  s.on('error', () => {})
+  s.on('data', (chunk) => { bytes += chunk.length })
+  s.on('end', () => s.end('counted ' + bytes))
+}).listen(${COUNT}, '127.0.0.1', () => require('fs').writeFileSync('servers-up', ''))
+`
+
+export function networkContract(place: GetPlace): void {
+  const connect = (port: number) => place().client.sandboxes.connectPort(place().box.id, port)
+  const exchange = async (stream: Duplex, bytes: Buffer) => {
+    stream.end(bytes)
+    return buffer(stream)
+  }
+
+  describe('a port inside', () => {
+    const jobId = newJobId()
+    beforeAll(async () => {
+      await startDetached(place(), { kind: 'exec', argv: [NODE_INSIDE, '-e', SERVERS] }, jobId)
+      await until(async () => (await place().box.exec(['test', '-e', 'servers-up'])).code === 0)
+    })
+    afterAll(() => place().client.jobs.cancel(place().box.id, jobId))
+
+    it('is reached in both directions', async () => {
+      const stream = await connect(ECHO)
+      stream.write('first')
+      expect(String((await once(stream, 'data'))[0])).toBe('first')
+      stream.write('second')
+      expect(String((await once(stream, 'data'))[0])).toBe('second')
+      stream.end()
+      expect((await buffer(stream)).length).toBe(0)
+    })
+
+    it('is told that we said all, and can still answer', async () => {
+      const answer = await exchange(await connect(COUNT), randomBytes(1_000_000))
+      expect(answer.toString()).toBe('counted 1000000')
+    })
+
+    it('is reached by 50 at once, each with its own bytes', async () => {
+      const talks = Array.from({ length: 50 }, async () => {
+        const bytes = randomBytes(64 * 1024)
+        return (await exchange(await connect(ECHO), bytes)).equals(bytes)
+      })
+      expect(await Promise.all(talks)).toEqual(Array(50).fill(true))
+    })
+
+    it('is heard to the end by one that reads slowly', async () => {
+      const bytes = randomBytes(3_000_000)
+      const stream = await connect(ECHO)
+      stream.end(bytes)
+      const heard: Buffer[] = []
+      for await (const chunk of stream) {
+        heard.push(chunk)
+        if (heard.length % 8 === 0) await sleep(10)
+      }
+      expect(Buffer.concat(heard).equals(bytes)).toBe(true)
+    })
+
+    it('on which nobody listens is refused, and says so', async () => {
+      await expect(connect(CLOSED)).rejects.toMatchObject({
+        code: 'refused_inside',
+        message: expect.stringContaining(`port ${CLOSED}`),
+      })
+    })
+  })
+
+  describe('the network', () => {
+    it('is nothing but a loopback of its own', async () => {
+      const { stdout } = await place().box.exec(['cat', '/proc/net/dev'])
+      expect(stdout.split('\n').flatMap((line) => /^\s*(\S+):/.exec(line)?.[1] ?? [])).toEqual(['lo'])
+      const attempt = (to: string) =>
+        `require('net').connect(${to}).on('connect', () => process.exit(0)).on('error', (e) => { console.log(e.code); process.exit(1) })`
+      for (const to of ['{ host: "192.0.2.1", port: 80 }', '{ host: "169.254.169.254", port: 80 }']) {
+        expect(await place().box.exec([NODE_INSIDE, '-e', attempt(to)])).toMatchObject({
+          code: 1,
+          stdout: 'ENETUNREACH\n',
+        })
+      }
+    })
+
+    it('by its proxy is refused with a reason, and a receipt', async () => {
+      const script = `require('http').get({ host: '127.0.0.1', port: 8118, path: 'http://collector.example/x' }, (r) => r.pipe(process.stdout))`
+      const { stdout } = await place().box.exec([NODE_INSIDE, '-e', script])
+      expect(stdout).toContain('blocked by craik')
+      expect(stdout).toContain('collector.example')
+      const { home } = place()
+      const denials = await home.json<unknown[]>(['receipts', 'list', '--kind', 'denial', '--format', 'json'])
+      expect(JSON.stringify(denials)).toContain('network.egress')
+    })
+  })
+}

@@ -1,0 +1,90 @@
+/** More than one sandbox: they do not see each other, have names of their own, and go without a trace. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { expectAnswers, type GetPlace, NODE_INSIDE, newJobId, runWhole, until } from './place.ts'
+
+export function severalContract(place: GetPlace): void {
+  describe('two sandboxes', () => {
+    it('see nothing of each other', async () => {
+      const { home, client, box } = place()
+      const other = await home.create(['--name', 'other'])
+      await box.exec([
+        'sh',
+        '-c',
+        'echo mine > only-here; echo mine > /tmp/only-here; echo mine > /dev/shm/only-here',
+      ])
+      const look = 'ls /home/agent/workspace /home/agent /tmp /dev/shm; find / -name only-here 2>/dev/null'
+      expect((await other.exec(['sh', '-c', look])).stdout).not.toContain('only-here')
+
+      const jobId = newJobId()
+      const server = `require('net').createServer((s) => s.on('error', () => {}).end('mine')).listen(7010, '127.0.0.1', () => console.log('up'))`
+      const abstract = `require('net').createServer((s) => s.on('error', () => {}).end()).listen('\\0contract', () => console.log('up'))`
+      const serving = runWhole(
+        place(),
+        { kind: 'exec', argv: [NODE_INSIDE, '-e', `${server};${abstract}`] },
+        { jobId },
+      )
+      serving.catch(() => {})
+      const reach = (to: string) =>
+        `require('net').connect(${to}).on('connect', () => process.exit(0)).on('error', (e) => { console.log(e.code); process.exit(1) })`
+      const targets = ['{ host: "127.0.0.1", port: 7010 }', `'\\0contract'`]
+      for (const to of targets) {
+        // It is there, for the one whose it is.
+        await until(async () => (await box.exec([NODE_INSIDE, '-e', reach(to)])).code === 0)
+        expect((await other.exec([NODE_INSIDE, '-e', reach(to)])).stdout).toBe('ECONNREFUSED\n')
+      }
+      await expect(client.sandboxes.connectPort(other.id, 7010)).rejects.toMatchObject({
+        code: 'refused_inside',
+      })
+      await expect(client.jobs.get(other.id, jobId)).rejects.toMatchObject({ code: 'not_found' })
+
+      const theirs = (await client.sandboxes.processes(other.id)).map(({ job }) => job)
+      expect(theirs).not.toContain(jobId)
+      expect((await client.jobs.get(box.id, jobId)).state).toBe('running')
+      await client.jobs.cancel(box.id, jobId)
+      await client.sandboxes.delete(other.id)
+      await expectAnswers(box)
+    })
+
+    it('have different names, or the second is not made', async () => {
+      const { home, client } = place()
+      const twin = await home.create(['--name', 'twin'])
+      const { code, stderr } = await home.run(['sandbox', 'create', '--name', 'twin'])
+      expect(code).toBe(4)
+      expect(stderr).toContain('twin')
+      const all = await client.sandboxes.list()
+      expect(all.filter(({ name }) => name === 'twin')).toHaveLength(1)
+      expect((await client.sandboxes.get('twin')).id).toBe(twin.id)
+      await twin.delete()
+      const again = await home.create(['--name', 'twin'])
+      expect(again.id).not.toBe(twin.id)
+      await again.delete()
+    })
+  })
+
+  describe('delete', () => {
+    it('ends what runs, and removes everything', async () => {
+      const { home, client, box } = place()
+      const going = await home.create(['--name', 'going'])
+      const running = runWhole(place(), { kind: 'exec', argv: ['sleep', '983'] }, { sandbox: going })
+      const ended = running.then(
+        ({ result }) => result.outcome,
+        (error: { readonly code: string }) => error.code,
+      )
+      await going.exec(['sh', '-c', 'setsid sleep 982 >/dev/null 2>&1 & echo > file'])
+      expect(existsSync(join(home.home, 'sandboxes', going.id))).toBe(true)
+      const types: string[] = []
+      for await (const { type } of client.sandboxes.events(going.id)) types.push(type)
+      expect(types.slice(0, 3).sort()).toEqual(['connected', 'created', 'job_started'])
+      await going.delete()
+      expect(existsSync(join(home.home, 'sandboxes', going.id))).toBe(false)
+      expect(home.leftOf(going.id)).toEqual([])
+      expect(await ended).not.toBe('exited')
+      await expect(client.sandboxes.get(going.id)).rejects.toMatchObject({ code: 'not_found' })
+      await expect(going.exec(['true'])).rejects.toMatchObject({ code: 'not_found' })
+      await expect(going.delete()).rejects.toMatchObject({ code: 'not_found' })
+      await expectAnswers(box)
+    })
+  })
+}

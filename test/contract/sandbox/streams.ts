@@ -1,0 +1,170 @@
+/** Streams that break off: output is read on from any frame, input is sent again from any byte, and memory stays bounded. */
+import { createHash, randomBytes } from 'node:crypto'
+import { Readable } from 'node:stream'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { FRAME } from '../../../src/lib/frames.ts'
+import { BYTES_TYPE } from '../../../src/operator/api/names.ts'
+import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
+import { jobPath, query } from '../../../src/sdk/paths.ts'
+import { attachJob, runJob } from '../../../src/sdk/run-job.ts'
+import { jsonOf } from '../../../src/sdk/transport.ts'
+import { run as runOnHost } from '../../craik.ts'
+import {
+  expectAnswers,
+  type GetPlace,
+  type Heard,
+  hear,
+  newJobId,
+  runWhole,
+  sha256,
+  startDetached,
+  until,
+  untilEnded,
+} from './place.ts'
+
+const MIB = 1024 * 1024
+/** More than any buffer on the way, less than what a stalled reader would pile up. */
+const GROWTH_BYTES = 100 * MIB
+
+export function streamContract(place: GetPlace): void {
+  describe('output', () => {
+    it('read on from any frame is the rest of it', async () => {
+      const jobId = newJobId()
+      const script = 'for i in $(seq 60); do echo "out $i"; echo "err $i" >&2; done; exit 9'
+      await runWhole(place(), { kind: 'exec', argv: ['sh', '-c', script] }, { jobId })
+      const whole = await hear(place(), jobId, 0)
+      expect(whole).toMatchObject({ ended: true, gaps: [] })
+      const starts = [0, ...whole.frames.map(({ after }) => after)]
+      const property = fc.asyncProperty(fc.nat(starts.length - 2), async (index) => {
+        const rest = await hear(place(), jobId, starts[index]!)
+        expect(rest.frames).toEqual(whole.frames.slice(index))
+      })
+      await fc.assert(property, { numRuns: 30, examples: [[0], [starts.length - 2]] })
+    })
+
+    it('of a running command, left and taken up again and again, is heard once and whole', async () => {
+      const jobId = newJobId()
+      const script = 'i=0; while [ $i -lt 4000 ]; do echo $i; i=$((i+1)); done'
+      await startDetached(place(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
+      const heard: Buffer[] = []
+      let at: Heard = { frames: [], gaps: [], position: 0, ended: false }
+      for (let step = 1; !at.ended; step++) {
+        at = await hear(place(), jobId, at.position, 1 + ((step * 7) % 400))
+        expect(at.gaps).toEqual([])
+        heard.push(...at.frames.filter(({ type }) => type === FRAME.stdout).map(({ payload }) => payload))
+      }
+      const numbers = Array.from({ length: 4000 }, (_, n) => `${n}\n`)
+      expect(Buffer.concat(heard).toString()).toBe(numbers.join(''))
+    })
+
+    it('from a position that it does not have is refused', async () => {
+      const jobId = newJobId()
+      await runWhole(place(), { kind: 'exec', argv: ['echo', 'x'.repeat(100)] }, { jobId })
+      for (const after of [3, 10_000]) {
+        await expect(hear(place(), jobId, after)).rejects.toMatchObject({ code: 'usage' })
+      }
+      await expectAnswers(place().box)
+    })
+
+    it('of a command that nobody follows is kept on the disk of the sandbox', async () => {
+      const jobId = newJobId()
+      const script = `seq 1 40000000 | head -c ${300 * MIB}`
+      const before = await supervisorBytes()
+      await startDetached(place(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
+      await untilEnded(place(), jobId)
+      const hash = createHash('sha256')
+      const { lostBytes, result } = await attachJob(place().client, place().box.id, {
+        jobId,
+        onStdout: (chunk) => void hash.update(chunk),
+      })
+      expect([lostBytes, result.stdoutBytes]).toEqual([0, 300 * MIB])
+      const expected = await runOnHost('sh', ['-c', `${script} | sha256sum`], {
+        env: { PATH: process.env.PATH! },
+      })
+      expect(`${hash.digest('hex')}  -\n`).toBe(expected.stdout)
+      expect((await supervisorBytes()) - before).toBeLessThan(GROWTH_BYTES)
+      await place().client.jobs.cancel(place().box.id, jobId)
+    })
+
+    it('that nobody reads does not grow the supervisor', async () => {
+      const { client, box } = place()
+      const jobId = newJobId()
+      const before = await supervisorBytes()
+      const leaving = new AbortController()
+      const started = Promise.withResolvers<void>()
+      const never = new Promise<void>(() => {})
+      const bytes = 2048 * MIB
+      const stuck = runJob(
+        client,
+        box.id,
+        { kind: 'exec', argv: ['head', '-c', String(bytes), '/dev/zero'], max_output_bytes: 2 * bytes },
+        { jobId, signal: leaving.signal, onStarted: () => started.resolve(), onStdout: () => never },
+      )
+      stuck.catch(() => {})
+      await started.promise
+      let peak = 0
+      let position = -1
+      // Until it has ended, or is held up.
+      await until(async () => {
+        peak = Math.max(peak, await supervisorBytes())
+        const job = await client.jobs.get(box.id, jobId)
+        const isOver = job.state === 'ended' || job.position === position
+        position = job.position
+        return isOver
+      })
+      leaving.abort()
+      expect(position).toBeGreaterThan(0)
+      expect(peak - before).toBeLessThan(GROWTH_BYTES)
+      await client.jobs.cancel(box.id, jobId)
+      await expectAnswers(box)
+    })
+
+    const supervisorBytes = async () => (await place().client.supervisor.status()).memory_bytes
+  })
+
+  describe('input', () => {
+    const send = async (jobId: string, offset: number, bytes: Buffer, end = false) => {
+      const { client, box } = place()
+      const response = await client.link.send({
+        method: 'POST',
+        path: jobPath(box.id, jobId, `/input${query({ offset, end })}`),
+        body: Readable.from(bytes.length === 0 ? [] : [bytes], { objectMode: false }),
+        headers: { 'content-type': BYTES_TYPE },
+      })
+      return (await jsonOf<{ offset: number }>(response)).offset
+    }
+    const cat: JobRequestBody = { kind: 'exec', argv: ['cat'], stdin: true }
+
+    it('sent again from any byte arrives once', async () => {
+      const piece = fc.record({ length: fc.nat(20_000), back: fc.nat(30_000) })
+      const property = fc.asyncProperty(fc.array(piece, { minLength: 1, maxLength: 8 }), async (pieces) => {
+        const data = randomBytes(pieces.reduce((sum, { length }) => sum + length, 0))
+        const jobId = newJobId()
+        await startDetached(place(), cat, jobId)
+        let at = 0
+        for (const { length, back } of pieces) {
+          const from = Math.max(0, at - back)
+          at += length
+          expect(await send(jobId, from, data.subarray(from, at))).toBe(at)
+        }
+        expect(await send(jobId, at, Buffer.alloc(0), true)).toBe(at)
+        const { stdout, result } = await runWhole(place(), cat, { jobId })
+        expect(sha256(stdout)).toBe(sha256(data))
+        expect(result.stdinBytes).toBe(data.length)
+      })
+      await fc.assert(property, { numRuns: 8 })
+    })
+
+    it('that skips bytes is refused, and so is more after its end', async () => {
+      const jobId = newJobId()
+      await startDetached(place(), cat, jobId)
+      expect(await send(jobId, 0, Buffer.from('abc'))).toBe(3)
+      await expect(send(jobId, 4, Buffer.from('e'))).rejects.toMatchObject({ code: 'conflict' })
+      expect(await send(jobId, 3, Buffer.from('d'), true)).toBe(4)
+      await expect(send(jobId, 4, Buffer.from('e'))).rejects.toMatchObject({ code: 'conflict' })
+      const { stdout } = await runWhole(place(), cat, { jobId })
+      expect(stdout.toString()).toBe('abcd')
+    })
+  })
+}

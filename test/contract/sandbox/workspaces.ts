@@ -1,0 +1,149 @@
+/** The workspace: a copy that stays inside, or the folder itself, with its owner's rights and its dangerous names held. */
+import { chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ERRORS } from '../../../src/errors.ts'
+import { FOREIGN_UID, USER_UID } from '../../sandbox-home.ts'
+import type { GetPlace } from './place.ts'
+
+const FILES = { 'readme.txt': 'hello\n', 'src/a.txt': 'a\n' }
+const REPOSITORY = {
+  ...FILES,
+  '.git/HEAD': 'ref: refs/heads/main\n',
+  '.git/config': '[core]\n\tbare = false\n',
+  '.git/hooks/pre-push': '#!/bin/sh\n',
+  '.vscode/settings.json': '{}\n',
+}
+
+/** Each would be run, or believed, by a program of the host. */
+const ATTACKS = [
+  'mkdir -p .git/hooks && echo x > .git/hooks/pre-commit',
+  'echo x > .git/hooks/pre-push',
+  'echo x >> .git/config',
+  'echo x > .git/config.worktree',
+  'echo /elsewhere > .git/commondir',
+  'mkdir -p .git/info && echo x > .git/info/attributes',
+  'mv .git gone && mkdir .git',
+  'test -e .git/hooks && rm -rf .git/hooks && ! test -e .git/hooks',
+  'ln -sfT /tmp .git',
+  'mkdir -p .claude && echo x > .claude/settings.json',
+  'mkdir -p .vscode && echo x > .vscode/tasks.json',
+  'echo x > .vscode/settings.json',
+  'mv .vscode gone-too',
+  'mv .claude gone-three',
+  'echo x > .envrc',
+  'echo x > .npmrc',
+  'rm -f .mcp.json && echo x > .mcp.json',
+  'ln -sf /tmp/x .envrc',
+]
+
+export function workspaceContract(place: GetPlace): void {
+  const createInPlace = (folder: string) =>
+    place().home.run(['sandbox', 'create', '--workspace', folder, '--in-place', '--format', 'json'])
+
+  describe('a workspace', () => {
+    it('of somebody else is copied, and the copy is the sandbox’s own', async () => {
+      const { home } = place()
+      const folder = home.foreignWorkspace('theirs', FILES)
+      const names = readdirSync(folder).sort()
+      const box = await home.create(['--workspace', folder])
+      expect((await box.exec(['ls', '-A'])).stdout.trim().split('\n').sort()).toEqual(names)
+      const script = 'for f in *; do rm -rf "$f"; done; echo new > made; ls -A'
+      expect((await box.exec(['sh', '-c', script])).stdout).toBe('made\n')
+      expect(readdirSync(folder).sort()).toEqual(names)
+      await box.delete()
+    })
+
+    it('in place is the folder itself, with the rights of its owner', async () => {
+      const { home } = place()
+      const folder = home.workspace('own', FILES)
+      const box = await home.create(['--workspace', folder, '--in-place'])
+      expect(box.body).toMatchObject({ workspace: { mode: 'in-place', folder }, host_uid: USER_UID })
+      const script = 'cat readme.txt; echo changed > readme.txt; mkdir made; echo new > made/file'
+      expect(await box.exec(['sh', '-c', script])).toMatchObject({ code: 0, stdout: 'hello\n' })
+      expect(readFileSync(join(folder, 'readme.txt'), 'utf8')).toBe('changed\n')
+      for (const name of ['readme.txt', 'made', 'made/file'])
+        expect(lstatSync(join(folder, name)).uid).toBe(USER_UID)
+      writeFileSync(join(folder, 'from-outside'), 'seen')
+      expect((await box.exec(['cat', 'from-outside'])).stdout).toBe('seen')
+      await box.delete()
+      expect(readdirSync(folder).sort()).toEqual(['from-outside', 'made', 'readme.txt', 'src'])
+    })
+
+    it('in place of somebody else is theirs for root, and refused for everybody else', async () => {
+      const { home } = place()
+      const folder = home.foreignWorkspace('theirs-in-place', FILES)
+      if (home.identity === 'user') {
+        const { code, stderr } = await createInPlace(folder)
+        expect([code, stderr]).toEqual([ERRORS.usage.exit, expect.stringContaining('--in-place')])
+        return
+      }
+      const box = await home.create(['--workspace', folder, '--in-place'])
+      expect(box.body.host_uid).toBe(FOREIGN_UID)
+      await box.exec(['touch', 'made'])
+      expect(lstatSync(join(folder, 'made')).uid).toBe(FOREIGN_UID)
+      await box.delete()
+    })
+
+    it('in place of root is refused', async () => {
+      const { home } = place()
+      const folder = home.workspace('of-root', FILES)
+      if (process.getuid?.() === 0) chownSync(folder, 0, 0)
+      const { code, stderr } = await createInPlace(process.getuid?.() === 0 ? folder : '/usr/share')
+      expect([code, stderr]).toEqual([ERRORS.usage.exit, expect.stringMatching(/^craik: .+\n {2}.+\n$/)])
+      expect(readdirSync(folder).sort()).toEqual(['readme.txt', 'src'])
+    })
+
+    it.each([
+      ['a repository', REPOSITORY],
+      ['an empty folder', {}],
+    ])('in place lets nobody touch what the host would run: %s', async (kind, files) => {
+      const { home } = place()
+      const folder = home.workspace(`guarded ${kind}`, files)
+      const before = contents(folder)
+      const box = await home.create(['--workspace', folder, '--in-place'])
+      const each = 'for attack; do (eval "$attack") 2>/dev/null && echo "$attack"; done; true'
+      expect((await box.exec(['bash', '-c', each, 'attacks', ...ATTACKS])).stdout).toBe('')
+      expect((await box.exec(['sh', '-c', 'mkdir work && echo fine > work/file'])).code).toBe(0)
+      if (kind === 'a repository')
+        expect((await box.exec(['sh', '-c', 'echo x > .git/ORIG_HEAD && rm .git/ORIG_HEAD'])).code).toBe(0)
+      await box.delete()
+      expect(contents(folder)).toEqual({ ...before, 'work/file': 'fine\n' })
+      expect(readdirSync(folder).sort()).toEqual([...new Set([...topNames(files), 'work'])].sort())
+    })
+
+    it('in place, in use by two, stays guarded until the second is gone', async () => {
+      const { home } = place()
+      const folder = home.workspace('shared', FILES)
+      const [first, second] = [
+        await home.create(['--workspace', folder, '--in-place']),
+        await home.create(['--workspace', folder, '--in-place']),
+      ]
+      await first.delete()
+      expect((await second.exec(['sh', '-c', 'echo x > .envrc || mkdir -p .claude/x'])).code).not.toBe(0)
+      await second.delete()
+      expect(readdirSync(folder).sort()).toEqual(['readme.txt', 'src'])
+    })
+
+    it('that holds Craik’s own home is never given away', async () => {
+      const { home } = place()
+      mkdirSync(home.path('nested'), { recursive: true })
+      const { code } = await createInPlace(home.folder)
+      expect(code).toBe(ERRORS.usage.exit)
+    })
+  })
+}
+
+const topNames = (files: Readonly<Record<string, string>>) =>
+  Object.keys(files).map((path) => path.split('/')[0]!)
+
+/** Every file with what it holds. */
+function contents(folder: string): Record<string, string> {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return Object.fromEntries(
+    entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .map((path) => [path.slice(folder.length + 1), readFileSync(path, 'utf8')]),
+  )
+}

@@ -1,0 +1,246 @@
+/** A home with real sandboxes, as root or as an ordinary user, that leaves nothing on the machine when it is disposed of. */
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  globSync,
+  lchownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ExecBody, SandboxBody } from '../src/operator/api/bodies.ts'
+import type { ExecRequestBody } from '../src/operator/api/requests.ts'
+import { type ApiClient, createClient } from '../src/sdk/client.ts'
+import { NODE, type Ran, ROOT, type RunOptions, run } from './craik.ts'
+import { copyOfCraik, isOpenToAll } from './craik-copy.ts'
+
+export type Identity = 'root' | 'user'
+
+const OWN_UID = process.getuid?.() ?? -1
+const IS_ROOT = OWN_UID === 0
+/** Nobody's numbers on any machine that runs tests. */
+export const USER_UID = IS_ROOT ? 12_345 : OWN_UID
+export const FOREIGN_UID = 23_456
+
+/** For the name of what is skipped where the tests do not run as root. */
+export const ROOT_IS_NEEDED = IS_ROOT ? undefined : 'skipped: only root can be root'
+export const IDENTITIES: readonly Identity[] = ['root', 'user']
+export const canBe = (identity: Identity): boolean => identity === 'user' || IS_ROOT
+
+const EXEC_TIMEOUT_MS = 120_000
+const GONE_DEADLINE_MS = 15_000
+const POLL_MS = 50
+
+export interface Ended {
+  readonly outcome: ExecBody['outcome']
+  readonly code: number | null
+  readonly signal: string | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export class LiveSandbox {
+  readonly body: SandboxBody
+  readonly #client: ApiClient
+
+  constructor(body: SandboxBody, client: ApiClient) {
+    this.body = body
+    this.#client = client
+  }
+
+  get id(): string {
+    return this.body.id
+  }
+
+  /** Runs a command to its end, by the same API as `craik sandbox exec`. */
+  async exec(argv: readonly string[], options: Omit<ExecRequestBody, 'argv'> = {}): Promise<Ended> {
+    const ended = await this.#client.sandboxes.exec(this.id, {
+      argv: [...argv],
+      timeout_ms: EXEC_TIMEOUT_MS,
+      ...options,
+    })
+    const text = ({ data, encoding }: ExecBody['stdout']) => Buffer.from(data, encoding).toString()
+    return {
+      outcome: ended.outcome,
+      code: ended.exit_code,
+      signal: ended.signal,
+      stdout: text(ended.stdout),
+      stderr: text(ended.stderr) + (ended.error ?? ''),
+    }
+  }
+
+  delete(): Promise<void> {
+    return this.#client.sandboxes.delete(this.id)
+  }
+}
+
+export class SandboxHome implements AsyncDisposable {
+  readonly identity: Identity
+  readonly uid: number
+  readonly folder: string
+  readonly home: string
+  readonly #main: string
+  readonly #node: string
+  readonly #made: string[] = []
+  #client: ApiClient | undefined
+
+  private constructor(identity: Identity) {
+    this.identity = identity
+    this.uid = identity === 'root' ? 0 : USER_UID
+    this.folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
+    this.home = join(this.folder, 'home')
+    chownSync(this.folder, this.uid, this.uid)
+    // A checkout below a folder that is closed to the user is copied to where the user can run it.
+    const reachable = OWN_UID === this.uid || (isOpenToAll(ROOT) && isOpenToAll(dirname(NODE)))
+    const at = reachable ? { root: ROOT, node: NODE } : copyOfCraik(join(this.folder, 'craik'))
+    this.#main = join(at.root, 'src/main.ts')
+    this.#node = at.node
+  }
+
+  static async open({ identity }: { readonly identity: Identity }): Promise<SandboxHome> {
+    if (!canBe(identity)) throw new Error(ROOT_IS_NEEDED)
+    return new SandboxHome(identity)
+  }
+
+  /** How a process is started as this home's user. */
+  get user(): { readonly uid?: number; readonly gid?: number } {
+    return OWN_UID === this.uid ? {} : { uid: this.uid, gid: this.uid }
+  }
+
+  /** For tests that start it themselves: Node, and what it runs. */
+  get program(): { readonly node: string; readonly main: string } {
+    return { node: this.#node, main: this.#main }
+  }
+
+  /** Runs `craik …` to its end. */
+  run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+    const { nodeArguments = [], env, ...others } = options
+    return run(this.#node, [...nodeArguments, this.#main, ...args], {
+      cwd: this.folder,
+      ...others,
+      ...this.user,
+      env: { PATH: process.env.PATH!, HOME: this.folder, CRAIK_HOME: this.home, ...env },
+    })
+  }
+
+  /** Runs it, expects success, and parses what it printed. */
+  async json<T>(args: readonly string[], options: RunOptions = {}): Promise<T> {
+    const { code, stdout, stderr } = await this.run(args, options)
+    if (code !== 0) throw new Error(`craik ${args.join(' ')} exited ${code}: ${stderr}`)
+    return JSON.parse(stdout) as T
+  }
+
+  /** A client of this home's supervisor, which is started as this home's user whenever there is none. */
+  client(): ApiClient {
+    this.#client ??= createClient({
+      connect: async () => {
+        await this.json(['sandbox', 'list', '--format', 'json'])
+        const token = readFileSync(join(this.home, 'run/token'), 'utf8').trim()
+        return { socketPath: join(this.home, 'run/craik.sock'), token }
+      },
+    })
+    return this.#client
+  }
+
+  /** `craik sandbox create`, with these arguments. */
+  async create(args: readonly string[] = []): Promise<LiveSandbox> {
+    const body = await this.json<SandboxBody>(['sandbox', 'create', '--format', 'json', ...args])
+    this.#made.push(body.id)
+    return new LiveSandbox(body, this.client())
+  }
+
+  path(...names: readonly string[]): string {
+    return join(this.folder, ...names)
+  }
+
+  /** A folder of this home's user, or of another's, with these files in it. */
+  workspace(name: string, files: Readonly<Record<string, string>> = {}, owner = USER_UID): string {
+    const folder = this.path(name)
+    mkdirSync(folder)
+    chmodSync(folder, 0o755)
+    for (const [file, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder, file)), { recursive: true })
+      writeFileSync(join(folder, file), content)
+    }
+    if (IS_ROOT) giveAll(folder, owner)
+    return folder
+  }
+
+  /** One that the user may read and not write. */
+  foreignWorkspace(name: string, files: Readonly<Record<string, string>>): string {
+    return IS_ROOT ? this.workspace(name, files, FOREIGN_UID) : '/usr/share/common-licenses'
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { stdout } = await this.run(['sandbox', 'list', '--format', 'json'])
+    const listed = stdout.trim() === '' ? [] : (JSON.parse(stdout) as { readonly id: string }[])
+    const failed: string[] = []
+    for (const { id } of listed) {
+      const { code, stderr } = await this.run(['sandbox', 'delete', '--yes', id])
+      if (code !== 0) failed.push(stderr.trim())
+    }
+    this.#client?.close()
+    await this.run(['supervisor', 'stop'])
+    const left = [...failed, ...(await this.#leftovers())]
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
+    if (left.length > 0) throw new Error(`left behind by ${this.folder}: ${left.join('; ')}`)
+  }
+
+  /** What the machine still has of one of its sandboxes. */
+  leftOf(id: string): string[] {
+    return [...processesOf(id, []), ...tracesOf(id, [id])]
+  }
+
+  /** What is still there of it when it had time to go. */
+  async #leftovers(): Promise<string[]> {
+    const endsMs = performance.now() + GONE_DEADLINE_MS
+    for (;;) {
+      const left = [...processesOf(this.folder, this.#made), ...tracesOf(this.folder, this.#made)]
+      if (left.length === 0 || performance.now() > endsMs) return left
+      await sleep(POLL_MS)
+    }
+  }
+}
+
+/** Processes whose command line or environment names the folder or one of its sandboxes. */
+function processesOf(folder: string, ids: readonly string[]): string[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+  return pids.flatMap((pid) => {
+    const command = readIfThere(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim()
+    const all = `${command} ${readIfThere(`/proc/${pid}/environ`)}`
+    const isOurs = [folder, ...ids].some((name) => all.includes(name))
+    return isOurs ? [`process ${pid}: ${command.slice(0, 200)}`] : []
+  })
+}
+
+function tracesOf(folder: string, ids: readonly string[]): string[] {
+  const names = [folder, ...ids]
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
+  const loops = globSync('/sys/block/loop*/loop/backing_file').map(readIfThere)
+  return [
+    ...mounts.filter((line) => names.some((name) => line.includes(name))).map((line) => `mount ${line}`),
+    ...loops.filter((file) => file.includes(folder)).map((file) => `loop device of ${file.trim()}`),
+    ...ids.flatMap((id) => globSync(`/sys/fs/cgroup/{,*/}craik/${id}`)).map((path) => `cgroup ${path}`),
+  ]
+}
+
+function giveAll(path: string, uid: number): void {
+  lchownSync(path, uid, uid)
+  for (const entry of readdirSync(path, { withFileTypes: true, recursive: true }))
+    lchownSync(join(entry.parentPath, entry.name), uid, uid)
+}
+
+function readIfThere(path: string): string {
+  try {
+    return existsSync(path) ? readFileSync(path, 'latin1') : ''
+  } catch {
+    return ''
+  }
+}
