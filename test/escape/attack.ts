@@ -1,0 +1,67 @@
+/** An attack: a small program that tells whether it did what it set out to do, and how it was stopped if not. */
+import { MACHINES } from '../../src/sandboxes/seccomp/profile.ts'
+import type { Without } from './without.ts'
+
+export interface Attack {
+  /** What it tries to do, as the rest of a sentence: `opens a vsock`. */
+  readonly name: string
+  /** Python. What raises an error of the operating system has failed; anything else that raises is a fault of the test. */
+  readonly program: string
+  readonly args?: readonly string[]
+  /** Where it works: a place that lacks what is to stop it. */
+  readonly without: Without
+  /** All that it may be answered in a sandbox. */
+  readonly refused: readonly string[]
+}
+
+/** All that a program's end says. */
+export interface Outcome {
+  readonly code: number | null
+  readonly signal?: string | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const PRELUDE = `
+import ctypes, errno, fcntl, os, signal, socket, struct, sys, time
+args = sys.argv[1:]
+libc = ctypes.CDLL(None, use_errno=True)
+def checked(result):
+    if result < 0: raise OSError(ctypes.get_errno(), 'refused')
+    return result
+def call(number, *values):
+    return checked(libc.syscall(ctypes.c_long(number), *[ctypes.c_long(v) if isinstance(v, int) else v for v in values]))
+def attack():
+`
+const ENDING = `
+try:
+    attack()
+    print('succeeded', flush=True)
+except MemoryError:
+    print('failed ENOMEM', flush=True)
+except OSError as error:
+    print('failed', errno.errorcode.get(error.errno, error.errno), flush=True)
+`
+
+/** The same interpreter on the host and inside, where no other is to be seen. */
+export function python(program: string, args: readonly string[] = []): string[] {
+  const body = program.trim().split('\n')
+  const indent = /^ */.exec(program.replace(/^\n*/, ''))![0].length
+  const lines = body.map((line, i) => `    ${i === 0 ? line : line.slice(indent)}`)
+  return ['/usr/bin/python3', '-I', '-c', PRELUDE + lines.join('\n') + ENDING, ...args]
+}
+
+/** `succeeded`, `failed ERRNO`, or how it was ended. A program that fails in any other way proves nothing. */
+export function verdict({ code, signal, stdout, stderr }: Outcome): string {
+  const last = stdout.trim().split('\n').at(-1) ?? ''
+  if (code === 0 && /^(succeeded|failed \S+)$/.test(last)) return last
+  if (signal) return `killed ${signal}`
+  throw new Error(`the attack itself is broken (exit ${code}): ${stdout} ${stderr}`)
+}
+
+type Calls = NonNullable<(typeof MACHINES)[string]>['calls']
+
+/** The number of a system call on this machine. */
+export function numberOf(name: keyof Calls): number {
+  return MACHINES[process.arch]!.calls[name]
+}

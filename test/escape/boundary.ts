@@ -1,0 +1,137 @@
+/** The one socket: it cannot be exchanged, nor used by a second; and a sidecar that is ended or stopped takes only its sandbox. */
+import { once } from 'node:events'
+import { chmodSync, mkdirSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import type { SandboxEventBody } from '../../src/operator/api/bodies.ts'
+import type { LiveSandbox } from '../sandbox-home.ts'
+import { python } from './attack.ts'
+import { expectToWork, type Scenario, type Scene, tryIn } from './scene.ts'
+
+const LOST_DEADLINE_MS = 60_000
+const SOCKET = '/run/craik/host.sock'
+
+const SWAP: Readonly<Record<string, string>> = {
+  'renames it': "os.rename(args[0] + '/host.sock', args[0] + '/away')",
+  'removes it': "os.unlink(args[0] + '/host.sock')",
+  'puts one of its own beside it': "socket.socket(socket.AF_UNIX).bind(args[0] + '/own.sock')",
+  'puts a link in its folder': "os.symlink('/tmp', args[0] + '/link')",
+  'renames its folder': "os.rename(args[0], args[0] + '.away')",
+  'changes who may use it': "os.chmod(args[0] + '/host.sock', 0o600)",
+}
+
+/** Speaks to whoever listens, as the sidecar would, and says what is answered. */
+const POSE = `
+  client = socket.socket(socket.AF_UNIX)
+  client.settimeout(10)
+  client.connect(args[0])
+  heard = client.recv(200)
+  if b'PRI * HTTP/2.0' not in heard: raise OSError(errno.ECONNREFUSED, heard)`
+
+const SIGNAL_SIDECAR = `
+  for name in filter(str.isdigit, os.listdir('/proc')):
+      if open('/proc/%s/cmdline' % name).read().startswith('/opt/craik/node'): os.kill(int(name), int(args[0]))`
+
+/** From the background, as soon as there is room: first nothing that makes sense, then a greeting that does not end. */
+const TAKE_OVER = `
+  if os.fork() == 0:
+      os.setsid()
+      for number in range(3): os.close(number)
+      until, turn = time.time() + 120, 0
+      while time.time() < until:
+          client = socket.socket(socket.AF_UNIX)
+          client.settimeout(5)
+          turn += 1
+          try:
+              client.connect(args[1])
+              if turn % 2: client.sendall(b'\\0' * 100000)
+              else: client.sendall(bytes.fromhex('000000040000000000') + b'\\xff' * 100000)
+              while client.recv(65536): pass
+          except OSError: pass
+          time.sleep(0.1)
+      os._exit(0)`
+
+export const boundary: Scenario = (scene) => {
+  for (const [what, program] of Object.entries(SWAP)) {
+    it(`no program inside exchanges the socket: ${what}`, async () => {
+      const { box, outside } = scene()
+      const folder = join(outside, what.replaceAll(' ', '-'))
+      mkdirSync(folder)
+      chmodSync(folder, 0o777)
+      // Made by the attacker, as it would be if a folder of the sandbox's held the socket.
+      const make = "socket.socket(socket.AF_UNIX).bind(args[0] + '/host.sock')"
+      await expectToWork('everything', make, [folder])
+      await expectToWork('everything', program, [folder])
+      expect(await tryIn(box, program, ['/run/craik'])).toMatch(/^failed (EROFS|EBUSY)$/)
+      expect(await box.exec(['true'])).toMatchObject({ code: 0 })
+    })
+  }
+
+  it('no program inside takes the sidecar’s place while there is one, and the attempt is on record', async () => {
+    const { box, home, outside } = scene()
+    const server = createServer((socket) => socket.end('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'))
+    server.listen(join(outside, 'posed.sock'))
+    await once(server, 'listening')
+    chmodSync(join(outside, 'posed.sock'), 0o777)
+    await expectToWork('everything', POSE, [join(outside, 'posed.sock')])
+    server.close()
+    expect(await tryIn(box, POSE, [SOCKET])).toBe('failed ECONNREFUSED')
+    expect(await box.exec(['echo', 'the same'])).toMatchObject({ stdout: 'the same\n' })
+    const events: SandboxEventBody[] = []
+    for await (const event of home.client().sandboxes.events(box.id)) events.push(event)
+    expect(JSON.stringify(events)).toMatch(/refused|turned away|second/)
+  })
+
+  it('a sidecar that is killed takes its sandbox along, and nothing else', async () => {
+    const { box, home } = scene()
+    const doomed = await home.create()
+    const { pid } = await home.client().supervisor.status()
+    await strike(doomed, SIGNAL_SIDECAR, ['9'])
+    await untilLost(scene(), doomed.id)
+    await expect(doomed.exec(['true'])).rejects.toMatchObject({ code: 'sandbox_stopped' })
+    await expectOthersWell(scene(), pid)
+    await doomed.delete()
+    expect(await box.exec(['true'])).toMatchObject({ code: 0 })
+  })
+
+  it('who stops the sidecar and takes its place gets errors for its own sandbox, which can be deleted', async () => {
+    const { home } = scene()
+    const stopped = await home.create()
+    const { pid } = await home.client().supervisor.status()
+    await strike(stopped, TAKE_OVER + SIGNAL_SIDECAR, ['19', SOCKET])
+    for (let i = 0; i < 3; i++)
+      await expect(stopped.exec(['true'])).rejects.toMatchObject({ name: 'CraikError' })
+    await expectOthersWell(scene(), pid)
+    await stopped.delete()
+  })
+
+  it('no program inside takes others along when it kills everything that it can', async () => {
+    const { home } = scene()
+    const doomed = await home.create()
+    const { pid } = await home.client().supervisor.status()
+    await strike(doomed, 'os.kill(-1, 9)')
+    await untilLost(scene(), doomed.id)
+    await expectOthersWell(scene(), pid)
+    await doomed.delete()
+  })
+}
+
+/** What it is answered does not matter: whoever would answer may be hit. */
+async function strike(box: LiveSandbox, program: string, args: readonly string[] = []): Promise<void> {
+  await box.exec(python(program, args)).catch(() => {})
+}
+
+async function untilLost({ home }: Scene, id: string): Promise<void> {
+  const until = performance.now() + LOST_DEADLINE_MS
+  while ((await home.client().sandboxes.get(id)).state !== 'lost') {
+    if (performance.now() > until) throw new Error('the sandbox is not seen to be lost')
+    await sleep(50)
+  }
+}
+
+async function expectOthersWell({ box, home }: Scene, supervisor: number): Promise<void> {
+  expect(await box.exec(['echo', 'well'])).toMatchObject({ stdout: 'well\n' })
+  expect((await home.client().supervisor.status()).pid).toBe(supervisor)
+}

@@ -1,0 +1,102 @@
+/** Nothing of the host can be written, nor read where the sandbox's user may not, whatever lies in the workspace. */
+import { chmodSync, copyFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { run } from '../craik.ts'
+import { type LiveSandbox, USER_UID } from '../sandbox-home.ts'
+import { expectToWork, IS_ROOT, type Scenario, tryIn } from './scene.ts'
+
+const WRITE = `
+  os.makedirs(os.path.dirname(args[0]), exist_ok=True)
+  open(args[0], 'w').write('written from inside')`
+const READ = "open(args[0], 'rb').read(1)"
+/** A program that runs with the rights of its owner says so. */
+const BECOME_ROOT = `
+  import subprocess
+  if subprocess.run([args[0], '-u'], stdout=subprocess.PIPE).stdout != b'0\\n': raise OSError(errno.EPERM, 'not root')`
+const OPEN_UP = `
+  os.chmod(args[0], 0o755)
+  open(args[0], 'rb').read(1)`
+
+const READ_ONLY = [
+  ...['/usr/marker', '/etc/marker', '/marker', '/opt/craik/marker', '/opt/craik/compile-cache/marker'],
+  ...['/run/craik/marker', '/var/marker', '/dev/marker', '/home/marker', '/proc/marker'],
+]
+const REFUSED = ['failed EROFS', 'failed EACCES', 'failed ENOENT', 'failed EPERM']
+
+export const files: Scenario = (scene) => {
+  it('no program inside writes to the host: not where everybody may, not into the system', async () => {
+    const { box, outside } = scene()
+    await expectToWork('everything', WRITE, [join(outside, 'free')])
+    expect(existsSync(join(outside, 'free'))).toBe(true)
+    // Of that name it may have one of its own, in its own temporary folder.
+    await tryIn(box, WRITE, [join(outside, 'held')])
+    expect(existsSync(join(outside, 'held'))).toBe(false)
+    for (const path of READ_ONLY) {
+      expect(REFUSED, path).toContain(await tryIn(box, WRITE, [path]))
+      expect(existsSync(path), path).toBe(false)
+    }
+  })
+
+  it('no program inside sees a file of the host that everybody may read', async () => {
+    const { box, home, outside } = scene()
+    writeFileSync(join(outside, 'readable'), 'x')
+    await expectToWork('everything', READ, [join(outside, 'readable')])
+    for (const path of [join(outside, 'readable'), '/etc/hostname', '/etc/shadow', '/root', home.home])
+      expect(await tryIn(box, READ, [path]), path).toMatch(/^failed (ENOENT|EACCES)$/)
+  })
+
+  it.skipIf(!IS_ROOT)(
+    'no program inside makes the sidecar’s Node readable (root makes the one that can be)',
+    async () => {
+      const { box, outside } = scene()
+      const node = join(outside, 'node')
+      writeFileSync(node, 'x')
+      chmodSync(node, 0o111)
+      await run('chown', [String(USER_UID), node])
+      await expectToWork('everything', OPEN_UP, [node])
+      expect(await tryIn(box, OPEN_UP, ['/opt/craik/node'])).toMatch(/^failed (EROFS|EPERM)$/)
+      expect(await tryIn(box, READ, ['/opt/craik/node'])).toBe('failed EACCES')
+    },
+  )
+
+  describe.skipIf(!IS_ROOT)(
+    'in a workspace in place with things of root’s in it (that only root can put there)',
+    () => {
+      let workspace: string
+      let box: LiveSandbox
+      beforeAll(async () => {
+        const { home } = scene()
+        workspace = home.workspace('with-things-of-root')
+        const secret = join(workspace, 'secret')
+        writeFileSync(secret, 'of root only', { mode: 0o600 })
+        const id = join(workspace, 'id')
+        copyFileSync('/usr/bin/id', id)
+        chmodSync(id, 0o4755)
+        await run('mknod', ['-m', '666', join(workspace, 'zero'), 'c', '1', '5'])
+        box = await home.create(['--in-place', '--workspace', workspace])
+      })
+
+      it('no program inside reads root’s file', async () => {
+        // As root, bubblewrap alone does not help: its user namespace is root's underneath.
+        const shown = ['--bind', workspace, workspace]
+        await expectToWork(['own user'], READ, [join(workspace, 'secret')], { shown })
+        expect(await tryIn(box, READ, ['secret'])).toBe('failed EACCES')
+      })
+
+      it('no program inside becomes root by a setuid program', async () => {
+        await expectToWork('everything', BECOME_ROOT, [join(workspace, 'id')])
+        expect(await tryIn(box, BECOME_ROOT, ['./id'])).toBe('failed EPERM')
+      })
+
+      it('no program inside opens a device node', async () => {
+        await expectToWork('everything', READ, [join(workspace, 'zero')])
+        expect(await tryIn(box, READ, ['zero'])).toBe('failed EACCES')
+      })
+
+      it('what was there is there unchanged', () => {
+        expect(readdirSync(workspace)).toEqual(expect.arrayContaining(['id', 'secret', 'zero']))
+      })
+    },
+  )
+}
