@@ -1,0 +1,210 @@
+/** Everything around a supervisor that can stop, vanish or be replaced in the middle of something. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, readFileSync, symlinkSync, utimesSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { newId } from '../../src/lib/ids.ts'
+import { ownerState } from '../../src/lib/owner.ts'
+import { childrenOf } from '../../src/sandboxes/backends/process/descendants.ts'
+import { findPlaceProcesses } from '../../src/sandboxes/backends/process/place-processes.ts'
+import { runJob } from '../../src/sdk/run-job.ts'
+import { homeAt } from '../../src/store/home.ts'
+import { connectSupervisor } from '../../src/supervisor/ensure.ts'
+import { runFolder } from '../../src/supervisor/run-folder.ts'
+import { run } from '../craik.ts'
+import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { requireWholeLog } from './supervisor-kill-receipts.ts'
+
+const LIMIT_MS = 600_000
+
+describe.each(IDENTITIES)('as %s', (identity) => {
+  it.runIf(canBe(identity))(
+    'a sidecar that is killed takes its sandbox along, which is told, receipted and can be deleted',
+    { timeout: LIMIT_MS },
+    async () => {
+      await using home = await SandboxHome.open({ identity })
+      const sandbox = await home.create()
+      const client = home.client()
+      const started = Promise.withResolvers<void>()
+      const spec = { kind: 'exec' as const, argv: ['sleep', '100000'] }
+      const running = runJob(client, sandbox.id, spec, {
+        jobId: newId('job', Date.now()),
+        onStarted: () => started.resolve(),
+      })
+      const failed = expect(running).rejects.toMatchObject({ code: 'sandbox_stopped' })
+      await started.promise
+      process.kill(await sidecarOf(home, sandbox.id), 'SIGKILL')
+      await failed
+      await until(async () => (await client.sandboxes.get(sandbox.id)).state === 'lost')
+      expect((await client.sandboxes.get(sandbox.id)).notice).toMatch(/sidecar/)
+      await expect(sandbox.exec(['true'])).rejects.toMatchObject({ code: 'sandbox_stopped' })
+      await sandbox.delete()
+      const receipts = await requireWholeLog(home)
+      const ends = receipts.filter(({ phase, operation }) => phase === 'end' && operation === 'exec')
+      expect(ends).toMatchObject([{ status: 'indeterminate' }])
+      expect(receipts.filter(({ operation }) => operation === 'lost')).toHaveLength(1)
+    },
+  )
+
+  it.runIf(canBe(identity))(
+    'a sidecar that is stopped is a boundary that failed, and one that goes on is as it was',
+    { timeout: LIMIT_MS },
+    async () => {
+      await using home = await SandboxHome.open({ identity })
+      const sandbox = await home.create()
+      expect(await sandbox.exec(['echo', 'before'])).toMatchObject({ stdout: 'before\n' })
+      const sidecar = await sidecarOf(home, sandbox.id)
+      process.kill(sidecar, 'SIGSTOP')
+      try {
+        await expect(sandbox.exec(['echo', 'stopped'])).rejects.toMatchObject({ code: 'boundary_failed' })
+      } finally {
+        process.kill(sidecar, 'SIGCONT')
+      }
+      const after = () => sandbox.exec(['echo', 'after']).catch(() => undefined)
+      await until(async () => (await after())?.stdout === 'after\n')
+      expect(await sidecarOf(home, sandbox.id)).toBe(sidecar)
+      await sandbox.delete()
+      await requireWholeLog(home)
+    },
+  )
+
+  it.runIf(canBe(identity))(
+    'a command that is killed leaves its job running, and the next one reads all of it',
+    { timeout: LIMIT_MS },
+    async () => {
+      await using home = await SandboxHome.open({ identity })
+      const sandbox = await home.create()
+      const job = newId('job', Date.now())
+      const script = 'echo started >> starts; for i in $(seq 1 400); do echo $i; sleep 0.01; done'
+      const args = ['sandbox', 'exec', sandbox.id, '--job-id', job, '--', 'sh', '-c', script]
+      const first = spawn(home.program.node, [home.program.main, ...args], {
+        env: { PATH: process.env.PATH, HOME: home.folder, CRAIK_HOME: home.home },
+        stdio: ['ignore', 'pipe', 'ignore'],
+        ...home.user,
+      })
+      await once(first.stdout, 'data')
+      first.kill('SIGKILL')
+      await once(first, 'exit')
+      const followed = await home.run(['sandbox', 'logs', sandbox.id, '--job', job, '--follow'])
+      const numbers = Array.from({ length: 400 }, (_, n) => `${n + 1}\n`).join('')
+      expect(followed).toMatchObject({ code: 0, stdout: numbers })
+      // Asked for once more under its id, it is shown and not run.
+      expect(await home.run(['sandbox', 'exec', '--no-stdin', ...args.slice(2)])).toMatchObject({
+        code: 0,
+        stdout: numbers,
+      })
+      expect((await sandbox.exec(['cat', 'starts'])).stdout).toBe('started\n')
+      await sandbox.delete()
+      await requireWholeLog(home)
+    },
+  )
+})
+
+describe('another version', () => {
+  it('takes over while commands run, long ones and short ones, and none of them notices', {
+    timeout: LIMIT_MS,
+  }, async () => {
+    await using home = await SandboxHome.open({ identity: 'user' })
+    const sandbox = await home.create()
+    const client = home.client()
+    const before = (await client.supervisor.version()).pid
+    let said = ''
+    const script = 'echo started >> starts; for i in $(seq 1 500); do echo $i; sleep 0.02; done'
+    const spec = { kind: 'exec' as const, argv: ['sh', '-c', script] }
+    const streamed = runJob(client, sandbox.id, spec, {
+      jobId: newId('job', Date.now()),
+      onStdout: (chunk) => {
+        said += chunk
+      },
+    })
+    // Longer than one that leaves waits for its answers.
+    const argv = ['sh', '-c', 'sleep 8; echo slow']
+    const slow = client.sandboxes.exec(sandbox.id, { argv, job_id: newId('job', Date.now()) })
+    await until(() => said.includes('\n10\n'))
+    await newer(home)
+    const after = (await client.supervisor.version()).pid
+    expect(after).not.toBe(before)
+    expect(await slow).toMatchObject({ exit_code: 0, stdout: { data: 'slow\n' } })
+    expect((await streamed).result).toMatchObject({ exitCode: 0 })
+    expect(said).toBe(Array.from({ length: 500 }, (_, n) => `${n + 1}\n`).join(''))
+    expect((await sandbox.exec(['cat', 'starts'])).stdout).toBe('started\n')
+    await sandbox.delete()
+    await requireWholeLog(home)
+  })
+})
+
+describe('twenty commands at once', () => {
+  it(`while supervisors are killed (seed ${SEED}) never have two of them, and all get their answer`, {
+    timeout: LIMIT_MS,
+  }, async () => {
+    const random = seeded(SEED)
+    const identity = canBe('root') ? 'root' : 'user'
+    await using home = await SandboxHome.open({ identity })
+    const killer = new SupervisorKiller(home.home)
+    const environment = { PATH: process.env.PATH, HOME: home.folder }
+    const place = { home: homeAt(home.home), mainFile: home.program.main, environment }
+    const asking = Array.from({ length: 20 }, async () => {
+      await sleep(random() * 3_000)
+      using client = await connectSupervisor(place)
+      return client.sandboxes.list()
+    })
+    let over = false
+    const killing = (async () => {
+      while (!over && killer.killed.length < 6) {
+        const alive = await killer.current()
+        // The one before is gone for good when the next one says who it is.
+        for (const killed of killer.killed) {
+          expect(killed.pid).not.toBe(alive.pid)
+          expect(ownerState(killed)).toBe('dead')
+        }
+        await killer.kill(random() * 600)
+      }
+    })()
+    for (const answer of await Promise.all(asking)) expect(answer).toEqual([])
+    over = true
+    using last = await connectSupervisor(place)
+    expect(await last.sandboxes.list()).toEqual([])
+    await killing
+    using _again = await connectSupervisor(place)
+    const log = readFileSync(runFolder(place.home).log, 'utf8')
+    expect(log.match(/"message":"started"/g)!.length).toBeLessThanOrEqual(killer.killed.length + 1)
+    expect(killer.killed.length).toBeGreaterThan(0)
+  })
+})
+
+/** The same code with a later time runs one command: what an upgrade looks like. */
+async function newer(home: SandboxHome): Promise<void> {
+  const copy = home.path('newer')
+  const root = join(dirname(home.program.main), '..')
+  for (const name of ['src', 'package.json', 'build'])
+    cpSync(join(root, name), join(copy, name), { recursive: true, preserveTimestamps: true })
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
+  const main = join(copy, 'src/main.ts')
+  const later = new Date(Date.now() + 60_000)
+  utimesSync(main, later, later)
+  const ran = await run(home.program.node, [main, 'sandbox', 'list', '--format', 'json'], {
+    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
+    cwd: home.folder,
+    ...home.user,
+  })
+  expect(ran).toMatchObject({ code: 0 })
+}
+
+/** Of the processes of a sandbox, the one below the first. */
+async function sidecarOf(home: SandboxHome, id: string): Promise<number> {
+  const places = await findPlaceProcesses({ id, folder: join(home.home, 'sandboxes', id) })
+  const below = places.flatMap(({ pid }) => [pid, ...childrenOf(pid)])
+  const found = below.find((pid) => {
+    const [program] = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')
+    return program?.endsWith('/opt/craik/node')
+  })
+  if (found === undefined) throw new Error(`the sidecar of ${id} was not found`)
+  return found
+}
+
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await what())) await sleep(50)
+}

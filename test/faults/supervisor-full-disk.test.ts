@@ -1,0 +1,110 @@
+/** A home on a disk that is full: nothing is done in a sandbox without a receipt, and all of it works again with room. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
+import { NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
+import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
+import { requireWholeLog } from './supervisor-kill-receipts.ts'
+
+/** Room for what a sandbox runs with, and not for much more. */
+const DISK = 'size=400m,mode=0700'
+
+it.runIf(canBe('root'))(
+  `a full disk stops commands, new sandboxes and removals before they begin${ROOT_IS_NEEDED ?? ''}`,
+  { timeout: 600_000 },
+  async () => {
+    await using home = await SmallDisk.mount()
+    expect(await home.run(['sandbox', 'create', '--name', 'one'])).toMatchObject({ code: 0 })
+    expect(await home.run(touch('before'))).toMatchObject({ code: 0, stderr: '' })
+    // It ends when its end cannot be written.
+    expect(await home.run(['sandbox', 'exec', 'one', '--detach', '--', 'sleep', '1'])).toMatchObject({
+      code: 0,
+    })
+    home.fill()
+    for (const refused of [
+      await home.run(touch('refused')),
+      await home.run(['sandbox', 'create', '--name', 'two']),
+      await home.run(['sandbox', 'delete', 'one']),
+    ]) {
+      expect(refused.stderr).toMatch(/^craik: [^\n]+\n {2}[^\n]+\n$/)
+      expect(refused.code).toBe(ERRORS.disk_full.exit)
+    }
+    await sleep(2_000)
+    home.empty()
+    const listed = JSON.parse((await home.run(['sandbox', 'list', '--format', 'json'])).stdout)
+    expect(listed).toMatchObject([{ name: 'one', state: 'running' }])
+    expect(await home.run(touch('works'))).toMatchObject({ code: 0, stderr: '' })
+    const { stdout } = await home.run(['sandbox', 'exec', 'one', '--', 'ls', '/tmp'])
+    expect(stdout).toBe('before\nworks\n')
+    expect(await home.run(['sandbox', 'delete', 'one'])).toMatchObject({ code: 0 })
+    await requireWholeLog(home)
+  },
+)
+
+/** On the sandbox's own memory, which has room. */
+function touch(name: string): string[] {
+  return ['sandbox', 'exec', 'one', '--no-stdin', '--', 'touch', `/tmp/${name}`]
+}
+
+/** A home in a mount namespace of its own, which goes with the process that holds it. */
+class SmallDisk implements AsyncDisposable {
+  readonly #test = new TestHome()
+  readonly #disk = this.#test.path('disk')
+  readonly #holder: ChildProcess
+
+  private constructor() {
+    mkdirSync(this.#disk)
+    const script = `mount -t tmpfs -o ${DISK} craik-test "$0" && echo ready && exec sleep 100000`
+    const args = ['--mount', '--propagation', 'private', 'sh', '-c', script, this.#disk]
+    this.#holder = spawn('unshare', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  }
+
+  static async mount(): Promise<SmallDisk> {
+    const disk = new SmallDisk()
+    await once(disk.#holder.stdout!, 'data')
+    return disk
+  }
+
+  run(args: readonly string[]): Promise<Ran> {
+    const enter = [`--mount=/proc/${this.#holder.pid}/ns/mnt`, '--']
+    return run('nsenter', [...enter, NODE, join(ROOT, 'src/main.ts'), ...args], {
+      cwd: this.#test.folder,
+      env: { PATH: process.env.PATH!, HOME: this.#test.folder, CRAIK_HOME: join(this.#disk, 'home') },
+    })
+  }
+
+  get #ballast(): string {
+    return join(`/proc/${this.#holder.pid}/root`, this.#disk, 'ballast')
+  }
+
+  /** To the last byte. */
+  fill(): void {
+    const file = openSync(this.#ballast, 'w')
+    for (let bytes = 1 << 20; bytes >= 1; ) {
+      try {
+        writeSync(file, Buffer.alloc(bytes))
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+        bytes = Math.floor(bytes / 16)
+      }
+    }
+    closeSync(file)
+  }
+
+  empty(): void {
+    rmSync(this.#ballast, { force: true })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.empty()
+    await this.run(['sandbox', 'delete', '--all', '--yes'])
+    await this.run(['supervisor', 'stop'])
+    this.#holder.kill('SIGKILL')
+    await once(this.#holder, 'exit')
+    this.#test[Symbol.dispose]()
+  }
+}

@@ -1,0 +1,51 @@
+/** What every fault has to leave behind: a log that verifies, in which whatever was begun has ended once. */
+import { expect } from 'vitest'
+import type { Receipt } from '../../src/receipts/schema.ts'
+import type { Ran } from '../craik.ts'
+
+/** Whatever runs `craik …` in a home. */
+export interface Runs {
+  run(args: readonly string[]): Promise<Ran>
+}
+
+/** Stops the supervisor first, so that the last receipts are covered by a signature. Returns their bodies, oldest first. */
+export async function requireWholeLog(home: Runs): Promise<readonly Receipt['body'][]> {
+  const stopped = await home.run(['supervisor', 'stop'])
+  expect(stopped).toMatchObject({ code: 0 })
+  const verified = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
+  const report = JSON.parse(verified.stdout) as {
+    readonly outcome: string
+    readonly missing: readonly string[]
+    readonly boundaries?: { readonly open: number; readonly differ: readonly unknown[] }
+    readonly replay: { readonly differ: readonly unknown[]; readonly not_replayable: number }
+  }
+  expect(report).toMatchObject({ outcome: 'ok', missing: [], replay: { differ: [] } })
+  if (report.boundaries !== undefined) expect(report.boundaries).toMatchObject({ open: 0, differ: [] })
+  expect(verified.code).toBe(0)
+  const bodies = await receiptsOf(home)
+  const ends = new Map<string, number>()
+  for (const { begin_id } of bodies)
+    if (begin_id !== undefined) ends.set(begin_id, (ends.get(begin_id) ?? 0) + 1)
+  const begun = bodies.filter(({ phase }) => phase === 'begin')
+  expect(begun.filter(({ id }) => ends.get(id) !== 1)).toEqual([])
+  expect(ends.size).toBe(begun.length)
+  return bodies
+}
+
+export async function receiptsOf(home: Runs): Promise<readonly Receipt['body'][]> {
+  const { stdout } = await home.run(['receipts', 'list', '--limit', '1000000', '--format', 'jsonl'])
+  const lines = stdout.split('\n').filter(Boolean)
+  return lines.map((line) => (JSON.parse(line) as Receipt).body).toReversed()
+}
+
+/** What failed, with the end of the supervisor's log and of the sandbox's events. */
+export async function withEvidence<T>(home: Runs, sandbox: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    const log = await home.run(['supervisor', 'logs', '--lines', '40'])
+    const events = await home.run(['sandbox', 'logs', sandbox, '--format', 'jsonl'])
+    const last = (text: string) => text.split('\n').slice(-40).join('\n')
+    throw new Error(`${error}\n${last(log.stdout)}\n${last(events.stdout)}`, { cause: error })
+  }
+}

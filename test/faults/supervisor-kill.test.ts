@@ -1,0 +1,139 @@
+/** The supervisor is killed at random moments while much is going on: what runs inside runs on, and no byte is lost. */
+import { describe, expect, it } from 'vitest'
+import { readFile, writeFile } from '../../src/sdk/transfer.ts'
+import { canBe, IDENTITIES, type Identity, SandboxHome } from '../sandbox-home.ts'
+import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { ExpectedBytes, Gate, gatedFile, keystreamProgram, sha256Of } from './supervisor-kill-bytes.ts'
+import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
+import { NODE_INSIDE, runMany, type Scene, startEcho, startTerminal } from './supervisor-kill-workload.ts'
+
+const MIB = 1024 * 1024
+const GIB = 1024 * MIB
+const SOAK = process.env.CRAIK_SOAK === '1'
+const KILLS = SOAK ? 100 : 20
+/** One of them is killed while it still takes over what the one before left. */
+const EARLY = 1 / 4
+const LIMIT_MS = SOAK ? 3_600_000 : 600_000
+/** Of the supervisor, above what it takes by itself: all that crosses it is many times that. */
+const ROOM_BYTES = 256 * MIB
+
+/** The large copy is into the sandbox for one user and out of it for the other; a long run has both for both. */
+const SIZES: Readonly<Record<Identity, { readonly in: number; readonly out: number }>> = {
+  root: { in: GIB, out: SOAK ? GIB : 64 * MIB },
+  user: { in: SOAK ? GIB : 64 * MIB, out: GIB },
+}
+
+describe.each(IDENTITIES)('as %s', (identity) => {
+  it.runIf(canBe(identity))(
+    `a supervisor killed ${KILLS} times (seed ${SEED}) loses no byte, no process and no receipt`,
+    { timeout: LIMIT_MS },
+    async () => {
+      const random = seeded(SEED)
+      const size = SIZES[identity]
+      await using home = await SandboxHome.open({ identity })
+      const sandbox = await home.create()
+      const client = home.client()
+      const made = await sandbox.exec([NODE_INSIDE, '-e', keystreamProgram('out', size.out, 'out')])
+      expect(made).toMatchObject({ code: 0 })
+      const idleBytes = (await client.supervisor.status()).memory_bytes
+
+      const [over, left] = [new AbortController(), new AbortController()]
+      const scene = { client, sandbox: sandbox.id, random, over: over.signal, left: left.signal }
+      const parts = [startEcho(scene).done, startTerminal(scene).done, runMany(scene)] as const
+      const gates = { in: new Gate(), out: new Gate() }
+      const copying = copyBoth(scene, size, gates)
+      const killer = new SupervisorKiller(home.home)
+      const killing = killAll(killer, gates, size, scene)
+      // Whatever fails first is the finding; the others would only wait for what never comes.
+      const [memory, [echoed, typed, ran]] = await withEvidence(home, sandbox.id, () =>
+        firstFailure([killing, copying, ...parts], left, async () => {
+          const [sampled] = await Promise.all([killing, copying])
+          over.abort()
+          return [sampled, await Promise.all(parts)] as const
+        }),
+      )
+
+      expect(killer.killed.length).toBeGreaterThanOrEqual(KILLS)
+      expect(echoed.result).toMatchObject({ outcome: 'exited', exitCode: 0 })
+      expect(typed.result).toMatchObject({ outcome: 'exited', exitCode: 0 })
+      const starts = `exec ${echoed.pid}\nterminal ${typed.pid}\n`.split('\n').sort()
+      expect((await sandbox.exec(['cat', 'starts'])).stdout.split('\n').sort()).toEqual(starts)
+      const numbers = Array.from({ length: ran }, (_, n) => `${n + 1}\n`).join('')
+      expect((await sandbox.exec(['cat', 'many'])).stdout).toBe(numbers)
+      expect((await sandbox.exec(['sha256sum', 'in'])).stdout).toBe(`${sha256Of('in', size.in)}  in\n`)
+      expect(Math.max(...memory)).toBeLessThan(idleBytes + ROOM_BYTES)
+
+      await killer.onlyOneLeft()
+      await sandbox.delete()
+      const receipts = await requireWholeLog(home)
+      const ofJobs = receipts.filter(({ phase, operation }) => phase === 'end' && operation === 'exec')
+      expect(ofJobs.filter(({ status }) => status !== 'passed')).toEqual([])
+    },
+  )
+})
+
+interface Sizes {
+  readonly in: number
+  readonly out: number
+}
+
+interface Gates {
+  readonly in: Gate
+  readonly out: Gate
+}
+
+async function copyBoth({ client, sandbox, left }: Scene, size: Sizes, gates: Gates): Promise<void> {
+  const source = { bytes: size.in, mode: 0o640, open: gatedFile('in', size.in, gates.in) }
+  await writeFile(client, sandbox, 'in', source, { signal: left })
+  const expected = new ExpectedBytes('out')
+  for await (const chunk of readFile(client, sandbox, 'out', { signal: left })) {
+    expected.take(chunk)
+    await gates.out.pass(expected.at)
+  }
+  expect(expected.at).toBe(size.out)
+}
+
+/** Resolves with what supervisors took of memory before they were killed. */
+async function killAll(killer: SupervisorKiller, gates: Gates, size: Sizes, scene: Scene): Promise<number[]> {
+  const killsIn = Math.max(3, Math.min(KILLS - 3, Math.round((KILLS * size.in) / (size.in + size.out))))
+  return [
+    ...(await killDuring(killer, gates.in, size.in, killsIn, scene)),
+    ...(await killDuring(killer, gates.out, size.out, KILLS - killsIn, scene)),
+  ]
+}
+
+/** So many times, each at some point of its own part of a copy. */
+async function killDuring(
+  killer: SupervisorKiller,
+  gate: Gate,
+  bytes: number,
+  kills: number,
+  { client, random, left }: Scene,
+): Promise<number[]> {
+  const memory: number[] = []
+  for (let n = 0; n < kills && !left.aborted; n++) {
+    gate.allow(Math.ceil((bytes * (n + 1)) / kills))
+    const early = random() < EARLY
+    if (!early) {
+      await gate.reached(Math.floor((bytes * (n + random())) / kills))
+      memory.push((await client.supervisor.status({ signal: left })).memory_bytes)
+    }
+    await killer.kill(random() * (early ? 400 : 40))
+  }
+  gate.allow(bytes)
+  return memory
+}
+
+async function firstFailure<T>(
+  all: readonly Promise<unknown>[],
+  left: AbortController,
+  wanted: () => Promise<T>,
+): Promise<T> {
+  const failed = Promise.withResolvers<never>()
+  for (const one of all)
+    one.catch((error) => {
+      failed.reject(error)
+      left.abort()
+    })
+  return Promise.race([wanted(), failed.promise])
+}

@@ -1,0 +1,112 @@
+/** The supervisor is killed while it makes or removes a sandbox: afterwards there is all of it, or nothing. */
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import type { SandboxBody } from '../../src/operator/api/bodies.ts'
+import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { receiptsOf, requireWholeLog } from './supervisor-kill-receipts.ts'
+
+const ROUNDS = process.env.CRAIK_SOAK === '1' ? 50 : 5
+const LIMIT_MS = 1_200_000
+/** Longer than either takes on a machine that has time. */
+const SPAN_MS = 1_000
+
+describe.each(IDENTITIES)('as %s', (identity) => {
+  it.runIf(canBe(identity))(
+    `a supervisor killed while it makes a sandbox (seed ${SEED}) leaves a whole one or none`,
+    { timeout: LIMIT_MS },
+    async () => {
+      const random = seeded(SEED)
+      await using home = await SandboxHome.open({ identity })
+      const killer = new SupervisorKiller(home.home)
+      for (let round = 0; round < ROUNDS; round++) {
+        expect(await list(home)).toEqual([])
+        const creating = home.run(['sandbox', 'create', '--format', 'json'])
+        await killer.current()
+        await sleep(random() * SPAN_MS)
+        await killer.kill()
+        const { code, stdout, stderr } = await creating
+        const found = await list(home)
+        if (code === 0) expect(found.map(({ id }) => id)).toContain((JSON.parse(stdout) as SandboxBody).id)
+        else expect(stderr).toMatch(/^craik: /)
+        for (const { id } of found) await requireUsable(home, id)
+        for (const { id } of found)
+          expect(await home.run(['sandbox', 'delete', id])).toMatchObject({ code: 0 })
+        await requireNothingLeft(home)
+      }
+      expect(killer.killed).toHaveLength(ROUNDS)
+      await killer.onlyOneLeft()
+      await requireWholeLog(home)
+    },
+  )
+
+  it.runIf(canBe(identity))(
+    `a supervisor killed while it removes a sandbox (seed ${SEED}) leaves a whole one or none`,
+    { timeout: LIMIT_MS },
+    async () => {
+      const random = seeded(SEED)
+      await using home = await SandboxHome.open({ identity })
+      const killer = new SupervisorKiller(home.home)
+      for (let round = 0; round < ROUNDS; round++) {
+        const { id } = await home.create()
+        const deleting = home.run(['sandbox', 'delete', id])
+        await sleep(random() * SPAN_MS)
+        await killer.kill()
+        const { code } = await deleting
+        const found = await list(home)
+        if (code === 0) expect(found).toEqual([])
+        for (const { id } of found) await requireUsable(home, id)
+        for (const { id } of found)
+          expect(await home.run(['sandbox', 'delete', id])).toMatchObject({ code: 0 })
+        await requireNothingLeft(home)
+      }
+      expect(killer.killed).toHaveLength(ROUNDS)
+      await killer.onlyOneLeft()
+      await requireWholeLog(home)
+    },
+  )
+})
+
+/** Recovery comes first: what is listed is what the next supervisor made of it. */
+function list(home: SandboxHome): Promise<readonly SandboxBody[]> {
+  return home.json(['sandbox', 'list', '--format', 'json'])
+}
+
+async function requireUsable(home: SandboxHome, id: string): Promise<void> {
+  const shown = await home.json<SandboxBody>(['sandbox', 'show', id, '--format', 'json'])
+  expect(shown).toMatchObject({ state: 'running' })
+  expect(await home.run(['sandbox', 'exec', id, '--', 'echo', 'whole'])).toMatchObject({
+    code: 0,
+    stdout: 'whole\n',
+  })
+}
+
+/** Of any sandbox that ever was: the receipts name them all. */
+async function requireNothingLeft(home: SandboxHome): Promise<void> {
+  const receipts = await receiptsOf(home)
+  const ids = [...new Set(receipts.flatMap(({ links }) => links.sandbox_id ?? []))]
+  expect(ids).not.toEqual([])
+  const folder = join(home.home, 'sandboxes')
+  expect(existsSync(folder) ? readdirSync(folder) : []).toEqual([])
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
+  const loops = globSync('/sys/block/loop*/loop/backing_file').map(readIfThere).join('\n')
+  const processes = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => readIfThere(`/proc/${pid}/environ`) + readIfThere(`/proc/${pid}/mountinfo`))
+    .join('\n')
+  for (const id of ids) {
+    expect(globSync(`/sys/fs/cgroup/{,*/}craik/${id}`)).toEqual([])
+    for (const [where, text] of Object.entries({ mounts, loops, processes }))
+      expect(text.includes(id), `${id} in ${where}`).toBe(false)
+  }
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return ''
+  }
+}
