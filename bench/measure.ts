@@ -9,13 +9,16 @@ export interface Row {
   readonly against: string
   readonly ours: string
   readonly theirs: string
-  /** Ours over theirs, in the unit that `better` reads. */
-  readonly ratio: number
-  readonly bar: { readonly atLeast: number } | { readonly atMost: number }
+  /** Ours over theirs, in the unit that `better` reads. Undefined: the other side cannot be had here. */
+  readonly ratio: number | undefined
+  /** Undefined: a number to know, not one to hold. */
+  readonly bar: { readonly atLeast: number } | { readonly atMost: number } | undefined
   readonly command: string
 }
 
-export function holds({ ratio, bar }: Row): boolean {
+/** Undefined where there is nothing to hold. */
+export function holds({ ratio, bar }: Row): boolean | undefined {
+  if (bar === undefined || ratio === undefined) return undefined
   return 'atLeast' in bar ? ratio >= bar.atLeast : ratio <= bar.atMost
 }
 
@@ -29,6 +32,41 @@ export class TemporaryFolder implements Disposable {
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.floor(sorted.length / 2)]!
+}
+
+/** Of milliseconds: the one in the middle, and the one that a hundredth exceeds. */
+export interface Spread {
+  readonly p50: number
+  readonly p99: number
+}
+
+export function spread(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b)
+  return { p50: sorted[Math.floor(sorted.length / 2)]!, p99: sorted[Math.floor(sorted.length * 0.99)]! }
+}
+
+export function shown({ p50, p99 }: Spread): string {
+  return `${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
+}
+
+/** Times each work in turns, so that what else the machine does meets all of them alike; the first rounds warm up. */
+export async function alternately<Name extends string>(
+  rounds: { readonly warm: number; readonly counted: number },
+  works: Readonly<Record<Name, () => Promise<unknown>>>,
+): Promise<Record<Name, Spread>> {
+  const entries = Object.entries(works) as [Name, () => Promise<unknown>][]
+  const times = new Map(entries.map(([name]) => [name, [] as number[]]))
+  for (let round = -rounds.warm; round < rounds.counted; round++) {
+    for (const [name, work] of entries) {
+      const started = performance.now()
+      await work()
+      if (round >= 0) times.get(name)!.push(performance.now() - started)
+    }
+  }
+  return Object.fromEntries([...times].map(([name, values]) => [name, spread(values)])) as Record<
+    Name,
+    Spread
+  >
 }
 
 /** Wall time of a process in milliseconds; throws when it fails. */

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { holds, type Row } from './measure.ts'
 import { receiptRows } from './receipts.ts'
 import { redactionRows } from './redaction.ts'
+import { sandboxRows } from './sandboxes.ts'
 import { startupRows } from './startup.ts'
 import { verificationRows } from './verification.ts'
 
@@ -13,6 +14,7 @@ const PARTS: Record<string, () => Promise<Row[]>> = {
   verification: verificationRows,
   redaction: redactionRows,
   startup: startupRows,
+  sandboxes: sandboxRows,
 }
 
 const wanted = process.argv.slice(2)
@@ -27,10 +29,13 @@ for (const name of wanted.length > 0 ? wanted : Object.keys(PARTS)) {
   rows.push(...(await PARTS[name]!()))
 }
 
-const bar = (row: Row) => ('atLeast' in row.bar ? `≥ ${row.bar.atLeast}×` : `≤ ${row.bar.atMost}×`)
+const bar = ({ bar }: Row) =>
+  bar === undefined ? '–' : 'atLeast' in bar ? `≥ ${bar.atLeast}×` : `≤ ${bar.atMost}×`
+const ratio = (row: Row) => (row.ratio === undefined ? '–' : `${row.ratio.toFixed(2)}×`)
+const verdict = (row: Row) => ({ true: 'yes', false: 'no', undefined: '–' })[`${holds(row)}`]
 const lines = rows.map(
   (row) =>
-    `| ${row.what} | ${row.against} | ${row.ours} | ${row.theirs} | ${row.ratio.toFixed(2)}× | ${bar(row)} | ${holds(row) ? 'yes' : 'no'} | \`${row.command}\` |`,
+    `| ${row.what} | ${row.against} | ${row.ours} | ${row.theirs} | ${ratio(row)} | ${bar(row)} | ${verdict(row)} | \`${row.command}\` |`,
 )
 const head =
   '| what | against | ours | theirs | ratio | bar | holds | again with |\n|---|---|---|---|---|---|---|---|'
@@ -41,4 +46,4 @@ if (wanted.length === 0) {
   const intro = readFileSync(page, 'utf8').split('<!-- results -->')[0]!
   writeFileSync(page, `${intro}<!-- results -->\n\n${machine}.\n\n${head}\n${lines.join('\n')}\n`)
 }
-process.exitCode = rows.every(holds) ? 0 : 1
+process.exitCode = rows.some((row) => holds(row) === false) ? 1 : 0

@@ -1,0 +1,88 @@
+/** What a sandbox in which nothing runs holds in memory, inside and in the supervisor. */
+import { readdirSync, readFileSync } from 'node:fs'
+import type { Row } from './measure.ts'
+import { COMMAND, type Supervised } from './sandboxes-scene.ts'
+
+const SANDBOXES = 8
+const MB = 1e6
+const SIDECAR_BUDGET_MB = 70
+/** In the environment of what the host starts for a sandbox. */
+const MARKER = 'CRAIK_SANDBOX'
+
+export async function memoryRows({ client }: Supervised): Promise<Row[]> {
+  const supervisorBytes = async () => (await client.supervisor.status()).memory_bytes
+  const ids: string[] = []
+  const add = async () => {
+    const { id } = await client.sandboxes.create({ isolation: 'process' })
+    // The first command may load what an idle one then keeps.
+    await client.sandboxes.exec(id, { argv: ['/bin/true'] })
+    ids.push(id)
+  }
+  await add()
+  const before = await supervisorBytes()
+  for (let made = 1; made < SANDBOXES; made++) await add()
+  const grown = (await supervisorBytes()) - before
+  const families = ids.map((id) => familyOf(id))
+  const sidecars = families.flatMap((family) =>
+    family.filter(({ name }) => name === 'node' || name === 'MainThread'),
+  )
+  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / ids.length / MB
+  const [resident, shared] = [mean(sidecars.map(({ rss }) => rss)), mean(sidecars.map(({ pss }) => pss))]
+  const whole = mean(families.flat().map(({ pss }) => pss))
+  for (const id of ids) await client.sandboxes.delete(id)
+  return [
+    {
+      what: `an idle sandbox: its sidecar’s resident memory (its share of it, ${SANDBOXES} running: ${shared.toFixed(1)} MB)`,
+      against: `a budget of ${SIDECAR_BUDGET_MB} MB`,
+      ours: `${resident.toFixed(1)} MB`,
+      theirs: `${SIDECAR_BUDGET_MB} MB`,
+      ratio: resident / SIDECAR_BUDGET_MB,
+      bar: { atMost: 1 },
+      command: COMMAND,
+    },
+    {
+      what: 'an idle sandbox: the share of all its processes, and what the supervisor grows by',
+      against: 'the sidecar’s share alone',
+      ours: `${whole.toFixed(1)} MB, and ${(grown / (SANDBOXES - 1) / MB).toFixed(1)} MB`,
+      theirs: `${shared.toFixed(1)} MB`,
+      ratio: whole / shared,
+      bar: undefined,
+      command: COMMAND,
+    },
+  ]
+}
+
+interface Held {
+  readonly pid: number
+  readonly name: string
+  readonly rss: number
+  readonly pss: number
+}
+
+/** What carries the sandbox's mark on the host, and everything below it. */
+function familyOf(id: string): Held[] {
+  const all = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+  const family = new Set(all.filter((pid) => read(pid, 'environ').split('\0').includes(`${MARKER}=${id}`)))
+  const parents = new Map(all.map((pid) => [pid, Number(/^PPid:\s*(\d+)/m.exec(read(pid, 'status'))?.[1])]))
+  for (let size = -1; size !== family.size; ) {
+    size = family.size
+    for (const [pid, parent] of parents) if (family.has(parent)) family.add(pid)
+  }
+  return [...family].map((pid) => {
+    const rollup = read(pid, 'smaps_rollup')
+    const bytesOf = (name: string) =>
+      Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(rollup)?.[1] ?? 0) * 1024
+    return { pid, name: read(pid, 'comm').trim(), rss: bytesOf('Rss'), pss: bytesOf('Pss') }
+  })
+}
+
+/** Empty for what has ended meanwhile. */
+function read(pid: number, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,173 @@
+/** The three ways to a sandbox that are measured: its boundary alone, the manager around it, and the supervisor's API. */
+import { spawnSync } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { join } from 'node:path'
+import { systemClock } from '../src/lib/clock.ts'
+import { type JobId, newId, type SandboxId } from '../src/lib/ids.ts'
+import { createGrant } from '../src/policy/grants.ts'
+import { createReceiptLog } from '../src/receipts/log.ts'
+import type { Isolation, LimitSpec, SandboxSpec } from '../src/sandboxes/backend.ts'
+import { processBackend } from '../src/sandboxes/backends/process/backend.ts'
+import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
+import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
+import { openHostSocket } from '../src/sandboxes/boundary/listen.ts'
+import { createSandboxManager, type HeldSandboxes } from '../src/sandboxes/manager.ts'
+import type { Caller } from '../src/sandboxes/manager-types.ts'
+import type { ApiClient } from '../src/sdk/client.ts'
+import { homeAt } from '../src/store/home.ts'
+import { openSqliteStore } from '../src/store/sqlite/store.ts'
+import { connectSupervisor } from '../src/supervisor/ensure.ts'
+
+/** How each row is measured again. */
+export const COMMAND = 'npm run bench -- sandboxes'
+const ROOT = join(import.meta.dirname, '..')
+/** The published bundle, made by `buildCraik`. */
+const MAIN = join(ROOT, 'dist/src/main.js')
+/** Nobody's number on a machine that measures. */
+const HOST_USER = process.geteuid?.() === 0 ? { uid: 2_000_999_999, gid: 2_000_999_999 } : undefined
+const GIB = 1024 ** 3
+/** As much disk as two copies of the largest file take. */
+export const LIMITS: LimitSpec = { memoryBytes: 2 * GIB, processes: 512, diskBytes: 4 * GIB }
+const OPERATOR = 'local-user:bench'
+
+export const never: AbortSignal = new AbortController().signal
+export const jobId = (): JobId => newId<JobId>('job', Date.now())
+
+/** A sandbox that only its boundary leads to. */
+export interface BarePlace extends AsyncDisposable {
+  readonly boundary: Boundary
+  /** Milliseconds until its sidecar had greeted. */
+  readonly startedMs: number
+}
+
+export type OpenPlace = () => Promise<BarePlace>
+
+/** Prepares what all places share, as the first sandbox of a home does. */
+export function barePlaces(home: string, isolation: Isolation = 'process'): OpenPlace {
+  const backend = processBackend({ craikHome: home, environment: process.env })
+  return async () => {
+    const began = performance.now()
+    const id = newId<SandboxId>('sbx', Date.now())
+    const folder = join(home, 'sandboxes', id)
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const dialled = Promise.withResolvers<Socket>()
+    const socket = await openHostSocket(join(folder, 'socket'), {
+      onConnection: dialled.resolve,
+      onRefused() {},
+    })
+    const spec: SandboxSpec = {
+      id,
+      isolation,
+      folder,
+      workspace: { mode: 'copy' },
+      limits: LIMITS,
+      hostUser: isolation === 'none' ? undefined : HOST_USER,
+      environment: {},
+    }
+    const place = await backend.create(spec)
+    const onInbound = (stream: { destroy(): void }) => stream.destroy()
+    const boundary = await connectBoundary(await dialled.promise, never, { onInbound })
+    return {
+      boundary,
+      startedMs: performance.now() - began,
+      async [Symbol.asyncDispose]() {
+        await boundary.close()
+        await socket.close()
+        await place.destroy()
+      },
+    }
+  }
+}
+
+/** The manager with the real store and its writer thread, in this process. */
+export interface Managed extends AsyncDisposable {
+  readonly manager: HeldSandboxes
+  readonly caller: Caller
+  readonly id: SandboxId
+}
+
+export async function openManaged(root: string): Promise<Managed> {
+  const home = homeAt(root)
+  const store = await openSqliteStore(home, new URL('../src/writer.ts', import.meta.url))
+  const manager = createSandboxManager({
+    store,
+    log: createReceiptLog(store, systemClock),
+    clock: systemClock,
+    home,
+    backends: { process: processBackend({ craikHome: root, environment: process.env }) },
+    logger: (level, message) => level === 'info' || console.error(message),
+    environment: process.env,
+  })
+  await createGrant(store, {
+    capability: 'sandbox.create',
+    subject: OPERATOR,
+    scope: 'any',
+    operations: ['create'],
+    target: {},
+    max_uses: 1,
+    approved_by: OPERATOR,
+    reason: 'a measurement',
+  })
+  const caller: Caller = { operator: OPERATOR, signal: never }
+  const { id } = await manager.create(caller, {
+    backend: 'process',
+    isolation: 'process',
+    workspace: { mode: 'copy' },
+    limits: LIMITS,
+    environment: {},
+  })
+  return {
+    manager,
+    caller,
+    id,
+    async [Symbol.asyncDispose]() {
+      await manager.delete(caller, id)
+      await manager.close()
+      await store.close()
+    },
+  }
+}
+
+/** A home with a supervisor of its own, of the bundle that is published. */
+export interface Supervised extends AsyncDisposable {
+  readonly client: ApiClient
+  /** Runs `craik …` to its end. */
+  craik(...args: readonly string[]): string
+  /** For whoever times it alone. */
+  readonly command: { readonly file: string; readonly main: string; readonly env: NodeJS.ProcessEnv }
+}
+
+export function buildCraik(): void {
+  for (const script of ['scripts/build-sidecar.ts', 'scripts/build.ts'])
+    run([join(ROOT, script)], process.env)
+}
+
+export async function openSupervised(root: string, folder: string): Promise<Supervised> {
+  const env = { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: root }
+  const craik = (...args: readonly string[]) => run([MAIN, ...args], env)
+  const grant = ['--capability', 'sandbox.create', '--operation', 'create', '--any-scope', '--unlimited-uses']
+  craik('grant', 'create', ...grant, '--reason', 'a measurement')
+  const place = { home: homeAt(root), mainFile: MAIN, environment: env }
+  const client = await connectSupervisor(place)
+  return {
+    client,
+    craik,
+    command: { file: process.execPath, main: MAIN, env },
+    async [Symbol.asyncDispose]() {
+      for (const { id } of await client.sandboxes.list()) await client.sandboxes.delete(id)
+      client.close()
+      craik('supervisor', 'stop')
+    },
+  }
+}
+
+function run(args: readonly string[], env: NodeJS.ProcessEnv): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, {
+    env,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  if (status !== 0) throw new Error(`${args.join(' ')} exited ${status}: ${stderr}`)
+  return stdout
+}
