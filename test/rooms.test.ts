@@ -14,10 +14,56 @@ const ROOMS: Record<string, readonly string[]> = {
   policy: ['receipts', 'store', 'lib'],
   secrets: ['policy', 'receipts', 'store', 'lib'],
   providers: ['policy', 'receipts', 'store', 'lib'],
-  sandboxes: ['policy', 'receipts', 'store', 'lib'],
+  /** The program inside: what it needs, it brings along. */
+  sidecar: ['lib'],
+  /** Of the sidecar only `protocol.ts`: see below. */
+  sandboxes: ['policy', 'receipts', 'store', 'lib', 'sidecar'],
   run: ['providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
-  cli: ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
-  'main.ts': ['cli', 'run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  /** The API. Of the sidecar only `protocol.ts`. */
+  operator: ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib', 'sidecar'],
+  /** Besides being one, it finds and starts one: then it is a client. */
+  supervisor: [
+    'operator',
+    'sdk',
+    'run',
+    'providers',
+    'sandboxes',
+    'secrets',
+    'policy',
+    'receipts',
+    'store',
+    'lib',
+  ],
+  /** A client of the API: of the operator only `operator/api/`, which is types and limits. */
+  sdk: ['lib', 'operator', 'sidecar'],
+  cli: [
+    'supervisor',
+    'operator',
+    'sdk',
+    'sidecar',
+    'run',
+    'providers',
+    'sandboxes',
+    'secrets',
+    'policy',
+    'receipts',
+    'store',
+    'lib',
+  ],
+  'main.ts': [
+    'supervisor',
+    'operator',
+    'sdk',
+    'cli',
+    'run',
+    'providers',
+    'sandboxes',
+    'secrets',
+    'policy',
+    'receipts',
+    'store',
+    'lib',
+  ],
   'writer.ts': ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
 }
 
@@ -34,11 +80,20 @@ describe('rooms', () => {
   it.each(files)('%s imports only what its room may', (file) => {
     const room = roomOf(file)
     const allowed = ['errors.ts', room, ...ROOMS[room]!]
-    const source = readFileSync(join(SRC, file), 'utf8')
-    const imported = [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map((match) =>
-      relative(SRC, resolve(SRC, dirname(file), match[1]!)),
+    expect(importsOf(file).filter((path) => !allowed.includes(roomOf(path)))).toEqual([])
+  })
+
+  it('of the sidecar only its protocol is imported, of the operator a client sees only the API', () => {
+    const crossing = files.flatMap((file) =>
+      importsOf(file)
+        .filter(
+          (path) =>
+            (path.startsWith('sidecar/') && roomOf(file) !== 'sidecar' && path !== 'sidecar/protocol.ts') ||
+            (path.startsWith('operator/') && roomOf(file) === 'sdk' && !path.startsWith('operator/api/')),
+        )
+        .map((path) => `${file} → ${path}`),
     )
-    expect(imported.filter((path) => !allowed.includes(roomOf(path)))).toEqual([])
+    expect(crossing).toEqual([])
   })
 
   it('names the concrete store only in the two composition roots', () => {
@@ -49,6 +104,13 @@ describe('rooms', () => {
     expect(naming.sort()).toEqual(['main.ts', 'writer.ts'])
   })
 })
+
+function importsOf(file: string): string[] {
+  const source = readFileSync(join(SRC, file), 'utf8')
+  return [...source.matchAll(/(?:from|import\()\s*'(\.[^']+)'/g)].map((match) =>
+    relative(SRC, resolve(SRC, dirname(file), match[1]!)),
+  )
+}
 
 function roomOf(path: string): string {
   return path.split('/')[0]!

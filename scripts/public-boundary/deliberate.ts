@@ -19,6 +19,22 @@ export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
     rules: ['environment-map'],
     reason: 'the one variable that a command is handed, to show that it gets this and no other',
   },
+  'test/escape/': {
+    rules: ['command-payload', 'environment-map', 'local-path', 'private-host'],
+    reason: 'attacks: paths and addresses that nothing in a sandbox may reach, and what they print instead',
+  },
+  'src/sandboxes/manager/manager.fixture.ts': {
+    rules: ['environment-map'],
+    reason: 'the variable that a sandbox is made with, to find it inside',
+  },
+  'test/contract/sandbox/': {
+    rules: ['environment-map', 'local-path', 'command-payload'],
+    reason: 'commands run for real inside, with paths of the sandbox’s own /tmp and what they answer',
+  },
+  'test/e2e/person.ts': {
+    rules: ['environment-map'],
+    reason: 'the terminal that a person’s shell would name',
+  },
   'docs/verify/vectors/': {
     rules: ['fixture-id'],
     reason:

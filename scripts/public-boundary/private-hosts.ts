@@ -28,6 +28,8 @@ const SAME_FOR_EVERYONE: Readonly<Record<string, string>> = {
   localhost: 'every machine calls itself that',
   host: 'the word itself, where any host may stand',
   'craik.local': 'the origin that a log signs its checkpoints under, no host',
+  craik: 'the authority in requests over the supervisor’s socket, resolved by nobody',
+  sidecar: 'the authority in requests over the boundary, resolved by nobody',
   'v4.local': 'the header of a PASETO token, no host',
   'metadata.google.internal': 'the attack that a loopback check must refuse',
   '169.254.169.254': 'the attack that a loopback check must refuse',
