@@ -2,7 +2,6 @@
 import {
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -10,12 +9,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PassThrough, Readable } from 'node:stream'
+import { PassThrough } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { rawArchive, rawEntry, unpackNaively } from './archive.fixture.ts'
+import { everythingBelow, never, UNPACK_LIMITS, unpackArchive, unpackFolders } from './unpack.fixture.ts'
 import { unpackInto } from './unpack.ts'
 
 let base: string
@@ -23,24 +22,12 @@ let target: string
 let naive: string
 
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'craik-unpack-'))
-  target = join(base, 'in/target')
-  naive = join(base, 'in/naive')
-  mkdirSync(target, { recursive: true })
-  mkdirSync(naive)
+  ;({ base, target, naive } = unpackFolders())
 })
 afterEach(() => rmSync(base, { recursive: true, force: true }))
 
-const LIMITS = { entries: 10_000, bytes: 100_000_000 }
-const never = () => new AbortController().signal
-
-function unpack(archive: Buffer, limits = LIMITS, options = {}) {
-  return unpackInto(target, Readable.from([archive]), limits, never(), options)
-}
-
-function everythingBelow(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()
-}
+const unpack = (archive: Buffer, limits = UNPACK_LIMITS, options = {}) =>
+  unpackArchive(target, archive, limits, options)
 
 describe('links', () => {
   it('that lead outside are passed over, and what should go through them too', async () => {
@@ -114,7 +101,7 @@ describe('links', () => {
     const outside = join(base, 'outside')
     mkdirSync(outside)
     const archive = new PassThrough()
-    const done = unpackInto(target, archive, LIMITS, never())
+    const done = unpackInto(target, archive, UNPACK_LIMITS, never())
     archive.write(rawEntry({ name: 'work/one', body: '1' }))
     while (!existsSync(join(target, 'work/one'))) await sleep(2)
     // The guest can write to the target: it is its own workspace, in place.

@@ -5,7 +5,6 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -14,13 +13,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { pax, type RawEntry, rawArchive, rawEntry, unpackNaively } from './archive.fixture.ts'
+import { everythingBelow, never, UNPACK_LIMITS, unpackArchive, unpackFolders } from './unpack.fixture.ts'
 import { unpackInto } from './unpack.ts'
 
 let base: string
@@ -28,24 +27,12 @@ let target: string
 let naive: string
 
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'craik-unpack-'))
-  target = join(base, 'in/target')
-  naive = join(base, 'in/naive')
-  mkdirSync(target, { recursive: true })
-  mkdirSync(naive)
+  ;({ base, target, naive } = unpackFolders())
 })
 afterEach(() => rmSync(base, { recursive: true, force: true }))
 
-const LIMITS = { entries: 10_000, bytes: 100_000_000 }
-const never = () => new AbortController().signal
-
-function unpack(archive: Buffer, limits = LIMITS, options = {}) {
-  return unpackInto(target, Readable.from([archive]), limits, never(), options)
-}
-
-function everythingBelow(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()
-}
+const unpack = (archive: Buffer, limits = UNPACK_LIMITS, options = {}) =>
+  unpackArchive(target, archive, limits, options)
 
 describe('an honest archive', () => {
   it('is unpacked as it was packed', async () => {
@@ -89,7 +76,7 @@ describe('an honest archive', () => {
             chunks.push(archive.subarray(at, at + size))
             at += size
           }
-          const report = await unpackInto(target, Readable.from(chunks), LIMITS, never())
+          const report = await unpackInto(target, Readable.from(chunks), UNPACK_LIMITS, never())
           expect(report).toMatchObject({ files: 2, bytes: 3002 })
           expect(readFileSync(join(target, 'b/c'), 'utf8')).toBe('yy')
         },
@@ -108,12 +95,16 @@ describe('an honest archive', () => {
       { name: 'top/f', body: 'new' },
       { name: 'top/h', type: '1', link: 'top/f' },
     )
-    expect(await unpack(archive, LIMITS, { strip: 1 })).toMatchObject({ files: 1, folders: 1, links: 1 })
+    expect(await unpack(archive, UNPACK_LIMITS, { strip: 1 })).toMatchObject({
+      files: 1,
+      folders: 1,
+      links: 1,
+    })
     expect(readFileSync(join(target, 'f'), 'utf8')).toBe('new')
     expect(readFileSync(join(target, 'h'), 'utf8')).toBe('new')
     expect(readFileSync(join(target, 'd/old'), 'utf8')).toBe('stays')
     expect(statSync(join(target, 'd')).mode & 0o777).toBe(0o700)
-    await expect(unpack(rawArchive({ name: 'top', body: 'x' }), LIMITS, { strip: 1 })).rejects.toThrow(
+    await expect(unpack(rawArchive({ name: 'top', body: 'x' }), UNPACK_LIMITS, { strip: 1 })).rejects.toThrow(
       'replace',
     )
   })
@@ -345,7 +336,7 @@ describe('waiting', () => {
   it('ends when it is told to, and leaves no half file', async () => {
     const archive = new PassThrough()
     const stop = new AbortController()
-    const done = unpackInto(target, archive, LIMITS, stop.signal)
+    const done = unpackInto(target, archive, UNPACK_LIMITS, stop.signal)
     archive.write(rawEntry({ name: 'half', size: 5000 }))
     while (readdirSync(target).length === 0) await sleep(2)
     stop.abort()
@@ -355,7 +346,7 @@ describe('waiting', () => {
   })
 
   it('says so when there is no such folder', async () => {
-    const done = unpackInto(join(base, 'none'), Readable.from([]), LIMITS, never())
+    const done = unpackInto(join(base, 'none'), Readable.from([]), UNPACK_LIMITS, never())
     await expect(done).rejects.toMatchObject({ code: 'not_found' })
   })
 })
