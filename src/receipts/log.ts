@@ -39,6 +39,8 @@ export interface ReceiptLog {
 }
 
 const appendReceipt = procedure<PreparedReceipt, ReceiptRef>('receipts.append')
+/** Signs what no signature covers yet. The writer does it by itself about a second after it wrote something. */
+export const signReceipts = procedure<undefined, unknown>('receipts.checkpoint')
 export const rotateKey = procedure<string, ReceiptRef>('receipts.rotate_key')
 
 export function createReceiptLog(store: Store, clock: Clock): ReceiptLog {

@@ -52,7 +52,19 @@ export async function feedJob(
   try {
     await client.link.persist(signal, attempt)
   } catch (error) {
+    if (!signal.aborted && isTakenOver(error)) throw takenOver(jobId, error)
     if (signal.aborted || (error instanceof CraikError && NO_MORE.has(error.code))) return
     throw error
   }
+}
+
+function isTakenOver(error: unknown): error is CraikError {
+  return error instanceof CraikError && error.details?.inside === 'changed'
+}
+
+function takenOver(jobId: string, cause: CraikError): CraikError {
+  return new CraikError('conflict', `another client took over the input of ${jobId}`, {
+    hint: 'it goes on there; in a shell, take it back with:  craik sandbox shell ID --attach JOB',
+    cause,
+  })
 }

@@ -10,7 +10,7 @@ const POLL_MS = 5
 const NEXT_MS = 90_000
 
 /** Give it to repeat a run that failed. */
-export const SEED = Number(process.env.CRAIK_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31))
+export const SEED = Number(process.env.CRAIK_TEST_SEED ?? 20_261_115)
 
 export type Random = () => number
 

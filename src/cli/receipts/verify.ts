@@ -104,17 +104,18 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
 }
 
 /**
- * A supervisor that lives signs its newest receipts about a second after it wrote them. Who verifies right after a
- * command would be told that they are not covered yet, so this waits for the signature, a few seconds at most.
+ * A supervisor that lives signs its newest receipts about a second after it wrote them, and after its start those that
+ * another left. Who verifies right after a command would be told that they are not covered yet, so this waits for the
+ * signature, a few seconds at most.
  */
-async function untilSigned(store: Store, { clock, home, signal }: CliContext): Promise<void> {
+async function untilSigned(store: Store, { home, signal }: CliContext): Promise<void> {
   const { runFolder } = await import('../../supervisor/run-folder.ts')
   if (!existsSync(runFolder(home).socket)) return
   const isDue = () =>
     store.read(async (tables) => {
       const last = await tables.receipts.last()
       const covered = (await tables.tree.lastCheckpoint())?.size ?? 0
-      return last !== undefined && last.seq >= covered && clock.nowMs() - last.atMs < SIGNATURE_PATIENCE_MS
+      return last !== undefined && last.seq >= covered
     })
   for (let waitedMs = 0; waitedMs < SIGNATURE_PATIENCE_MS && (await isDue()); waitedMs += SIGNATURE_POLL_MS)
     await setTimeout(SIGNATURE_POLL_MS, undefined, { signal })

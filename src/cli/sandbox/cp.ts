@@ -47,7 +47,8 @@ export function cpCommand(context: CliContext): Command {
 function asTyped(error: unknown, id: string, typed: string): unknown {
   if (!(error instanceof CraikError) || !error.hint.includes(id)) return error
   return new CraikError(error.code, error.message, {
-    hint: error.hint.replaceAll(id, typed),
+    // A grant names the sandbox itself.
+    hint: error.code === 'denied' ? error.hint : error.hint.replaceAll(id, typed),
     ...(error.details && { details: error.details }),
     cause: error.cause,
   })

@@ -1,4 +1,5 @@
 /** The terminal that a person sits at, handed over to a program inside, and given back whatever happens. */
+import { spawnSync } from 'node:child_process'
 import { CraikError } from '../../errors.ts'
 import type { CliContext } from '../context.ts'
 
@@ -29,6 +30,9 @@ export class RawTerminal implements Disposable {
     // Also when the process is ended from elsewhere in it.
     process.once('exit', this.#giveBack)
     context.stdin.setRawMode(true)
+    // Node's raw mode still turns each line feed into two characters, which the terminal inside has done already.
+    // Where there is no `stty`, that stays as it is.
+    spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'], timeout: 2000 })
   }
 
   get size(): TerminalSize {

@@ -1,6 +1,7 @@
 /** Takes over what an earlier process left: asks each sandbox first, and never touches what somebody living holds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { currentOwner, type Owner, ownerState } from '../../lib/owner.ts'
+import { signReceipts } from '../../receipts/log.ts'
 import { listSandboxes } from '../lifecycle/read-records.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
@@ -20,16 +21,23 @@ const ENDING_MS = 5_000
 const POLL_MS = 10
 
 export async function recoverSandboxes(options: ManagerOptions, holder: Holder): Promise<void> {
+  const failed = (what: string, error: unknown, sandbox?: string) => {
+    const why = error instanceof Error ? error.message : String(error)
+    options.logger('error', `${what}: ${why}`, { ...(sandbox && { sandbox }) })
+  }
   for (const { id, ...listed } of await listSandboxes(options)) {
     try {
       if (listed.record !== undefined) await recoverOne(options, holder, listed.record)
       // What was edited in the database names no process to end and no folder to remove.
       else options.logger('error', listed.problem, { sandbox: id })
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      options.logger('error', `the sandbox could not be recovered: ${why}`, { sandbox: id })
+      failed('the sandbox could not be recovered', error, id)
     }
   }
+  // A supervisor that was killed may have left receipts that nobody has signed.
+  await options.store
+    .write(signReceipts, undefined)
+    .catch((error) => failed('what was left unsigned could not be signed', error))
 }
 
 async function recoverOne(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {

@@ -85,12 +85,21 @@ async function input(job: Job, call: Call): Promise<void> {
   let offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
   const end = queryFlag(call.query, 'end', false)
   await job.started
-  await job.fedBy(async () => {
-    for await (const chunk of call.stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      await job.input(offset, chunk)
-      offset += chunk.length
+  const turn = job.feed()
+  const chunks = (call.stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>)[
+    Symbol.asyncIterator
+  ]()
+  try {
+    for (;;) {
+      const next = await Promise.race([chunks.next(), turn.lost])
+      if (next === 'lost') throw new SidecarError('changed', `somebody else feeds ${job.id} now`)
+      if (next.done) break
+      await job.input(offset, next.value)
+      offset += next.value.length
     }
-  })
+  } finally {
+    turn.end()
+  }
   // A body that broke off has brought what it has brought, but it has not said where the input ends.
   if (isBrokenOff(call.stream)) return
   if (end) job.endInput(offset)

@@ -70,7 +70,7 @@ export class Job {
   #inputEnded = false
   #inputRoom = Promise.withResolvers<void>()
   #lastBytes: number | undefined
-  #inputs = 0
+  #feeder: PromiseWithResolvers<'lost'> | undefined
   #attendedAtMs = performance.now()
   #attendance: NodeJS.Timeout | undefined
 
@@ -134,14 +134,20 @@ export class Job {
     }
   }
 
-  /** Somebody feeds it for as long as `work` takes. */
-  async fedBy<T>(work: () => Promise<T>): Promise<T> {
-    this.#inputs++
-    try {
-      return await work()
-    } finally {
-      this.#inputs--
-      this.#attendedAtMs = performance.now()
+  /**
+   * Whoever begins to feed it takes over from who did so before: of two at once, each would take what the other sent
+   * for its own. `lost` resolves when that happens.
+   */
+  feed(): { readonly lost: Promise<'lost'>; end(): void } {
+    this.#feeder?.resolve('lost')
+    const feeder = Promise.withResolvers<'lost'>()
+    this.#feeder = feeder
+    return {
+      lost: feeder.promise,
+      end: () => {
+        if (this.#feeder === feeder) this.#feeder = undefined
+        this.#attendedAtMs = performance.now()
+      },
     }
   }
 
@@ -247,7 +253,7 @@ export class Job {
   /** An archive is of no use to anybody but who reads or feeds it; what has all of its input finishes by itself. */
   #look(idleMs: number): void {
     const nowMs = performance.now()
-    if (this.log.readers > 0 || this.#inputs > 0 || this.#inputEnded) this.#attendedAtMs = nowMs
+    if (this.log.readers > 0 || this.#feeder !== undefined || this.#inputEnded) this.#attendedAtMs = nowMs
     else if (nowMs - this.#attendedAtMs >= idleMs) this.#endBy('cancelled')
   }
 

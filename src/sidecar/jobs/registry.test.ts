@@ -112,8 +112,8 @@ describe('jobs', () => {
       return job
     }
     const [first, second, third] = [await run('a'), await run('b'), await run('c')]
-    expect([first.log.spillBytes, second.log.spillBytes]).toEqual([0, 0])
-    expect(third.log.spillBytes).toBeGreaterThan(2_500_000)
+    await until(() => first.log.spillBytes === 0 && second.log.spillBytes === 0)
+    expect(third.log.spillBytes).toBeGreaterThan(2_000_000)
     expect(await first.log.read(0)).toEqual({ from: 0, to: first.log.first })
     expect(first.log.first).toBeGreaterThan(0)
     expect(first.log.position - first.log.first).toBeGreaterThan(100_000)
@@ -159,7 +159,7 @@ describe('jobs', () => {
   })
 
   it('that pack or unpack for nobody are ended after a while, and others are not', async () => {
-    newJobs({ archiveIdleMs: 100 })
+    newJobs({ archiveIdleMs: 1000 })
     large()
     const abandoned = [
       await jobs.start('in', { kind: 'tar-in', path: 'in' }),
@@ -169,14 +169,13 @@ describe('jobs', () => {
     const reader = { position: 0, sinceMs: 0, wake() {} }
     read.job.log.addReader(reader)
     const fed = await jobs.start('fed', { kind: 'tar-in', path: 'fed' })
-    const feeding = Promise.withResolvers<void>()
-    void fed.job.fedBy(() => feeding.promise)
+    const feeding = fed.job.feed()
     const exec = await jobs.start('exec', sh('sleep 100'))
     await Promise.all(abandoned.map(({ job }) => job.ended))
     expect(abandoned.map(({ job }) => job.result?.outcome)).toEqual(['cancelled', 'cancelled'])
     for (const { job } of [read, fed, exec]) expect(job.result).toBeUndefined()
     read.job.log.removeReader(reader)
-    feeding.resolve()
+    feeding.end()
     await Promise.all([read.job.ended, fed.job.ended])
     expect(exec.job.result).toBeUndefined()
   })
