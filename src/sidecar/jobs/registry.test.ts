@@ -166,7 +166,7 @@ describe('jobs', () => {
       await jobs.start('out', { kind: 'tar-out', path: 'large' }),
     ]
     const read = await jobs.start('read', { kind: 'tar-out', path: 'large' })
-    const reader = { position: 0, sinceMs: 0, wake() {} }
+    const reader = { position: 0, sinceMs: Number.NEGATIVE_INFINITY, wake() {} }
     read.job.log.addReader(reader)
     const fed = await jobs.start('fed', { kind: 'tar-in', path: 'fed' })
     const feeding = fed.job.feed()
