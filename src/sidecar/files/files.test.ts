@@ -275,7 +275,7 @@ describe('writing a file', () => {
 
   it('holds a limited number of uploads, and drops those that nobody continues', async () => {
     await served[Symbol.asyncDispose]()
-    served = new Served(fileRoutes({ workspace, clock: systemClock, uploadIdleMs: 400 }))
+    served = new Served(fileRoutes({ workspace, clock: systemClock, uploadIdleMs: 4_000 }))
     for (let at = 0; at < LIMITS.uploads; at++)
       expect((await put({ path: `f${at}`, upload: `u${at}`, size: 2, offset: 0 }, 'x')).status).toBe(200)
     expect(await put({ path: 'more', upload: 'more', size: 2, offset: 0 }, 'x')).toMatchObject({
