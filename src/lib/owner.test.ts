@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { currentOwner, type Owner, ownerState } from './owner.ts'
+import { currentOwner, type Owner, ownerOf, ownerState } from './owner.ts'
 
 const module = join(import.meta.dirname, 'owner.ts')
 const tellAndWait = `
@@ -80,9 +80,30 @@ describe('ownerState', () => {
     const [, owner] = await startOwner('sh', ['-c', '"$@" & exec sleep 1000', 'sh', ...node])
     expect(ownerState(owner)).toBe('alive')
     process.kill(owner.pid, 'SIGKILL')
-    const state = () => readFileSync(`/proc/${owner.pid}/stat`, 'utf8').split(') ').at(-1)![0]
-    await expect.poll(state).toBe('Z')
+    const status = () => readFileSync(`/proc/${owner.pid}/status`, 'utf8')
+    await expect.poll(status).toMatch(/^State:\tZ[\s\S]*^Threads:\t1$/m)
     expect(ownerState(owner)).toBe('dead')
+  })
+
+  it('counts a process as alive whose first thread has ended while another goes on', async (context) => {
+    if (process.platform !== 'linux') return context.skip('there is no /proc here')
+    if (spawnSync('python3', ['--version']).status !== 0)
+      return context.skip('there is no python3, whose first thread can end alone')
+    const script = [
+      'import ctypes, sys, threading, time',
+      'threading.Thread(target=lambda: time.sleep(1000)).start()',
+      'print(1, flush=True)',
+      'ctypes.CDLL(None).pthread_exit(None)',
+    ]
+    const [child] = await startOwner('python3', ['-c', script.join('\n')])
+    const state = () => readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ').at(-1)![0]
+    await expect.poll(state).toBe('Z')
+    const owner = ownerOf(child.pid!)
+    expect(owner).toBeDefined()
+    expect(ownerState(owner!)).toBe('alive')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect(ownerState(owner!)).toBe('dead')
   })
 
   it('is not misled by a program whose name looks like a part of /proc/pid/stat', async (context) => {

@@ -100,7 +100,10 @@ const linux: HostSystem = {
 function parseStat(stat: string): Process {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   const state = fields[0]!
-  return { startedAt: fields[22 - 3]!, zombie: state === 'Z' || state === 'X' || state === 'x' }
+  // The state is that of the first thread alone: others may still run, or still be on their way out.
+  const threads = Number(fields[20 - 3])
+  const zombie = (state === 'Z' && threads <= 1) || state === 'X' || state === 'x'
+  return { startedAt: fields[22 - 3]!, zombie }
 }
 
 const macos: HostSystem = {

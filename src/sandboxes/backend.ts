@@ -30,6 +30,8 @@ export interface SandboxBackend {
   recover(handle: PlaceHandle, spec: SandboxSpec): Promise<RunningPlace | undefined>
   /** Removes whatever an interrupted create or destroy left of a place that is not to run. Idempotent. */
   sweep(spec: SandboxSpec, handle: PlaceHandle | undefined): Promise<void>
+  /** Ends what a process that is gone left of its looking around, in no place. Never touches what somebody living made. */
+  endLeftovers(): Promise<void>
 }
 
 export interface SandboxSpec {

@@ -1,7 +1,7 @@
 /** Finds the supervisor of a home, and starts one when there is none. */
 import { existsSync, lstatSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CraikError } from '../errors.ts'
+import { CraikError, ERRORS } from '../errors.ts'
 import { ensurePrivateFolder } from '../lib/private-files.ts'
 import type { VersionBody } from '../operator/api/bodies.ts'
 import { API_VERSION } from '../operator/api/names.ts'
@@ -9,8 +9,10 @@ import { type ApiClient, createClient } from '../sdk/client.ts'
 import { type Endpoint, jsonOf, LostConnection, Transport } from '../sdk/transport.ts'
 import type { Home } from '../store/home.ts'
 import { type Build, buildOf, compareBuilds } from './build.ts'
+import { livingHolder, notedHolder } from './holder.ts'
 import { lastLines } from './log-tail.ts'
-import { ensureRunFolder, holderOf, type RunFolder, readToken, runFolder } from './run-folder.ts'
+import { Patience } from './patience.ts'
+import { ensureRunFolder, type RunFolder, readToken, runFolder } from './run-folder.ts'
 import { type Starting, startSupervisor } from './start.ts'
 
 export interface SupervisorPlace {
@@ -23,11 +25,19 @@ export interface SupervisorPlace {
   readonly signal?: AbortSignal
 }
 
-/** From nothing to an answer; for taking over what is there; for a single answer. */
-const START_MS = 10_000
+/**
+ * For one and the same supervisor: until it answers, and until it has taken over what is there. Another one has as long
+ * again, up to the limit for all of them together. What matters is a slow machine on which many commands begin at once.
+ */
+const START_MS = 30_000
 const RECOVER_MS = 60_000
+const ALL_MS = 180_000
+/** For a single answer. */
 const ANSWER_MS = 5_000
-const POLL_MS = 15
+const FIRST_POLL_MS = 15
+const LAST_POLL_MS = 100
+/** Of those that did not get the home, because another one has it: that is no fault. */
+const LOST_EXITS: readonly (number | undefined)[] = [0, ERRORS.supervisor_unreachable.exit]
 const SHOWN_LINES = 3
 
 /** A client of this home's supervisor, which is found or started now, and again whenever it goes away. */
@@ -53,6 +63,7 @@ export async function findSupervisor(
   const folder = ensureRunFolder(place.home)
   const found = await ask(folder, place.signal)
   if (found === undefined) return undefined
+  if (found === 'silent') throw silent(folder, ANSWER_MS)
   const endpoint = { socketPath: folder.socket, token: found.token }
   return createClient({ connect: async () => endpoint, patienceMs: 0 })
 }
@@ -75,23 +86,28 @@ async function ensureSupervisor(
   signal: AbortSignal | undefined,
 ): Promise<Endpoint> {
   const folder = ensureRunFolder(place.home)
-  const began = performance.now()
-  let patienceMs = START_MS
+  const patience = new Patience()
+  let limitMs = START_MS
   let starting: Starting | undefined
-  for (;;) {
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(LAST_POLL_MS, pollMs * 1.1)) {
     signal?.throwIfAborted()
     const found = await ask(folder, signal)
     if (found === undefined) {
-      // One that ended without a fault lost to another, which may be gone again by now, or was killed.
-      if (starting === undefined || starting.exitCode() === 0) starting = startSupervisor(place, folder)
+      // One that lost to another is followed by the next: the other may be gone again by now, or was killed.
+      if (starting === undefined || LOST_EXITS.includes(starting.exitCode()))
+        starting = startSupervisor(place, folder)
+    } else if (found === 'silent') {
+      // It has the home, and may be busy or stopped.
     } else if (!isUsable(found.version, mine)) await drain(folder, found.token, signal)
     else if (found.version.ready) return { socketPath: folder.socket, token: found.token }
-    else patienceMs = RECOVER_MS
+    else limitMs = RECOVER_MS
     const exitCode = starting?.exitCode() ?? 0
-    if (exitCode !== 0) throw notStarted(folder, `the supervisor ended with exit code ${exitCode}`)
-    if (performance.now() - began > patienceMs)
-      throw notStarted(folder, `the supervisor was not ready after ${patienceMs / 1000} s`, { slow: true })
-    await sleep(POLL_MS, undefined, signal && { signal })
+    if (!LOST_EXITS.includes(exitCode))
+      throw notStarted(folder, `the supervisor ended with exit code ${exitCode}`)
+    patience.waitFor(notedHolder(folder))
+    if (patience.withThisOneMs > limitMs) throw tooSlow(folder, limitMs, found === 'silent')
+    if (patience.withAllMs > ALL_MS) throw tooSlow(folder, ALL_MS, false)
+    await sleep(pollMs, undefined, signal && { signal })
   }
 }
 
@@ -112,12 +128,15 @@ interface Found {
   readonly token: string
 }
 
-/** Undefined: nobody is there, or whoever is there is leaving. */
-async function ask(folder: RunFolder, signal: AbortSignal | undefined): Promise<Found | undefined> {
+/** Undefined: nobody is there, or whoever is there is leaving. Silent: somebody takes connections and says nothing. */
+async function ask(
+  folder: RunFolder,
+  signal: AbortSignal | undefined,
+): Promise<Found | 'silent' | undefined> {
   if (!existsSync(folder.token)) return undefined
   const token = readToken(folder)
   const version = await request<VersionBody>(folder, token, 'GET', '/api/version', signal)
-  return version && { version, token }
+  return version === undefined || version === 'silent' ? version : { version, token }
 }
 
 /** It leaves; sandboxes go on, and what was streaming is resumed from the next one. */
@@ -131,7 +150,7 @@ async function request<T>(
   method: 'GET' | 'POST',
   path: string,
   signal: AbortSignal | undefined,
-): Promise<T | undefined> {
+): Promise<T | 'silent' | undefined> {
   const transport = new Transport({ socketPath: folder.socket, token })
   const limit = AbortSignal.timeout(ANSWER_MS)
   const until = signal ? AbortSignal.any([signal, limit]) : limit
@@ -139,7 +158,7 @@ async function request<T>(
     return await jsonOf<T>(await transport.send({ method, path, signal: until }))
   } catch (error) {
     signal?.throwIfAborted()
-    if (limit.aborted) throw silent(folder)
+    if (limit.aborted) return 'silent'
     if (error instanceof LostConnection) return undefined
     // A new one has made its token and not yet opened its socket, or the old one is on its way out.
     const another = error instanceof CraikError && error.code === 'unauthorized'
@@ -151,17 +170,36 @@ async function request<T>(
   }
 }
 
-function silent(folder: RunFolder): CraikError {
+/** Without its own hint when nobody is seen to hold the home: then the log says more. */
+function tooSlow(folder: RunFolder, afterMs: number, isSilent: boolean): CraikError {
+  if (isSilent) return silent(folder, afterMs)
+  const pid = livingHolder(folder)
+  const what = pid === undefined ? 'the supervisor' : `the supervisor (pid ${pid})`
+  const hint = pid === undefined ? undefined : endIt(folder)
+  return notStarted(folder, `${what} was not ready after ${afterMs / 1000} s`, { slow: true }, hint)
+}
+
+function silent(folder: RunFolder, afterMs: number): CraikError {
   return new CraikError(
     'supervisor_unreachable',
-    `the supervisor accepts connections and answers nothing for ${ANSWER_MS / 1000} s`,
-    { hint: `end it, sandboxes go on:  kill -9 ${holderOf(folder) ?? 'PID'}`, details: { slow: true } },
+    `the supervisor accepts connections and answers nothing for ${afterMs / 1000} s`,
+    { hint: endIt(folder), details: { slow: true } },
   )
 }
 
-function notStarted(folder: RunFolder, what: string, details: { readonly slow?: true } = {}): CraikError {
+function endIt(folder: RunFolder): string {
+  return `end it, sandboxes go on:  kill -9 ${livingHolder(folder) ?? 'PID'}`
+}
+
+function notStarted(
+  folder: RunFolder,
+  what: string,
+  details: { readonly slow?: true } = {},
+  hint?: string,
+): CraikError {
   const log = lastLines(folder.log, SHOWN_LINES)
   return new CraikError('supervisor_unreachable', [what, ...log].join(' · '), {
     details: { log, ...details },
+    ...(hint !== undefined && { hint }),
   })
 }

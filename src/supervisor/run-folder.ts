@@ -3,13 +3,14 @@ import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { ensurePrivateFolder, readPrivateFile } from '../lib/private-files.ts'
 import type { Home } from '../store/home.ts'
+import { livingHolder } from './holder.ts'
 
 export interface RunFolder {
   readonly folder: string
   readonly socket: string
   readonly token: string
   readonly lock: string
-  /** Who holds it, for people; nothing trusts it. */
+  /** Who holds it, from the moment it does; for people and for who waits, nothing trusts it. */
   readonly info: string
   readonly log: string
 }
@@ -35,20 +36,10 @@ export function ensureRunFolder(home: Home): RunFolder {
   return runFolder(home)
 }
 
-/** The process that says it holds the home: to be shown to a person. */
-export function holderOf(folder: RunFolder): number | undefined {
-  try {
-    const { pid } = JSON.parse(readPrivateFile(folder.info, 4096).toString()) as { pid?: unknown }
-    return Number.isSafeInteger(pid) ? (pid as number) : undefined
-  } catch {
-    return undefined
-  }
-}
-
 export function readToken(folder: RunFolder): string {
   const token = readPrivateFile(folder.token, 128, 'supervisor’s token').toString().trim()
   if (TOKEN.test(token)) return token
   throw new CraikError('key_unreadable', 'the supervisor’s token is damaged', {
-    hint: `end the supervisor, the next command starts another; sandboxes go on:  kill -9 ${holderOf(folder) ?? 'PID'}`,
+    hint: `end the supervisor, the next command starts another; sandboxes go on:  kill -9 ${livingHolder(folder) ?? 'PID'}`,
   })
 }

@@ -14,8 +14,9 @@ import { API_VERSION } from '../operator/api/names.ts'
 import { createOperatorApi } from '../operator/api.ts'
 import type { HeldSandboxes } from '../sandboxes/manager.ts'
 import type { Home } from '../store/home.ts'
-import { buildOf } from './build.ts'
+import { type Build, buildOf } from './build.ts'
 import { Connections } from './connections.ts'
+import { livingHolder, notedHolder, noteHolder } from './holder.ts'
 import { waitForLock } from './lock.ts'
 import { openSupervisorLog, type SupervisorLog } from './log.ts'
 import { ensureRunFolder, type RunFolder } from './run-folder.ts'
@@ -34,7 +35,7 @@ export interface SupervisorOptions {
 /** How long one that leaves has: its requests, then its sandboxes' last writes. */
 const DRAIN_MS = 5_000
 const CLOSE_MS = 10_000
-/** Longer than leaving takes. */
+/** For one and the same holder; longer than leaving takes. */
 const LOCK_WAIT_MS = 20_000
 
 /** Serves until it is told to leave, or nothing is left to hold. Returns at once when the home has a supervisor. */
@@ -42,10 +43,15 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   const { home, clock } = options
   const folder = ensureRunFolder(home)
   using log = openSupervisorLog(folder.log, () => clock.nowMs())
-  const lock = await waitForLock(folder.lock, LOCK_WAIT_MS, () => answers(folder))
+  const lock = await waitForLock(folder.lock, {
+    waitMs: LOCK_WAIT_MS,
+    holder: () => notedHolder(folder),
+    giveUp: () => answers(folder),
+    signal: options.signal,
+  })
   if (lock === undefined) {
-    if (await answers(folder)) return
-    throw new CraikError('supervisor_unreachable', 'another supervisor holds the lock and does not answer')
+    if (options.signal.aborted || (await answers(folder))) return
+    throw heldByAnother(folder)
   }
   const onFatal = (error: unknown) => {
     log.write('error', 'ended by a fault', faultOf(error))
@@ -53,7 +59,10 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   }
   process.on('uncaughtException', onFatal).on('unhandledRejection', onFatal)
   try {
-    await serve(options, folder, log.write)
+    const startedAtMs = clock.nowMs()
+    const build = buildOf(options.mainFile)
+    noteHolder(folder, build, startedAtMs)
+    await serve(options, folder, log.write, build, startedAtMs)
   } catch (error) {
     log.write('error', 'could not go on', faultOf(error))
     throw error
@@ -64,10 +73,21 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   }
 }
 
-async function serve(options: SupervisorOptions, folder: RunFolder, log: SupervisorLog): Promise<void> {
-  const { clock } = options
-  const build = buildOf(options.mainFile)
-  const startedAtMs = clock.nowMs()
+function heldByAnother(folder: RunFolder): CraikError {
+  const pid = livingHolder(folder)
+  const which = pid === undefined ? '' : ` (pid ${pid})`
+  const message = `another supervisor${which} holds the lock and has not answered for ${LOCK_WAIT_MS / 1000} s`
+  const hint = pid === undefined ? {} : { hint: `end it, sandboxes go on:  kill -9 ${pid}` }
+  return new CraikError('supervisor_unreachable', message, hint)
+}
+
+async function serve(
+  options: SupervisorOptions,
+  folder: RunFolder,
+  log: SupervisorLog,
+  build: Build,
+  startedAtMs: number,
+): Promise<void> {
   const token = randomBytes(32).toString('hex')
   const leave = Promise.withResolvers<string>()
   let sandboxes: HeldSandboxes | undefined
@@ -110,10 +130,6 @@ async function serve(options: SupervisorOptions, folder: RunFolder, log: Supervi
   })
   const connections = new Connections(app.server)
   writePrivateFile(folder.token, `${token}\n`)
-  writePrivateFile(
-    folder.info,
-    `${JSON.stringify({ pid: process.pid, started_at_ms: startedAtMs, version: build.version, build: build.build })}\n`,
-  )
   // Whoever holds the lock owns the name; what lies there is of one that is gone.
   rmSync(folder.socket, { force: true })
   using _name = await listenUnixSocket(app.server, folder.socket, 0o600)

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { SandboxId } from '../../lib/ids.ts'
+import { ownerOf } from '../../lib/owner.ts'
 import { revokeGrant } from '../../policy/grants.ts'
 import { caller, exec, jobId, type ManagerScene, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
 
@@ -13,13 +14,9 @@ function damage({ store }: ManagerScene, id: SandboxId): void {
     .run(id)
 }
 
+/** One that has ended and waits for its parent, which is us, to notice has a number and runs no more. */
 function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
+  return ownerOf(pid) !== undefined
 }
 
 describe('a sandbox whose record was changed outside Craik', () => {

@@ -1,10 +1,11 @@
 /** A small real backend: the real sidecar as an ordinary process of the host. For tests of what stands above it. */
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { ownerOf } from '../../lib/owner.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import { SIDECAR_ENV } from '../../sidecar/protocol.ts'
 import type { PlaceHandle, RunningPlace, SandboxBackend, SandboxSpec } from '../backend.ts'
@@ -55,6 +56,7 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
       const startedAt = startOf(pids.get(id) ?? 0)
       if (startedAt !== undefined) await end({ pid: pids.get(id)!, startedAt })
     },
+    async endLeftovers() {},
   }
 }
 
@@ -91,13 +93,7 @@ function isAlive({ pid, startedAt }: PlaceHandle): boolean {
 
 /** Undefined for what has ended, also when nobody has asked for its exit code yet. */
 function startOf(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
-  } catch {
-    return undefined
-  }
+  return ownerOf(pid)?.startedAt
 }
 
 /** The bundle when there is one, else the source that it is made of. */

@@ -25,6 +25,10 @@ export async function recoverSandboxes(options: ManagerOptions, holder: Holder):
     const why = error instanceof Error ? error.message : String(error)
     options.logger('error', `${what}: ${why}`, { ...(sandbox && { sandbox }) })
   }
+  for (const backend of Object.values(options.backends))
+    await backend
+      .endLeftovers()
+      .catch((error) => failed('what was left of earlier probes could not be ended', error))
   for (const { id, ...listed } of await listSandboxes(options)) {
     try {
       if (listed.record !== undefined) await recoverOne(options, holder, listed.record)

@@ -64,6 +64,7 @@ export function scriptedBackend(): ScriptedBackend {
       return placeOf(spec)
     },
     async sweep() {},
+    async endLeftovers() {},
   }
   return backend
 }

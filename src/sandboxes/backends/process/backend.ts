@@ -9,6 +9,7 @@ import { makeFolders } from './folders.ts'
 import { parseHandle } from './handle.ts'
 import { endOnHost, hostPlace, startOnHost } from './host-place.ts'
 import { isolatedPlace, startIsolated, sweepIsolated } from './isolated-place.ts'
+import { endLeftovers } from './leftovers.ts'
 import { Machine } from './machine.ts'
 
 export function processBackend(options: ProcessBackendOptions): SandboxBackend {
@@ -51,6 +52,7 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
     },
 
     sweep,
+    endLeftovers: () => endLeftovers(options.environment),
   }
 }
 

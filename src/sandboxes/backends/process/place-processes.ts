@@ -33,17 +33,22 @@ export interface Sought {
  * that nothing inside can reach; the latter is told by its mounts, which nothing inside can change. Of what else runs
  * inside, or as somebody else, no memory is looked at: whoever owns it decides how long that takes.
  */
-export async function findPlaceProcesses(place: Sought): Promise<Owner[]> {
+export function findPlaceProcesses(place: Sought): Promise<Owner[]> {
+  return findProcesses((pid) => isOf(place, pid))
+}
+
+/** All others on this machine for which it is so. */
+export async function findProcesses(isSought: (pid: number) => Promise<boolean>): Promise<Owner[]> {
   const pause = pacer()
   const found: Owner[] = []
   for (const name of await readdir('/proc')) {
     const pid = Number(name)
     if (!/^\d+$/.test(name) || pid === process.pid) continue
     await pause()
-    if (!(await isOf(place, pid))) continue
+    if (!(await isSought(pid))) continue
     const owner = ownerOf(pid)
     // Once more: its number may have gone to another one before it was noted which one it is.
-    if (owner !== undefined && (await isOf(place, pid))) found.push(owner)
+    if (owner !== undefined && (await isSought(pid))) found.push(owner)
   }
   return found
 }

@@ -3,6 +3,7 @@ import { type RunResult, runChild } from '../../../lib/child.ts'
 import type { ExecOptions } from '../../command-backend.ts'
 import type { Invocation } from './bubblewrap.ts'
 import { signalDescendants } from './descendants.ts'
+import { folderThatNamesUs } from './leftovers.ts'
 
 export type User = { readonly uid: number; readonly gid: number } | undefined
 
@@ -19,7 +20,7 @@ export async function runInside(
     ...options,
     argv,
     inputs,
-    cwd: '/',
+    cwd: folderThatNamesUs(),
     env: {},
     sendFirstSignal: signalDescendants,
     ...(user && { user }),

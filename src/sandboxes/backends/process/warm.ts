@@ -3,6 +3,7 @@ import { runChild } from '../../../lib/child.ts'
 import { INSIDE, SIDECAR_ENV } from '../../../sidecar/protocol.ts'
 import { namespaceArguments, systemArguments } from './bubblewrap.ts'
 import type { Bubblewrap } from './examine.ts'
+import { folderThatNamesUs } from './leftovers.ts'
 import { COMPILE_CACHE, sidecarCommand } from './place-arguments.ts'
 
 const TIMEOUT_MS = 30_000
@@ -21,7 +22,7 @@ export async function warmCompileCache(folder: string, bubblewrap: Bubblewrap | 
           `${folder}/compile-cache`,
           COMPILE_CACHE.NODE_COMPILE_CACHE,
         ],
-        ...['--', ...sidecarCommand(INSIDE.runtime)],
+        ...['--chdir', '/', '--', ...sidecarCommand(INSIDE.runtime)],
       ]
     : sidecarCommand(folder)
   const quiet = () => {}
@@ -35,6 +36,6 @@ export async function warmCompileCache(folder: string, bubblewrap: Bubblewrap | 
     [spill]: '/tmp',
     [gatewayPort]: '0',
   }
-  const options = { cwd: '/', env, timeoutMs: TIMEOUT_MS, inputs: [] }
+  const options = { cwd: bubblewrap ? folderThatNamesUs() : '/', env, timeoutMs: TIMEOUT_MS, inputs: [] }
   await runChild({ argv, ...options, onStdout: quiet, onStderr: quiet })
 }

@@ -1,0 +1,120 @@
+/** A supervisor that holds the home and does not answer: waited for while there is hope, and then named. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { homeAt } from '../../src/store/home.ts'
+import { connectSupervisor } from '../../src/supervisor/ensure.ts'
+import { ensureRunFolder, runFolder } from '../../src/supervisor/run-folder.ts'
+import { NODE, ROOT, TestHome } from '../craik.ts'
+
+/** Several times what any of them waits. */
+const LIMIT_MS = 300_000
+
+let test: TestHome
+let started: ChildProcess[]
+beforeEach(() => {
+  test = new TestHome()
+  started = []
+})
+afterEach(async () => {
+  for (const child of started) await end(child)
+  await test.run(['supervisor', 'stop'])
+  test[Symbol.dispose]()
+})
+
+const place = () => ({
+  home: homeAt(test.home),
+  mainFile: join(ROOT, 'src/main.ts'),
+  environment: { PATH: process.env.PATH, HOME: test.folder },
+})
+
+/** Takes the lock and says who it is, as a supervisor does first, and comes no further. */
+async function stuckHolder(): Promise<ChildProcess> {
+  ensureRunFolder(homeAt(test.home))
+  const source = (name: string) => JSON.stringify(join(ROOT, 'src', name))
+  const script = `
+    const { takeLock } = await import(${source('supervisor/lock.ts')})
+    const { noteHolder } = await import(${source('supervisor/holder.ts')})
+    const { runFolder } = await import(${source('supervisor/run-folder.ts')})
+    const { homeAt } = await import(${source('store/home.ts')})
+    const folder = runFolder(homeAt(${JSON.stringify(test.home)}))
+    globalThis.lock = takeLock(folder.lock)
+    noteHolder(folder, { version: '0.1.0', build: 'b', built_at_ms: 0 }, Date.now())
+    console.log(globalThis.lock === undefined ? 'not held' : 'held')
+    setInterval(() => {}, 1e6)`
+  const child = spawn(NODE, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+  started.push(child)
+  const [said] = (await once(child.stdout, 'data')) as [Buffer]
+  expect(said.toString()).toBe('held\n')
+  return child
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  child.kill('SIGKILL')
+  await once(child, 'exit')
+}
+
+const log = () => {
+  const path = runFolder(homeAt(test.home)).log
+  return existsSync(path) ? readFileSync(path, 'utf8') : ''
+}
+
+describe('a supervisor that holds the home and does not listen', () => {
+  it('is outlived by a command whose own supervisor gave up waiting for it', {
+    timeout: LIMIT_MS,
+  }, async () => {
+    const holder = await stuckHolder()
+    const connecting = connectSupervisor(place())
+    connecting.catch(() => {})
+    while (!log().includes('holds the lock and has not answered')) await sleep(50)
+    await end(holder)
+    using client = await connecting
+    expect(await client.sandboxes.list()).toEqual([])
+  })
+
+  it('is named when it stays as it is, with what ends it, which works', { timeout: LIMIT_MS }, async () => {
+    const holder = await stuckHolder()
+    await expect(connectSupervisor(place())).rejects.toMatchObject({
+      code: 'supervisor_unreachable',
+      message: expect.stringMatching(
+        new RegExp(`^the supervisor \\(pid ${holder.pid}\\) was not ready after`),
+      ),
+      hint: `end it, sandboxes go on:  kill -9 ${holder.pid}`,
+    })
+    await end(holder)
+    using client = await connectSupervisor(place())
+    expect(await client.sandboxes.list()).toEqual([])
+  })
+})
+
+describe('a supervisor that is stopped while it serves', () => {
+  it('is waited for when it goes on, and named when it does not', { timeout: LIMIT_MS }, async () => {
+    using first = await connectSupervisor(place())
+    const { pid } = await first.supervisor.version()
+    process.kill(pid, 'SIGSTOP')
+    try {
+      const waiting = connectSupervisor(place())
+      waiting.catch(() => {})
+      // Longer than a single answer may take.
+      await sleep(7_000)
+      process.kill(pid, 'SIGCONT')
+      using second = await waiting
+      expect((await second.supervisor.version()).pid).toBe(pid)
+
+      process.kill(pid, 'SIGSTOP')
+      await expect(connectSupervisor(place())).rejects.toMatchObject({
+        code: 'supervisor_unreachable',
+        message: expect.stringContaining('accepts connections and answers nothing'),
+        hint: `end it, sandboxes go on:  kill -9 ${pid}`,
+      })
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    using third = await connectSupervisor(place())
+    expect((await third.supervisor.version()).pid).toBe(pid)
+  })
+})

@@ -1,0 +1,138 @@
+/** The supervisor is killed in the very moment in which bubblewrap starts: what that leaves is ended by the next one. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, existsSync, readdirSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { type Owner, ownerOf, ownerState } from '../../src/lib/owner.ts'
+import { homeAt } from '../../src/store/home.ts'
+import { runFolder } from '../../src/supervisor/run-folder.ts'
+import { environmentOf } from '../craik.ts'
+import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { receiptsOf } from './supervisor-kill-receipts.ts'
+
+const LIMIT_MS = 300_000
+const FIXTURE = 'die-at-launch.fixture.ts'
+/** At once: bubblewrap has not told anything yet. Later: it has, and its child is on the way, or done. */
+const MOMENTS_US = [0, 1_000, 4_000]
+
+describe.each(IDENTITIES)('as %s', (identity) => {
+  it.runIf(canBe(identity))(
+    'a probe that its supervisor did not live to finish is ended by the next one, and that of a living one is not',
+    { timeout: LIMIT_MS },
+    async () => {
+      await using home = await SandboxHome.open({ identity })
+      await using bystander = await livingProbe(home)
+      const left: Owner[] = []
+      for (const afterUs of MOMENTS_US) {
+        const killed = await dieAt(home, '--json-status-fd', afterUs)
+        await sleep(200)
+        left.push(...madeBy(killed))
+        // Recovery comes first: what is answered is answered by one that has ended what it found.
+        await home.json(['sandbox', 'list', '--format', 'json'])
+        expect(madeBy(killed)).toEqual([])
+        await home.run(['supervisor', 'stop'])
+      }
+      // It is not that nothing ever was.
+      expect(left.length).toBeGreaterThan(0)
+      expect(left.map(ownerState)).not.toContain('alive')
+      expect(ownerState(bystander.probe)).toBe('alive')
+    },
+  )
+
+  it.runIf(canBe(identity))(
+    'a sandbox that its supervisor did not live to start is ended by the next one',
+    { timeout: LIMIT_MS },
+    async () => {
+      await using home = await SandboxHome.open({ identity })
+      let left = 0
+      for (const afterUs of MOMENTS_US) {
+        await dieAt(home, '--info-fd', afterUs)
+        await sleep(200)
+        const [id] = readdirSync(join(home.home, 'sandboxes'))
+        left += home.leftOf(id!).length
+        expect(await home.json(['sandbox', 'list', '--format', 'json'])).toEqual([])
+        expect(home.leftOf(id!)).toEqual([])
+        expect(readdirSync(join(home.home, 'sandboxes'))).toEqual([])
+        await home.run(['supervisor', 'stop'])
+      }
+      expect(left).toBeGreaterThan(0)
+      const begun = (await receiptsOf(home)).filter(({ operation }) => operation === 'create')
+      const ends = begun.filter(({ phase }) => phase === 'end')
+      expect(ends.map(({ status }) => status)).toEqual(MOMENTS_US.map(() => 'indeterminate'))
+    },
+  )
+})
+
+/** A supervisor that dies when it starts a bubblewrap with that option, which a new sandbox makes it do. Returns its pid. */
+async function dieAt(home: SandboxHome, option: string, afterUs: number): Promise<number> {
+  const { node, main } = home.program
+  const supervisor = spawn(node, ['--import', fixtureOf(home), main, 'supervisor', 'run'], {
+    env: {
+      ...environmentOf(home),
+      CRAIK_TEST_DIE_AT: option,
+      CRAIK_TEST_DIE_AFTER_US: String(afterUs),
+    },
+    stdio: 'ignore',
+    ...home.user,
+  })
+  const exited = once(supervisor, 'exit')
+  const { socket } = runFolder(homeAt(home.home))
+  while (!existsSync(socket)) await sleep(10)
+  const created = await home.run(['sandbox', 'create'])
+  expect(created).toMatchObject({ code: 85, stderr: expect.stringContaining('went away') })
+  expect(await exited).toEqual([null, 'SIGKILL'])
+  return supervisor.pid!
+}
+
+/** One that runs for as long as its maker, which is no supervisor, lives. */
+async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { readonly probe: Owner }> {
+  const { node, main } = home.program
+  const source = (name: string) => JSON.stringify(join(main, '../sandboxes/backends/process', name))
+  const script = `
+    const { invocation } = await import(${source('bubblewrap.ts')})
+    const { runInside } = await import(${source('run-inside.ts')})
+    const argv = ['sh', '-c', 'echo here; exec sleep 1000']
+    const made = invocation('/usr/bin/bwrap', { folder: '/usr', covered: [] }, {}, argv, { disableUserns: false })
+    const onStdout = (chunk) => { process.stdout.write(chunk) }
+    await runInside(made, undefined, { argv, env: {}, timeoutMs: 1e6, onStdout, onStderr: onStdout })`
+  const maker = spawn(node, ['--input-type=module', '-e', script], {
+    env: environmentOf(home),
+    stdio: ['ignore', 'pipe', 'inherit'],
+    ...home.user,
+  })
+  const [said] = (await once(maker.stdout, 'data')) as [Buffer]
+  expect(said.toString()).toBe('here\n')
+  return {
+    probe: madeBy(maker.pid!)[0]!,
+    async [Symbol.asyncDispose]() {
+      maker.kill('SIGKILL')
+      await once(maker, 'exit')
+    },
+  }
+}
+
+/** All that runs and began in the folder of that process, and is still there. */
+function madeBy(pid: number): Owner[] {
+  const names = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return names.flatMap((name) => {
+    const isThere = folderOf(name).startsWith(`/proc/${pid}/task/${pid}`)
+    return isThere ? (ownerOf(Number(name)) ?? []) : []
+  })
+}
+
+function folderOf(pid: string): string {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`)
+  } catch {
+    return ''
+  }
+}
+
+/** Where every user of these tests can read it. */
+function fixtureOf(home: SandboxHome): string {
+  const path = home.path(FIXTURE)
+  if (!existsSync(path)) copyFileSync(join(import.meta.dirname, FIXTURE), path)
+  return path
+}
