@@ -23,7 +23,8 @@ export const ERRORS = {
   conflict: {
     status: 409,
     exit: 4,
-    meaning: 'The record exists already, or a receipt id was reused. Nothing was changed.',
+    meaning:
+      'The record exists already, or a receipt id was reused: nothing was changed. Or another client took over the input of a job.',
     hint: 'choose another name, or remove the existing record first',
   },
   too_large: {

@@ -28,6 +28,7 @@ let log: Promise<ReceiptLog> | undefined
 let operator: Promise<string> | undefined
 let exitCode = 0
 let readerLeft = false
+let unreadExitCode = 0
 let outputFailure: NodeJS.ErrnoException | undefined
 let failed = false
 let settled = false
@@ -90,6 +91,9 @@ const context: CliContext = {
   setExitCode(code) {
     exitCode = code
   },
+  exitWhenUnread(code) {
+    unreadExitCode = code
+  },
 }
 
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -129,7 +133,7 @@ try {
 }
 if (!failed) await report(undefined)
 settled = true
-process.exitCode = readerLeft ? 0 : exitCode
+process.exitCode = readerLeft ? unreadExitCode : exitCode
 
 /** What went wrong, if anything did: also that something of the output could not be written. */
 async function report(thrown: unknown): Promise<void> {

@@ -37,6 +37,8 @@ export interface CliContext {
   openSandboxes(log: ManagerLogger): Promise<HeldSandboxes>
   /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
   setExitCode(code: number): void
+  /** Of a command whose reader's leaving is no success, as for any program that passes on another's output. */
+  exitWhenUnread(code: number): void
 }
 
 /** A noun's file exports one of these. */

@@ -98,6 +98,7 @@ const ROUTES: readonly {
   { route: 'POST S/processes/1/signal', bad: { body: { signal: 'TERM' } } },
   { route: 'GET S/stats', good: {}, bad: { path: '/api/sandboxes/%20/stats' } },
   { route: 'GET S/ports/80', bad: {} },
+  { route: 'GET S/ports/80/check', good: {}, bad: { path: 'S/ports/0/check' } },
   { route: 'DELETE S', bad: { path: '/api/sandboxes/%20' } },
 ]
 

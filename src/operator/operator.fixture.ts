@@ -1,9 +1,9 @@
 /** The whole API over real sandboxes (the real sidecar, without walls) on a socket of its own, and a client of it. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tempFolder } from '../../test/temp-folder.ts'
 import { listenUnixSocket } from '../lib/unix-socket.ts'
 import {
   allowCreate,
@@ -12,7 +12,7 @@ import {
   OPERATOR,
 } from '../sandboxes/manager/manager.fixture.ts'
 import { type ApiClient, createClient } from '../sdk/client.ts'
-import { shown } from '../sdk/transport.ts'
+import { type Endpoint, shown } from '../sdk/transport.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
 import { API_VERSION } from './api/names.ts'
 import { createOperatorApi } from './api.ts'
@@ -31,6 +31,8 @@ export interface ApiScene extends AsyncDisposable {
   readonly scene: ManagerScene
   readonly client: ApiClient
   readonly socketPath: string
+  /** For clients of its own making. */
+  readonly endpoint: Endpoint
   readonly faults: unknown[]
   /** Such as `GET /health`. */
   routes(): readonly string[]
@@ -53,7 +55,7 @@ interface AskOptions {
 
 export async function apiScene(): Promise<ApiScene> {
   const scene = managerScene()
-  const folder = mkdtempSync(join(tmpdir(), 'craik-api-'))
+  const folder = tempFolder('craik-api-')
   const socketPath = join(folder, 'api.sock')
   const faults: unknown[] = []
   const closers: (() => void)[] = []
@@ -96,13 +98,15 @@ export async function apiScene(): Promise<ApiScene> {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  const client = createClient({ connect: async () => ({ socketPath, token: ENTRY }) })
+  const endpoint = { socketPath, token: ENTRY }
+  const client = createClient({ connect: async () => endpoint })
   closers.push(() => client.close())
 
   const api: ApiScene = {
     scene,
     client,
     socketPath,
+    endpoint,
     faults,
     routes: () => routes,
     draining: false,

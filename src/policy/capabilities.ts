@@ -22,7 +22,7 @@ export const CAPABILITIES = {
   'sandbox.create': 'create a sandbox',
   'sandbox.exec': 'run a command in a sandbox',
   'sandbox.terminal': 'open a terminal in a sandbox',
-  'sandbox.inspect': 'see the processes of a sandbox and what it uses',
+  'sandbox.inspect': 'see the processes and jobs of a sandbox, and what it uses',
   'sandbox.signal': 'send a signal to a process of a sandbox',
   'sandbox.read': 'copy files out of a sandbox',
   'sandbox.write': 'copy files into a sandbox',

@@ -11,7 +11,14 @@ import type {
   Upload,
 } from '../sidecar/protocol.ts'
 import type { Isolation, LimitReport, LimitSpec, ObservedUse, WorkspaceSpec } from './backend.ts'
-import type { FileChange, FileContent, FileRange, JobControl, UploadSpec } from './boundary/boundary.ts'
+import type {
+  FileChange,
+  FileContent,
+  FileRange,
+  InputTurn,
+  JobControl,
+  UploadSpec,
+} from './boundary/boundary.ts'
 
 /** Who asks, and with which grant; without one, a usable grant of theirs for the very request is looked up. */
 export interface Caller {
@@ -100,7 +107,12 @@ export interface ManagedJobs {
     caller: Caller,
     id: SandboxId,
     job: JobId,
-    part: { readonly offset: number; readonly end: boolean; readonly body: Readable },
+    part: {
+      readonly offset: number
+      readonly end: boolean
+      readonly body: Readable
+      readonly turn?: InputTurn
+    },
   ): Promise<{ readonly offset: number }>
   acknowledge(caller: Caller, id: SandboxId, job: JobId, position: number): Promise<void>
   control(caller: Caller, id: SandboxId, job: JobId, what: JobControl): Promise<void>
@@ -138,6 +150,8 @@ export interface ManagedFiles {
 }
 
 export interface ManagedInside {
+  /** Rejects, with a denial on record, when `connect` would be denied now. Nothing reaches the sandbox. */
+  mayConnect(caller: Caller, id: SandboxId, port: number): Promise<void>
   connect(caller: Caller, id: SandboxId, port: number): Promise<Duplex>
   processes(caller: Caller, id: SandboxId): Promise<readonly ProcessInfo[]>
   signal(caller: Caller, id: SandboxId, pid: number, signal: string): Promise<void>

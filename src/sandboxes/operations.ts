@@ -27,6 +27,7 @@ export const OPERATIONS = {
   forward: { capability: 'sandbox.forward', operation: 'connect', counted: 'forwards' },
   processes: { capability: 'sandbox.inspect', operation: 'processes', counted: 'looks' },
   metrics: { capability: 'sandbox.inspect', operation: 'metrics', counted: 'looks' },
+  jobs: { capability: 'sandbox.inspect', operation: 'jobs', counted: 'looks' },
   signal: { capability: 'sandbox.signal', operation: 'signal', counted: 'signals' },
 } as const satisfies Record<string, OperationSpec>
 

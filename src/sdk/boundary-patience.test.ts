@@ -18,3 +18,22 @@ it('any other error is what it is', () => {
   const missing = new CraikError('not_found', 'does not exist')
   expect(new BoundaryPatience().judge(missing)).toBe(missing)
 })
+
+it('a sandbox that stays out of reach is an error after half a minute, however often it is asked', () => {
+  let nowMs = 1_000_000
+  const patience = new BoundaryPatience(() => nowMs)
+  const silent = new CraikError('boundary_failed', 'the sandbox did not answer')
+  for (const end = nowMs + 30_000; nowMs <= end; nowMs += 5_000)
+    expect(patience.judge(silent)).toBeInstanceOf(LostConnection)
+  expect(patience.judge(silent)).toBe(silent)
+})
+
+it('a sandbox that was in reach for a long quiet time is waited for anew', () => {
+  let nowMs = 1_000_000
+  const patience = new BoundaryPatience(() => nowMs)
+  const silent = new CraikError('boundary_failed', 'the sandbox did not answer')
+  for (let restart = 0; restart < 3; restart++) {
+    expect(patience.judge(silent)).toBeInstanceOf(LostConnection)
+    nowMs += 10 * 60_000
+  }
+})

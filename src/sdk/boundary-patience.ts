@@ -6,7 +6,13 @@ import { LostConnection } from './transport.ts'
 const PATIENCE_MS = 30_000
 
 export class BoundaryPatience {
+  readonly #nowMs: () => number
   #failingSince: number | undefined
+  #failedAt = 0
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs
+  }
 
   /** Something of the job arrived. */
   reached(): void {
@@ -18,8 +24,12 @@ export class BoundaryPatience {
     if (!(error instanceof CraikError) || error.code !== 'boundary_failed') return error
     // What runs inside did answer, and said no.
     if (error.details?.inside !== undefined) return error
-    this.#failingSince ??= performance.now()
-    const over = performance.now() - this.#failingSince > PATIENCE_MS
+    const nowMs = this.#nowMs()
+    // Each failure comes soon after the one before, or it was in reach meanwhile, with nothing to say.
+    if (nowMs - this.#failedAt > PATIENCE_MS) this.#failingSince = undefined
+    this.#failedAt = nowMs
+    this.#failingSince ??= nowMs
+    const over = nowMs - this.#failingSince > PATIENCE_MS
     return over ? error : new LostConnection(error, true)
   }
 }

@@ -54,6 +54,8 @@ interface SandboxCalls {
   stats(sandbox: string, options?: CallOptions): Promise<StatsBody>
   processes(sandbox: string, options?: CallOptions): Promise<readonly ProcessBody[]>
   signalProcess(sandbox: string, pid: number, signal: string, options?: CallOptions): Promise<void>
+  /** Rejects when `connectPort` would be denied now. */
+  checkPort(sandbox: string, port: number, options?: CallOptions): Promise<void>
   /** A stream to a port on the loopback inside. */
   connectPort(sandbox: string, port: number, options?: CallOptions): Promise<Duplex>
 }
@@ -137,6 +139,8 @@ function sandboxCalls(link: Link): SandboxCalls {
         json: { signal },
         ...common(options),
       }),
+    checkPort: (sandbox, port, options) =>
+      link.order({ method: 'GET', path: sandboxPath(sandbox, `/ports/${port}/check`), ...common(options) }),
     connectPort: (sandbox, port, options) =>
       link.upgrade(sandboxPath(sandbox, `/ports/${port}`), common(options).headers ?? {}, options?.signal),
   }

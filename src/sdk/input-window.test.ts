@@ -73,4 +73,18 @@ describe('the window of input', () => {
     await expect(waiting).rejects.toThrow('left')
     window.close()
   })
+
+  it('knows how much of it has not arrived, wherever in a job’s input it begins', async () => {
+    for (const base of [0, 100]) {
+      const window = new InputWindow(Readable.from([Buffer.from('abc'), Buffer.from('def')]), undefined)
+      expect(window.resumeAt(base)).toBe(true)
+      await collect(window.from(base, never()))
+      expect(window.unsentBytes(undefined)).toBe(6)
+      window.acknowledge(base + 2)
+      expect(window.unsentBytes(undefined)).toBe(4)
+      expect([0, 5, 6, 1000].map((arrived) => window.unsentBytes(base + arrived))).toEqual([6, 1, 0, 0])
+      expect(window.resumeAt(base + 4)).toBe(false)
+      expect(window.unsentBytes(undefined)).toBe(2)
+    }
+  })
 })

@@ -17,6 +17,7 @@ export class InputWindow {
   #acknowledged = 0
   /** Everything before it was read. */
   #end = 0
+  #resumed = false
   #ended = false
   #failure: Error | undefined
   #wake: (() => void)[] = []
@@ -40,10 +41,19 @@ export class InputWindow {
     this.#notify()
   }
 
-  /** The other end stands at `offset`: the first time it is known, that is where this input begins. */
-  resumeAt(offset: number): void {
+  /** The other end stands at `offset`. True the first time: that is where this input begins, or goes on. */
+  resumeAt(offset: number): boolean {
+    const isFirst = !this.#resumed
+    this.#resumed = true
     this.#base ??= offset
     this.acknowledge(offset)
+    return isFirst
+  }
+
+  /** How much was read that has not arrived; without an offset, as far as that was acknowledged. */
+  unsentBytes(offset: number | undefined): number {
+    const arrived = offset === undefined ? this.#acknowledged : offset - (this.#base ?? offset)
+    return this.#end - Math.min(Math.max(arrived, 0), this.#end)
   }
 
   /** The input from `offset` on, as it comes, to its end. */

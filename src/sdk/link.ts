@@ -23,6 +23,8 @@ export class Link {
   readonly #options: LinkOptions
   readonly #patienceMs: number
   #transport: Promise<Transport> | undefined
+  /** Of the call that opens it: whoever else waits for it goes on when that one leaves. */
+  #opener: AbortSignal | undefined
 
   constructor(options: LinkOptions) {
     this.#options = options
@@ -63,15 +65,22 @@ export class Link {
     for (;;) {
       signal?.throwIfAborted()
       const opening = this.#open(signal)
+      const opener = this.#opener
+      let openedAt: number | undefined
       try {
-        return await attempt(await opening, progress)
+        const transport = await opening
+        openedAt = performance.now()
+        return await attempt(transport, progress)
       } catch (error) {
         signal?.throwIfAborted()
+        if (openedAt === undefined && opener?.aborted) continue
         if (!isAway(error)) throw error
         this.#forget(opening, false)
         if (!mayRepeat(error)) throw unknownOutcome(error)
+        // Who held a request for so long was there: it is a new loss, not the same one again.
+        if (openedAt !== undefined && performance.now() - openedAt > this.#patienceMs) progress()
         failingSince ??= performance.now()
-        if (performance.now() - failingSince > this.#patienceMs) throw unreachable(error, this.#patienceMs)
+        if (performance.now() - failingSince >= this.#patienceMs) throw unreachable(error, this.#patienceMs)
         await sleep(delayMs, undefined, signal && { signal })
         delayMs = Math.min(delayMs * 2, LAST_DELAY_MS)
       }
@@ -87,6 +96,7 @@ export class Link {
     if (this.#transport !== undefined) return this.#transport
     const opened = this.#options.connect(signal).then((endpoint) => new Transport(endpoint))
     this.#transport = opened
+    this.#opener = signal
     opened.catch(() => this.#forget(opened, false))
     return opened
   }

@@ -1,5 +1,6 @@
 /** How the API's requests are spelled. */
-import { HEADER } from '../operator/api/names.ts'
+import { CraikError } from '../errors.ts'
+import { HEADER, SANDBOX_NAME } from '../operator/api/names.ts'
 
 export interface CallOptions {
   readonly signal?: AbortSignal
@@ -15,7 +16,14 @@ export function common({ signal, grantId }: CallOptions = {}) {
   }
 }
 
+/** Refuses what cannot name a sandbox: in a path it would lead elsewhere, or to an answer about paths. */
 export function sandboxPath(sandbox: string, rest = ''): string {
+  if (!SANDBOX_NAME.test(sandbox)) {
+    const shown = sandbox.length > 40 ? `${sandbox.slice(0, 40)}…` : sandbox
+    throw new CraikError('usage', `${JSON.stringify(shown)} is not a sandbox’s id or name`, {
+      hint: 'see them with:  craik sandbox list',
+    })
+  }
   return `/api/sandboxes/${encodeURIComponent(sandbox)}${rest}`
 }
 

@@ -16,12 +16,18 @@ import { feedJob } from './feed-job.ts'
 import { InputWindow } from './input-window.ts'
 import { type CallOptions, common, jobPath, query } from './paths.ts'
 import { chunksOf, LostConnection, type Transport } from './transport.ts'
+import { Tries } from './tries.ts'
 
 export interface RunJobOptions extends CallOptions {
   /** Made by the client (`newId('job', …)`), so that a second try finds the job of the first. */
   readonly jobId: string
-  /** What the job reads. Without it, a job that is new has no input. */
+  /**
+   * What the job reads. Without it, a job that is new has no input. A job has one client that feeds it, the last one
+   * that came with an input: for the one before, the run ends with `conflict` at once.
+   */
   readonly stdin?: Readable
+  /** The input goes to the job from this offset of all that it was sent. */
+  readonly onInput?: (offset: number) => void
   /** Output is not read on until what they return settles. */
   readonly onStdout?: (chunk: Buffer) => void | Promise<void>
   readonly onStderr?: (chunk: Buffer) => void | Promise<void>
@@ -79,6 +85,7 @@ class JobRun {
   #lostBytes = 0
   readonly #acknowledgements: Acknowledgements | undefined
   readonly #patience = new BoundaryPatience()
+  readonly #tries = new Tries()
 
   constructor(client: ApiClient, sandbox: string, spec: JobRequestBody | undefined, options: RunJobOptions) {
     this.#client = client
@@ -113,7 +120,9 @@ class JobRun {
     }
     try {
       const reading = this.#client.link.persist(this.#signal, (transport, progress) =>
-        this.#read(transport, progress, feed),
+        this.#read(transport, progress, feed).catch((error) => {
+          throw this.#tries.judge(error)
+        }),
       )
       const result = await Promise.race([reading, inputFailed.promise])
       return { result, position: this.#position, lostBytes: this.#lostBytes }
@@ -135,6 +144,7 @@ class JobRun {
     for await (const chunk of chunksOf(response)) {
       progress()
       this.#patience.reached()
+      this.#tries.moved()
       for (const frame of frames.push(chunk)) {
         const result = await this.#take(frame)
         if (result !== undefined) return result

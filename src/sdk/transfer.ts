@@ -11,12 +11,13 @@ import type { ApiClient } from './client.ts'
 import { type CallOptions, common, query, sandboxPath } from './paths.ts'
 import { type JobEnd, type RunJobOptions, runJob } from './run-job.ts'
 import { bodyFrom, chunksOf, jsonOf, LostConnection, type Transport } from './transport.ts'
+import { Tries } from './tries.ts'
 
 export interface TransferOptions extends CallOptions {
   readonly onProgress?: (bytes: number, ofBytes: number) => void
 }
 
-const PAUSE_MS = 50
+const PAUSE_MS = 20
 
 /** The bytes of a file. When it changes while it is read, the reading fails with `conflict`. */
 export async function* readFile(
@@ -26,6 +27,7 @@ export async function* readFile(
   options: TransferOptions & { readonly offset?: number; readonly length?: number } = {},
 ): AsyncGenerator<Buffer> {
   const patience = new BoundaryPatience()
+  const tries = new Tries()
   let at = options.offset ?? 0
   let end: number | undefined
   let etag: string | undefined
@@ -43,6 +45,7 @@ export async function* readFile(
       etag = response.headers.etag
       for await (const chunk of chunksOf(response)) {
         patience.reached()
+        tries.moved()
         at += chunk.length
         if (at > end) throw tooLong()
         options.onProgress?.(at, end)
@@ -50,7 +53,7 @@ export async function* readFile(
       }
     } catch (error) {
       options.signal?.throwIfAborted()
-      const judged = etag === undefined ? error : patience.judge(error)
+      const judged = etag === undefined ? error : patience.judge(tries.judge(error))
       if (!(judged instanceof LostConnection)) throw judged
       await sleep(PAUSE_MS, undefined, options.signal && { signal: options.signal })
       continue
@@ -91,6 +94,7 @@ export async function writeFile(
   const { bytes } = source
   const mode = source.mode.toString(8).padStart(3, '0')
   const patience = new BoundaryPatience()
+  const tries = new Tries()
   let first = true
   let arrived = 0
   const attempt = async (transport: Transport, progress: () => void) => {
@@ -100,7 +104,10 @@ export async function writeFile(
     if (!first) progress()
     first = false
     if (committed) return true
-    if (offset > arrived) patience.reached()
+    if (offset > arrived) {
+      patience.reached()
+      tries.moved()
+    }
     arrived = offset
     let failure: unknown
     const content = counted(source.open(offset), offset, bytes, options, (error) => {
@@ -122,7 +129,7 @@ export async function writeFile(
   }
   const done = await client.link.persist(options.signal, (transport, progress) =>
     attempt(transport, progress).catch((error) => {
-      throw patience.judge(error)
+      throw patience.judge(tries.judge(error))
     }),
   )
   if (!done) throw new CraikError('boundary_failed', 'the file arrived, but was not put in its place')

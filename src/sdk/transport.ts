@@ -2,7 +2,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { CraikError, ERRORS, type ErrorCode } from '../errors.ts'
 import { connectUnixSocket } from '../lib/unix-socket.ts'
 import type { ErrorBody } from '../operator/api/bodies.ts'
@@ -57,7 +56,12 @@ export class Transport {
   async send(asked: ApiRequest): Promise<IncomingMessage> {
     const response = await this.#exchange(asked)
     if ((response.statusCode ?? 500) < 400) return response
-    throw named(await errorOf(response), asked.path)
+    try {
+      throw named(await errorOf(response), asked.path)
+    } finally {
+      // Not before the error is read: a body that breaks off takes its connection with it, and the answer's rest too.
+      asked.body?.destroy()
+    }
   }
 
   /** Turns the connection into a raw stream to a port. */
@@ -112,17 +116,23 @@ export class Transport {
       })
       outgoing.once('response', (response) => {
         // An answer before the body is through is the last word: what is left of the body is not wanted.
-        if (body !== undefined && !outgoing.writableEnded && (response.statusCode ?? 500) >= 400)
-          body.destroy()
+        if ((response.statusCode ?? 500) >= 400) body?.unpipe(outgoing)
         done(response)
       })
-      outgoing.once('error', (error) => {
+      outgoing.on('error', (error) => {
         body?.destroy()
         fail(lost(error, signal))
       })
-      if (body === undefined) outgoing.end(text)
+      if (body === undefined) {
+        outgoing.end(text)
+        return
+      }
+      // The head would wait for the first byte of the body, which may be a key that somebody presses in an hour.
+      outgoing.flushHeaders()
       // A body that breaks off breaks the request off, so that the other end never takes a part for the whole.
-      else pipeline(body, outgoing).catch((error) => outgoing.destroy(error))
+      body.once('error', (error) => outgoing.destroy(error))
+      body.once('close', () => body.readableEnded || outgoing.destroy())
+      body.pipe(outgoing)
     })
   }
 }

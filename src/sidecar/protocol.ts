@@ -8,7 +8,9 @@
  * GET    /jobs                                    { jobs: JobStatus[] }
  * GET    /jobs/:id                                JobStatus
  * GET    /jobs/:id/output?after=POSITION          frames from there on, until the exit frame
- * POST   /jobs/:id/input?offset=N&end=0|1         raw bytes from that offset of the input → { offset }
+ * POST   /jobs/:id/input?offset=N&end=0|1&turn=ID&take=0|1  raw bytes from that offset of the input → { offset }. One
+ *                                                 sender at a time, whose `turn` it is; `take` takes over, and whoever
+ *                                                 had the turn is answered 412 at once, with the offset that arrived
  * POST   /jobs/:id/ack?position=N                 the reader has everything before N: it may be dropped
  * POST   /jobs/:id/signal    { signal }
  * POST   /jobs/:id/resize    { cols, rows }
@@ -25,7 +27,7 @@
  * POST   /accept                                  a duplex stream held open by the host: when something inside connects
  *                                                 to the sidecar's loopback port, the sidecar answers 200 and joins it
  *
- * An error is a status of 400 and above with JSON `{ code, message }`; `code` is one of `SidecarErrorCode`.
+ * An error is a status of 400 and above with JSON `{ code, message, offset? }`; `code` is one of `SidecarErrorCode`.
  */
 
 /** Both ends must say the same number. */
@@ -247,8 +249,8 @@ export interface Metrics {
 }
 
 /**
- * `busy`: no more jobs, uploads or processes; `full`: no space left; `changed`: the file is another one by now; `gone`:
- * the job is over and forgotten, or may be.
+ * `busy`: no more jobs, uploads or processes; `full`: no space left; `changed`: the file is another one by now, or
+ * the input another's; `gone`: the job is over and forgotten, or may be.
  */
 export const SIDECAR_ERROR_CODES = [
   'usage',

@@ -48,11 +48,18 @@ const STATUS: Readonly<Record<SidecarErrorCode, number>> = {
 /** What the sidecar answers instead of what it was asked for. */
 export class SidecarError extends Error {
   readonly code: SidecarErrorCode
+  /** Of a job's input: how much had arrived when its sender lost the turn. */
+  readonly offset: number | undefined
 
-  constructor(code: SidecarErrorCode, message: string, options: { readonly cause?: unknown } = {}) {
+  constructor(
+    code: SidecarErrorCode,
+    message: string,
+    options: { readonly cause?: unknown; readonly offset?: number } = {},
+  ) {
     super(message, options)
     this.name = 'SidecarError'
     this.code = code
+    this.offset = options.offset
   }
 
   get status(): number {

@@ -64,7 +64,7 @@ async function dispatch(
     const code = known?.code ?? 'internal'
     const message = known?.message ?? (error instanceof Error ? error.message : 'a fault in the sidecar')
     if (stream.headersSent) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
-    else answerJson(stream, known?.status ?? 500, { code, message })
+    else answerJson(stream, known?.status ?? 500, { code, message, offset: known?.offset })
   }
 }
 

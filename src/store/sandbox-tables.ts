@@ -45,8 +45,6 @@ export interface SandboxJobTable {
   update(row: Pick<SandboxJobRow, 'sandboxId' | 'jobId' | 'document' | 'seal'>): Promise<boolean>
   /** False when it is not open. */
   adopt(sandboxId: string, jobId: string, owner: Owner): Promise<boolean>
-  /** Whether the operator began any. */
-  has(sandboxId: string, operator: string): Promise<boolean>
   /** Of those that ended, all but the `keep` with the greatest ids. The greatest id that was removed. */
   removeOld(sandboxId: string, keep: number): Promise<JobId | undefined>
   removeAll(sandboxId: string): Promise<void>

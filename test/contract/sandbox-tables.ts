@@ -126,15 +126,6 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
         expect(await inside(({ sandboxJobs }) => sandboxJobs.update(nowhere))).toBe(false)
       })
 
-      it('says whether somebody began any', async () => {
-        await inside(({ sandboxJobs }) =>
-          sandboxJobs.insert(job('job_1', { document: '{"operator":"ada"}' })),
-        )
-        expect(await inside(({ sandboxJobs }) => sandboxJobs.has(BOX, 'ada'))).toBe(true)
-        expect(await inside(({ sandboxJobs }) => sandboxJobs.has(BOX, 'bob'))).toBe(false)
-        expect(await inside(({ sandboxJobs }) => sandboxJobs.has(OTHER, 'ada'))).toBe(false)
-      })
-
       it('keeps the greatest ids of those that ended, and all that are open', async () => {
         await inside(async ({ sandboxJobs }) => {
           await sandboxJobs.insert(job('job_1'))

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as pty from '@lydell/node-pty'
-import { NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
+import { environmentOf, NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
 
 export interface Running {
   readonly child: ReturnType<typeof spawn>
@@ -17,7 +17,7 @@ export interface Running {
 export function startCraik(home: TestHome, args: readonly string[]): Running {
   const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
     cwd: home.folder,
-    env: { PATH: process.env.PATH, HOME: home.folder, CRAIK_HOME: home.home },
+    env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let stdout = ''
@@ -41,6 +41,14 @@ export function startCraik(home: TestHome, args: readonly string[]): Running {
   }
 }
 
+/** Where a person sits: a home, and whom they are and what they run when that is not as in the tests. */
+interface Desk {
+  readonly folder: string
+  readonly home: string
+  readonly program?: { readonly node: string; readonly main: string }
+  readonly user?: { readonly uid?: number; readonly gid?: number }
+}
+
 /** A person at a terminal. */
 export class Terminal implements Disposable {
   readonly #pty: pty.IPty
@@ -48,16 +56,11 @@ export class Terminal implements Disposable {
   screen = ''
 
   /** With a script, `craik …` is its `"$0" "$@"`. */
-  constructor(
-    home: TestHome,
-    args: readonly string[],
-    cols: number,
-    rows: number,
-    script = 'exec "$0" "$@"',
-  ) {
-    this.#pty = pty.spawn('/bin/sh', ['-c', script, NODE, join(ROOT, 'src/main.ts'), ...args], {
-      ...{ cols, rows, cwd: home.folder },
-      env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home, TERM: 'xterm-256color' },
+  constructor(home: Desk, args: readonly string[], cols: number, rows: number, script = 'exec "$0" "$@"') {
+    const { node, main } = home.program ?? { node: NODE, main: join(ROOT, 'src/main.ts') }
+    this.#pty = pty.spawn('/bin/sh', ['-c', script, node, main, ...args], {
+      ...{ cols, rows, cwd: home.folder, ...home.user },
+      env: { ...environmentOf(home), TERM: 'xterm-256color' },
     })
     this.#pty.onData((data) => {
       this.screen += data

@@ -12,7 +12,9 @@ import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { connect } from './connect.ts'
 import { parseEnvironment } from './environment.ts'
+import { parseFolder } from './inside-folder.ts'
 import { exitCodeOf, explanationOf } from './outcome.ts'
+import { passInterrupts, UNREAD_EXIT_CODE } from './pass-interrupts.ts'
 import { writeTo } from './streams.ts'
 
 interface ExecOptions {
@@ -47,9 +49,10 @@ export function execCommand(context: CliContext): Command {
     .action(async (id: string, argv: readonly string[], options: ExecOptions) => {
       const spec = specOf(context, id, argv, options)
       const jobId = jobIdOf(context, options.jobId)
+      const grant = options.grant === undefined ? {} : { grantId: parseReference(options.grant, '--grant') }
       using client = await connect(context)
-      if (options.detach) return detach(context, client, id, spec, jobId, options)
-      const grant = options.grant === undefined ? {} : { grantId: options.grant }
+      if (options.detach) return detach(context, client, id, spec, { jobId, ...grant }, options)
+      context.exitWhenUnread(UNREAD_EXIT_CODE)
       const left = new AbortController()
       using _ = passInterrupts(context, client, id, jobId, left)
       const { result, lostBytes } = await runJob(client, id, spec, {
@@ -91,7 +94,7 @@ function specOf(
     ...(options.command === undefined
       ? { argv: [...argv] }
       : { command_ref: parseReference(options.command, '--command') }),
-    ...(options.cwd !== undefined && { cwd: options.cwd }),
+    ...(options.cwd !== undefined && { cwd: parseFolder(options.cwd, '--cwd') }),
     ...(Object.keys(env).length > 0 && { env }),
     ...(options.timeout !== undefined && { timeout_ms: timeoutOf(options.timeout) }),
     ...(!options.detach && hasInput(context, options.stdin) && { stdin: true }),
@@ -129,7 +132,7 @@ async function detach(
   client: ApiClient,
   sandbox: string,
   spec: JobRequestBody,
-  jobId: string,
+  { jobId, ...grant }: { readonly jobId: string; readonly grantId?: string },
   options: ExecOptions,
 ): Promise<void> {
   const left = new AbortController()
@@ -137,8 +140,7 @@ async function detach(
   const signal = AbortSignal.any([left.signal, context.signal])
   try {
     await runJob(client, sandbox, spec, {
-      ...{ jobId, signal },
-      ...(options.grant !== undefined && { grantId: options.grant }),
+      ...{ jobId, signal, ...grant },
       onStarted(started) {
         receiptId = started.receiptId
         left.abort()
@@ -156,41 +158,10 @@ async function detach(
   )
 }
 
-/** After the first Ctrl-C the command has this long; `main` waits a little longer. */
-const PATIENCE_MS = 8_000
-
-/** Ctrl-C goes to the command; the second one, or none in time, ends it by force. */
-function passInterrupts(
-  context: CliContext,
-  client: ApiClient,
-  sandbox: string,
-  jobId: string,
-  left: AbortController,
-): Disposable {
-  const send = (signal: NodeJS.Signals) => {
-    // What is not running, or cannot be reached, is left.
-    client.jobs.signal(sandbox, jobId, signal).catch(() => left.abort(context.signal.reason))
-  }
-  let timer: NodeJS.Timeout | undefined
-  const onInterrupt = () => {
-    send('SIGINT')
-    timer = setTimeout(() => send('SIGKILL'), PATIENCE_MS)
-  }
-  const onKill = () => send('SIGKILL')
-  context.signal.addEventListener('abort', onInterrupt, { once: true })
-  context.kill.addEventListener('abort', onKill, { once: true })
-  return {
-    [Symbol.dispose]() {
-      clearTimeout(timer)
-      context.signal.removeEventListener('abort', onInterrupt)
-      context.kill.removeEventListener('abort', onKill)
-    },
-  }
-}
-
 const HELP = `
 Standard output, standard error and the exit code are the command's own: 128 and the number of a signal that ended
 it, 124 when --timeout did, 127 when there is no such program. Ctrl-C is sent to it as SIGINT; the second one kills it.
+Whoever reads its output and leaves ends it, as in any pipe: then the exit code is 141.
 When the supervisor is killed or replaced meanwhile, the command goes on and so does its output.
 
 Examples:

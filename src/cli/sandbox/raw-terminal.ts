@@ -45,9 +45,9 @@ export class RawTerminal implements Disposable {
     this.#listeners.push(() => this.#context.stdout.off('resize', notify))
   }
 
-  /** For a program that is left running: it does not put the screen back. */
+  /** For a program that is left running: it does not put the screen back, and stands anywhere in a line. */
   clear(): void {
-    this.#context.stdout.write(AS_BEFORE)
+    this.#context.stdout.write(`${AS_BEFORE}\r\n`)
   }
 
   [Symbol.dispose](): void {

@@ -4,15 +4,18 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import { FRAME_HEADER_BYTES } from '../../lib/frames.ts'
+import { parseReference } from '../../lib/ids.ts'
 import type { JobBody } from '../../operator/api/bodies.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import type { ApiClient } from '../../sdk/client.ts'
+import { isTakenOver } from '../../sdk/feed-job.ts'
 import { attachJob, type JobEnd, type RunJobOptions, runJob } from '../../sdk/run-job.ts'
 import type { CliContext } from '../context.ts'
 import { connect } from './connect.ts'
 import { DetachKeys } from './detach-keys.ts'
 import { parseEnvironment } from './environment.ts'
 import { jobIdOf } from './exec.ts'
+import { parseFolder } from './inside-folder.ts'
 import { exitCodeOf, explanationOf } from './outcome.ts'
 import { RawTerminal, requireTerminal } from './raw-terminal.ts'
 import { ReplayGate } from './replay-gate.ts'
@@ -48,14 +51,16 @@ export function shellCommand(context: CliContext): Command {
         throw new CraikError('usage', '--attach goes to what runs already, and starts nothing')
       const jobId = jobIdOf(context, options.attach)
       const env = parseEnvironment(options.env)
+      const cwd = options.cwd === undefined ? undefined : parseFolder(options.cwd, '--cwd')
+      const grant = options.grant === undefined ? undefined : parseReference<string>(options.grant, '--grant')
       requireTerminal(context, `craik sandbox exec ${id} -- ${argv[0] ?? 'ls'}`)
       using client = await connect(context)
       const sandbox = await client.sandboxes.get(id, { signal: context.signal })
-      const session = new Session(context, client, sandbox.id, jobId, options.grant)
+      const session = new Session(context, client, sandbox.id, jobId, grant)
       const spec = (cols: number, rows: number): JobRequestBody => ({
         kind: 'terminal',
         argv: argv.length === 0 ? LOGIN_SHELL : [...argv],
-        ...(options.cwd !== undefined && { cwd: options.cwd }),
+        ...(cwd !== undefined && { cwd }),
         ...(Object.keys(env).length > 0 && { env }),
         ...{ cols, rows, term: termOf(context) },
       })
@@ -81,8 +86,9 @@ class Session {
   #gate = new ReplayGate(0)
   /** Whether something of the terminal inside is on the screen. */
   #shown = false
-  /** Bytes of the terminal's whole input, once everything typed here has arrived. */
-  #inputEnd = 0
+  /** Where in the terminal's whole input begins what is typed here; undefined until that is known. */
+  #inputBase: number | undefined
+  #typedBytes = 0
 
   constructor(context: CliContext, client: ApiClient, sandbox: string, jobId: string, grant?: string) {
     this.#context = context
@@ -97,6 +103,9 @@ class Session {
         await writeTo(context.stdout, chunk)
         this.#gate.passed(FRAME_HEADER_BYTES + chunk.length)
       },
+      onInput: (offset) => {
+        this.#inputBase = offset
+      },
       onGap: (lostBytes) => this.#gate.passed(lostBytes),
       ...(grant !== undefined && { grantId: grant }),
     }
@@ -105,9 +114,7 @@ class Session {
   /** Undefined when the person left. Without a spec it goes to a terminal that runs. */
   async run(spec: ((cols: number, rows: number) => JobRequestBody) | undefined): Promise<JobEnd | undefined> {
     if (spec === undefined) {
-      const { input_offset, position } = await this.#status()
-      this.#inputEnd = input_offset
-      this.#gate = new ReplayGate(position)
+      this.#gate = new ReplayGate((await this.#status()).position)
     }
     using terminal = new RawTerminal(this.#context)
     const { cols, rows } = terminal.size
@@ -125,21 +132,36 @@ class Session {
     } catch (error) {
       if (this.#shown) terminal.clear()
       if (this.#options.signal?.aborted) return undefined
-      throw error
+      throw isTakenOver(error) ? this.#takenOver(error) : error
     } finally {
       stopTyping()
     }
+  }
+
+  #takenOver(error: CraikError): CraikError {
+    const back = `craik sandbox shell ${this.#sandbox} --attach ${this.#options.jobId}`
+    return new CraikError(error.code, error.message, {
+      hint: `it goes on there; take it back with:  ${back}`,
+      ...(error.details && { details: error.details }),
+      cause: error,
+    })
   }
 
   /** What was typed before the keys that leave still gets there, unless that takes too long. */
   async #leave(): Promise<void> {
     const patience = AbortSignal.timeout(LEAVE_MS)
     try {
-      while (!patience.aborted && (await this.#status()).input_offset < this.#inputEnd) await sleep(POLL_MS)
+      while (!patience.aborted && !(await this.#hasArrived())) await sleep(POLL_MS)
     } catch {
       // Whoever cannot be asked will not be told either.
     }
     this.#left.abort()
+  }
+
+  async #hasArrived(): Promise<boolean> {
+    if (this.#typedBytes === 0) return true
+    const base = this.#inputBase
+    return base !== undefined && (await this.#status()).input_offset >= base + this.#typedBytes
   }
 
   #status(): Promise<JobBody> {
@@ -156,7 +178,7 @@ class Session {
       const { data, detached } = keys.push(chunk)
       const admitted = this.#gate.admit(data)
       if (admitted.length > 0 && !this.#typed.destroyed) this.#typed.write(admitted)
-      this.#inputEnd += admitted.length
+      this.#typedBytes += admitted.length
       if (detached) void this.#leave()
     }
     stdin.on('data', onData)
@@ -173,7 +195,8 @@ function termOf({ environment }: CliContext): string {
 }
 
 const HELP = `
-Ctrl-] then d leaves it running; --attach goes back to it. Exits with the shell's own code.
+Ctrl-] then d leaves it running; --attach goes back to it. Exits with the shell's own code, or with 4 when another
+client attached: the last one to come has the input.
 What a program inside writes reaches this terminal as it is, as with ssh.
 
 Examples:

@@ -21,6 +21,9 @@ export const HEADER = {
 /** What follows `101 Switching Protocols` is the raw byte stream of a port. */
 export const PORT_PROTOCOL = 'craik-tcp'
 
+/** How a path names a sandbox: its id, or its name. */
+export const SANDBOX_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+
 export const API_LIMITS = {
   /** Of a JSON body; the longest argv and environment fit. */
   jsonBytes: 1024 * 1024,

@@ -1,7 +1,7 @@
 /** What the API takes: each body and query is one schema with its limits, and the type that a client writes against. */
 import { z } from 'zod'
 import { REFERENCE } from '../../lib/ids.ts'
-import { API_LIMITS } from './names.ts'
+import { API_LIMITS, SANDBOX_NAME } from './names.ts'
 
 const bytes = (text: string) => Buffer.byteLength(text)
 const noNul = (text: string) => !text.includes('\0')
@@ -17,7 +17,10 @@ const argv = z
   )
 
 const environment = z
-  .record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), z.string().refine(noNul))
+  .record(
+    z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be letters, digits and _, at most 128'),
+    z.string().refine(noNul, 'must not hold a NUL byte'),
+  )
   .refine((names) => Object.keys(names).length <= API_LIMITS.environmentNames, 'has too many names')
   .refine(
     (names) =>
@@ -28,14 +31,14 @@ const environment = z
 
 const path = z
   .string()
-  .min(1)
+  .min(1, 'must not be empty')
   .refine((text) => bytes(text) <= API_LIMITS.pathBytes, `is over ${API_LIMITS.pathBytes} bytes`)
   .refine(noNul, 'must not hold a NUL byte')
 
 const timeoutMs = z.int().min(1).max(API_LIMITS.timeoutMs)
 const positive = z.int().min(1)
 const signal = z.string().regex(/^SIG[A-Z0-9+]{2,14}$/, 'must be a name such as SIGTERM')
-const reference = z.string().regex(REFERENCE)
+const reference = z.string().regex(REFERENCE, 'must be letters, digits and . _ : / @ -, at most 200')
 const columns = z.int().min(1).max(API_LIMITS.columns)
 
 /** A number in a query, written as digits. */
@@ -47,7 +50,9 @@ const count = z
 const flag = z.enum(['0', '1']).transform((text) => text === '1')
 
 /** By id, or by name. */
-export const sandboxParams = z.object({ id: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/) })
+export const sandboxParams = z.object({
+  id: z.string().regex(SANDBOX_NAME, 'must be the id or name of a sandbox'),
+})
 export const jobParams = sandboxParams.extend({
   job: z.string().regex(/^job_[0-9A-HJKMNP-TV-Z]{26}$/, 'must be job_ and a ULID'),
 })
@@ -55,10 +60,7 @@ export const processParams = sandboxParams.extend({ pid: count.refine((pid) => p
 export const portParams = sandboxParams.extend({ port: count.refine((port) => port > 0 && port < 65_536) })
 
 export const createBody = z.strictObject({
-  name: z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits and . _ -, at most 64')
-    .optional(),
+  name: z.string().regex(SANDBOX_NAME, 'must be letters, digits and . _ -, at most 64').optional(),
   backend: z.literal('process').default('process'),
   isolation: z.enum(['none', 'process', 'container', 'remote', 'browser']).default('process'),
   workspace: z
@@ -129,7 +131,21 @@ export const jobBody = z.union([
 export type JobRequestBody = z.input<typeof jobBody>
 
 export const outputQuery = z.strictObject({ after: count.default(0) })
-export const inputQuery = z.strictObject({ offset: count, end: flag.default(false) })
+export const inputQuery = z
+  .strictObject({
+    offset: count,
+    end: flag.default(false),
+    turn: z
+      .string()
+      .regex(/^[A-Za-z0-9_-]{1,64}$/, 'must be letters, digits, _ and -, at most 64')
+      .optional(),
+    take: flag.default(false),
+  })
+  .refine(({ turn, take }) => turn !== undefined || !take, 'take needs a turn')
+  .transform(({ turn, take, ...part }) => ({
+    ...part,
+    ...(turn !== undefined && { turn: { id: turn, take } }),
+  }))
 export const ackBody = z.strictObject({ position: z.int().min(0) })
 export const signalBody = z.strictObject({ signal })
 export const resizeBody = z.strictObject({ cols: columns, rows: columns })

@@ -35,6 +35,12 @@ export function insideRoutes(app: Api, { manager, caller }: RouteContext): void 
       return snakeCase(await sandboxes.inside.stats(await caller(request, reply), id))
     },
   )
+  app.get(`${SANDBOX}/ports/:port/check`, { schema: { params: portParams } }, async (request, reply) => {
+    const sandboxes = await manager()
+    const id = await sandboxId(sandboxes, request.params.id)
+    await sandboxes.inside.mayConnect(await caller(request, reply), id, request.params.port)
+    return {}
+  })
   // With an upgrade the request does not come here: see ports.ts.
   app.get(`${SANDBOX}/ports/:port`, { schema: { params: portParams } }, () => {
     throw new CraikError('usage', 'a port is reached by an upgrade of the connection', {

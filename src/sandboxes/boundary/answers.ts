@@ -139,7 +139,11 @@ export const watchEventSchema = z.object({
   path: text(LIMITS.pathBytes),
 })
 
-const errorSchema = z.object({ code: z.enum(SIDECAR_ERROR_CODES), message: z.string() })
+const errorSchema = z.object({
+  code: z.enum(SIDECAR_ERROR_CODES),
+  message: z.string(),
+  offset: count.optional(),
+})
 
 /** A number in a header: digits, and no more than can be counted exactly. */
 export function headerNumber(value: unknown): number | undefined {
@@ -185,9 +189,9 @@ export function refusal(body: Buffer, status: number, doing: string): CraikError
   }
   const parsed = errorSchema.safeParse(value)
   if (!parsed.success) return lied(doing, `status ${status} and no reason`)
-  const { code, message } = parsed.data
+  const { code, message, offset } = parsed.data
   return new CraikError(CODES[code], `cannot ${doing}; the sandbox says: “${printable(message)}”`, {
-    details: { inside: code },
+    details: { inside: code, ...(offset !== undefined && { offset }) },
   })
 }
 

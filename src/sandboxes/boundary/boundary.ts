@@ -28,6 +28,14 @@ export interface Boundary {
   close(): Promise<void>
 }
 
+/** Of two who feed a job, who took over last: the other one's request ends with `changed`, and so does each later one. */
+export interface InputTurn {
+  /** Chosen by the sender, the same for each of its requests. */
+  readonly id: string
+  /** Otherwise it goes on, unless somebody has taken over. */
+  readonly take: boolean
+}
+
 export interface BoundaryJobs {
   /**
    * Starts it, or finds it when the id is known there (`created: false`). The output is a stream of frames from 0.
@@ -42,13 +50,14 @@ export interface BoundaryJobs {
   status(id: JobId, until: AbortSignal): Promise<JobStatus | undefined>
   list(until: AbortSignal): Promise<readonly JobStatus[]>
   output(id: JobId, after: number, until: AbortSignal): Promise<JobOutput>
-  /** Resolves with the offset that has arrived, when the body is through. */
+  /** Resolves with the offset that has arrived, when the body is through. Without a turn it takes over. */
   input(
     id: JobId,
     offset: number,
     body: Readable,
     end: boolean,
     until: AbortSignal,
+    turn?: InputTurn,
   ): Promise<{ readonly offset: number }>
   acknowledge(id: JobId, position: number, until: AbortSignal): Promise<void>
   control(id: JobId, what: JobControl, until: AbortSignal): Promise<void>
@@ -111,6 +120,8 @@ export interface BoundaryInside {
   processes(until: AbortSignal): Promise<readonly ProcessInfo[]>
   signal(pid: number, signal: string, until: AbortSignal): Promise<void>
   metrics(until: AbortSignal): Promise<Metrics>
+  /** For whoever wants to see them; `BoundaryJobs.list` is the host's own look after what it began. */
+  jobs(until: AbortSignal): Promise<readonly JobStatus[]>
 }
 
 /** Operations opened, by name, and bytes towards and from the sandbox. */

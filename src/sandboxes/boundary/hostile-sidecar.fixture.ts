@@ -1,5 +1,5 @@
 /** Sidecars for tests, as bad as a test wants them: real HTTP/2 over a real Unix socket, or bytes of any kind. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import {
   type IncomingHttpHeaders,
   performServerHandshake,
@@ -7,9 +7,9 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import { connect, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Duplex } from 'node:stream'
+import { tempFolder } from '../../../test/temp-folder.ts'
 import type { JobId } from '../../lib/ids.ts'
 import { type Hello, type JobResult, PROTOCOL_VERSION } from '../../sidecar/protocol.ts'
 import type { Boundary } from './boundary.ts'
@@ -53,7 +53,7 @@ export interface Pair {
 
 /** Two ends of one connection through the host's real listener. */
 export async function socketPair(): Promise<Pair> {
-  const folder = mkdtempSync(join(tmpdir(), 'craik-boundary-'))
+  const folder = tempFolder('craik-boundary-')
   const accepted = Promise.withResolvers<Socket>()
   const listener = await openHostSocket(join(folder, 'socket'), {
     onConnection: accepted.resolve,

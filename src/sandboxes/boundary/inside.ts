@@ -1,5 +1,5 @@
 /** Ports, processes and figures of a sandbox, as the host asks for them. */
-import { metricsSchema, processesSchema } from './answers.ts'
+import { jobsSchema, metricsSchema, processesSchema } from './answers.ts'
 import { ask, askForStream, givenUp, tell } from './ask.ts'
 import type { BoundaryInside } from './boundary.ts'
 import type { BoundaryCounter } from './counts.ts'
@@ -38,6 +38,11 @@ export function boundaryInside(line: Line, counter: BoundaryCounter): BoundaryIn
       counter.add('looks')
       const question = { method: 'GET', path: '/metrics', doing: 'tell its figures' } as const
       return ask(line, question, metricsSchema, until)
+    },
+    async jobs(until) {
+      counter.add('looks')
+      const question = { method: 'GET', path: '/jobs', doing: 'list its jobs' } as const
+      return (await ask(line, question, jobsSchema, until)).jobs
     },
   }
 }

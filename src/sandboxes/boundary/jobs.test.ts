@@ -197,6 +197,30 @@ describe('the input of a job', () => {
     expect(endless.destroyed).toBe(true)
   })
 
+  it('is over when the sidecar refuses it, though its sender is silent, and tells how much arrived', async () => {
+    const refuse = Promise.withResolvers<() => void>()
+    await using hostile = await hostileSidecar((stream, what, headers) => {
+      if (what === 'POST /accept') return
+      expect(headers[':path']).toBe('/jobs/job_1/input?offset=3&end=1&turn=mine&take=0')
+      refuse.resolve(() => json(stream, 412, { code: 'changed', message: 'taken', offset: 3 }))
+    })
+    // Nothing comes of it, and it does not end.
+    const silent = new PassThrough()
+    const turn = { id: 'mine', take: false }
+    const failed = failureOf(hostile.boundary.jobs.input(JOB, 3, silent, true, NEVER, turn))
+    ;(await refuse.promise)()
+    expect(await failed).toMatchObject({ code: 'conflict', details: { inside: 'changed', offset: 3 } })
+    expect(silent.destroyed).toBe(true)
+  })
+
+  it.each([-1, 1.5, 2 ** 60, '3'])('is refused without a reason when it arrived up to %j', async (offset) => {
+    await using hostile = await hostileSidecar((stream, what) => {
+      if (what !== 'POST /accept') json(stream, 412, { code: 'changed', message: 'taken', offset })
+    })
+    const failed = failureOf(hostile.boundary.jobs.input(JOB, 0, new PassThrough(), true, NEVER))
+    expect(await failed).toMatchObject({ code: 'boundary_failed' })
+  })
+
   it('waits without a deadline while the job takes nothing, until the caller leaves', async () => {
     await using hostile = await hostileSidecar(() => {}, { answerMs: 30, silenceMs: 30 })
     const leaving = new AbortController()

@@ -41,9 +41,10 @@ export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs
       const question = { method: 'GET', path: `${pathOf(id)}/output`, query: { after }, doing } as const
       return outputOf(line, await askForStream(line, question, until), after, doing, until)
     },
-    async input(id, offset, body, end, until) {
+    async input(id, offset, body, end, until, turn) {
       const doing = 'take input for a job'
-      const query = { offset, end: end ? 1 : 0 }
+      const whose = turn && { turn: turn.id, take: turn.take ? 1 : 0 }
+      const query = { offset, end: end ? 1 : 0, ...whose }
       const question = { method: 'POST', path: `${pathOf(id)}/input`, query, doing } as const
       const answer = await send(line, question, inputSchema, body, until)
       // It may have had more before, from an earlier connection; never less than what it was just told begins there.

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
-import { existsSync, lstatSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { tempFolder } from '../../../test/temp-folder.ts'
 import { failureOf } from './hostile-sidecar.fixture.ts'
 import { type HostSocket, openHostSocket } from './listen.ts'
 
@@ -14,7 +14,7 @@ let path: string
 const open: HostSocket[] = []
 
 beforeEach(() => {
-  sandbox = mkdtempSync(join(tmpdir(), 'craik-listen-'))
+  sandbox = tempFolder('craik-listen-')
   folder = join(sandbox, 'socket')
   path = join(folder, 'host.sock')
 })
@@ -114,7 +114,7 @@ describe('openHostSocket', () => {
   })
 
   it('refuses a folder that is a link', async () => {
-    const elsewhere = mkdtempSync(join(tmpdir(), 'craik-elsewhere-'))
+    const elsewhere = tempFolder('craik-elsewhere-')
     symlinkSync(elsewhere, folder)
     expect(await failureOf(listen())).toMatchObject({ code: 'home_unwritable' })
     expect(existsSync(join(elsewhere, 'host.sock'))).toBe(false)

@@ -15,6 +15,7 @@ import {
 } from './counts.ts'
 import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
 import type { SandboxKeeper } from './sandbox-keeper.ts'
+import type { Destination } from './tokens.ts'
 
 interface Epoch {
   readonly id: SandboxId
@@ -83,7 +84,17 @@ export async function closeLeftEpochs(
  */
 export async function refuseInbound(
   keeper: SandboxKeeper,
-  { id, epoch, count, owner }: Epoch & { readonly count: number; readonly owner: Owner },
+  {
+    id,
+    epoch,
+    count,
+    destinations = [],
+    owner,
+  }: Epoch & {
+    readonly count: number
+    readonly destinations?: readonly Destination[]
+    readonly owner: Owner
+  },
 ): Promise<ReceiptRef> {
   const record = await keeper.sandbox(id)
   const asks = { capability: 'network.egress', operation: 'connect' } as const
@@ -91,7 +102,11 @@ export async function refuseInbound(
     ...questionAbout(record, asks, { operator: record.operator }),
     lookUp: false,
   })
-  const receipt = { links: linksOf(record), metadata: { epoch, count } }
+  const named = destinations.map((each) => ({ ...each }))
+  const receipt = {
+    links: linksOf(record),
+    metadata: { epoch, count, ...(named.length > 0 && { destinations: named }) },
+  }
   const settled = await settle(keeper, judged, receipt, owner)
   if (settled.effect === 'denied') return settled.ref
   const { id: beginId, begin } = settled.begun

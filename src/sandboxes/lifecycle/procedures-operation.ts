@@ -15,6 +15,8 @@ import type { SandboxRecord } from './sandbox-record.ts'
 import type {
   BeginOperationInput,
   BeginOperationOutput,
+  CheckOperationInput,
+  Denied,
   EndOperationInput,
   EndOperationOutput,
   JobInput,
@@ -82,6 +84,19 @@ export async function beginOperation(
     })
   }
   return { effect: 'allowed', begun, ...(job?.commandRef !== undefined && argv && { argv }) }
+}
+
+export async function checkOperation(
+  keeper: SandboxKeeper,
+  input: CheckOperationInput,
+): Promise<Denied | undefined> {
+  const record = await keeper.sandbox(input.id)
+  requireRunning(record)
+  const judged = await judgeQuestion(keeper, questionAbout(record, OPERATIONS[input.operation], input))
+  if (judged.isAllowed) return undefined
+  const receipt = { links: linksOf(record), metadata: { ...input.metadata, epoch: input.epoch } }
+  const settled = await settle(keeper, judged, receipt, input.owner)
+  return settled.effect === 'denied' ? settled : undefined
 }
 
 /** A retry of what was begun is answered with what was begun; anything else under its id is refused. */

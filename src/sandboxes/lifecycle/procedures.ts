@@ -8,7 +8,7 @@ import { closeEpoch, closeLeftEpochs, refuseInbound, saveCounts } from './proced
 import { beginCreate, endCreate } from './procedures-create.ts'
 import { beginDeleteDamaged, endDeleteDamaged } from './procedures-damaged.ts'
 import { beginDelete, changeSandbox, endDelete } from './procedures-delete.ts'
-import { beginOperation, endOperation, restartJob } from './procedures-operation.ts'
+import { beginOperation, checkOperation, endOperation, restartJob } from './procedures-operation.ts'
 import { adoptJobs, closeOrphans } from './procedures-recovery.ts'
 import { SandboxKeeper, type SandboxSealer } from './sandbox-keeper.ts'
 import * as tokens from './tokens.ts'
@@ -24,6 +24,7 @@ export function lifecycleProcedures(sealer: SandboxSealer, clock: Clock): Proced
     ...kept(tokens.beginCreate, beginCreate),
     ...kept(tokens.endCreate, endCreate),
     ...kept(tokens.beginOperation, beginOperation),
+    ...kept(tokens.checkOperation, checkOperation),
     ...kept(tokens.endOperation, endOperation),
     ...kept(tokens.restartJob, restartJob),
     ...kept(tokens.requireJobOwner, requireJobOwner),

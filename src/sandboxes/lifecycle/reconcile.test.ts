@@ -64,6 +64,25 @@ async function settled(counts: Partial<BoundaryCounts>) {
   return { fixture, record }
 }
 
+test('a refusal from inside says where to, and nothing that looks like a secret', async () => {
+  const fixture = new LifecycleStore()
+  const { id } = await fixture.sandbox()
+  const secret = `ghp_${'a1B2c3D4e5'.repeat(4)}`.slice(0, 40)
+  const destinations = [
+    { destination: 'collector.example:443', count: 2 },
+    { destination: `${secret}.example:443`, count: 1 },
+    { destination: 'unparsable', count: 1 },
+  ]
+  await fixture.store.write(refuseInbound, { id, epoch: EPOCH, count: 4, destinations, owner: ME })
+  const line = (await fixture.lines()).at(-1)!
+  expect(line).not.toContain(secret)
+  expect(JSON.parse(line).body).toMatchObject({
+    kind: 'denial',
+    capability: 'network.egress',
+    metadata: { count: 4, destinations: [destinations[0], { count: 1 }, destinations[2]] },
+  })
+})
+
 describe('a boundary that counted to the end', () => {
   test('agrees with the receipts of what it opened', async () => {
     const { fixture } = await settled({})

@@ -168,6 +168,18 @@ export interface OpenJob {
   readonly owner: Owner
 }
 
+/** `host:port`, or `unparsable`, and how many connections asked for it. The inside chose the name. */
+export interface Destination {
+  readonly destination: string
+  readonly count: number
+}
+
+/** What may be asked for ahead of doing it. */
+export type CheckOperationInput = Pick<
+  BeginOperationInput,
+  'id' | 'operation' | 'operator' | 'grantId' | 'epoch' | 'metadata' | 'owner'
+>
+
 export interface CloseOrphansInput {
   readonly id: SandboxId
   /** What the sandbox, asked, still has: left open. */
@@ -181,6 +193,11 @@ export const endCreate = procedure<EndCreateInput, EndCreateOutput>('sandboxes.e
 export const beginOperation = procedure<BeginOperationInput, BeginOperationOutput>(
   'sandboxes.begin_operation',
 )
+/**
+ * Whether it would be allowed now; undefined when it would. That spends and writes nothing, and allows nothing: each
+ * time that it is done it is begun. Denied: the denial is written and handed back.
+ */
+export const checkOperation = procedure<CheckOperationInput, Denied | undefined>('sandboxes.check_operation')
 export const endOperation = procedure<EndOperationInput, EndOperationOutput>('sandboxes.end_operation')
 /** A job that was begun in an earlier epoch and never reached the sandbox is sent in this one: accounted for there. */
 export const restartJob = procedure<
@@ -251,6 +268,13 @@ export const closeLeftEpochs = procedure<
 >('sandboxes.close_left_epochs')
 /** Connections from inside that the host refused: one decision, for as many as `count` says. */
 export const refuseInbound = procedure<
-  { readonly id: SandboxId; readonly epoch: string; readonly count: number; readonly owner: Owner },
+  {
+    readonly id: SandboxId
+    readonly epoch: string
+    readonly count: number
+    /** Where to, as far as it could be read: few, and references. */
+    readonly destinations?: readonly Destination[]
+    readonly owner: Owner
+  },
   ReceiptRef
 >('sandboxes.refuse_inbound')

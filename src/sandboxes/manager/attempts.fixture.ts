@@ -41,6 +41,7 @@ export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
   forward: (manager, by, id) => manager.inside.connect(by, id, 9),
   processes: (manager, by, id) => manager.inside.processes(by, id),
   metrics: (manager, by, id) => manager.inside.stats(by, id),
+  jobs: (manager, by, id) => manager.jobs.list(by, id),
   signal: (manager, by, id) => manager.inside.signal(by, id, 4_000_000, 'SIGCONT'),
 }
 

@@ -58,6 +58,14 @@ describe('a request for a sandbox', () => {
     expect(() => parse(changes)).toThrow(expect.objectContaining({ code: 'usage' }))
   })
 
+  it.each([
+    [{ environment: { A: 'x'.repeat(40_000) } }, 'environment.A: has more than 32,768 characters'],
+    [{ limits: { memoryBytes: 1 } }, 'limits.memoryBytes: is less than 134217728'],
+    [{ workspace: { mode: 'in-place', folder: '' } }, 'workspace.folder: must be an absolute path'],
+  ])('is refused in words of our own', (changes, message) => {
+    expect(() => parse(changes)).toThrow(expect.objectContaining({ message: `the sandbox: ${message}` }))
+  })
+
   it('does not repeat a value that looks like a secret', () => {
     const secret = 'ghp_abcdefghijklmnopqrstuvwxyz0123456789'
     try {

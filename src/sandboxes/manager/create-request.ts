@@ -6,17 +6,10 @@ import { parseInput, reference, refuseSecrets } from '../../policy/request.ts'
 import { type HostUser, ISOLATIONS, type LimitSpec, type WorkspaceSpec } from '../backend.ts'
 import { refuseSteering } from '../backends/process/environment.ts'
 import { resolveWorkspace } from '../backends/process/workspace.ts'
-import { type Bounds, LIMIT_BOUNDS } from '../limit-bounds.ts'
+import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS } from '../limit-bounds.ts'
 
-const GIB = 1024 ** 3
-
-/**
- * What a sandbox may use when nothing was said. The disk has one too, although an ordinary user's is not held to it:
- * the limit report says so by name.
- */
-const DEFAULT_LIMITS = { memoryBytes: 2 * GIB, processes: 512, diskBytes: 4 * GIB } as const
-
-const within = ({ least, most }: Bounds) => z.int().min(least).max(most).optional()
+const within = ({ least, most }: Bounds) =>
+  z.int().min(least, `is less than ${least}`).max(most, `is more than ${most}`).optional()
 
 const limits = z.strictObject({
   memoryBytes: within(LIMIT_BOUNDS.memoryBytes),
@@ -27,7 +20,7 @@ const limits = z.strictObject({
 
 const variable = z
   .string()
-  .max(128)
+  .max(128, 'has more than 128 characters')
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must be a name of letters, digits and _')
 
 const environment = z
@@ -35,7 +28,7 @@ const environment = z
     variable,
     z
       .string()
-      .max(32 * 1024)
+      .max(32 * 1024, 'has more than 32,768 characters')
       .refine((text) => !text.includes('\0'), 'holds a NUL'),
   )
   .refine((all) => Object.keys(all).length <= 256, 'has more than 256 variables')
@@ -47,13 +40,18 @@ const name = z
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits and . _ -, at most 64 characters')
   .refine((text) => !/^sbx_/i.test(text), 'must not begin like an id')
 
+const folder = z
+  .string()
+  .startsWith('/', 'must be an absolute path')
+  .max(4096, 'has more than 4,096 characters')
+
 const createRequest = z.strictObject({
   name: name.optional(),
   backend: z.literal('process'),
   isolation: z.enum(ISOLATIONS),
   workspace: z.discriminatedUnion('mode', [
     z.strictObject({ mode: z.literal('copy') }),
-    z.strictObject({ mode: z.literal('in-place'), folder: z.string().min(1).max(4096).startsWith('/') }),
+    z.strictObject({ mode: z.literal('in-place'), folder }),
   ]),
   limits: limits.default({}),
   environment: environment.default({}),

@@ -18,7 +18,6 @@ describe('without a grant', () => {
     const id = await scene.create()
     const [by, job] = [caller('local-user:mallory'), jobId()]
     const { jobs, files } = scene.manager
-    expect(await jobs.list(by, id)).toEqual([])
     expect(await files.uploaded(by, id, job)).toBeUndefined()
     for (const attempt of [
       () => jobs.status(by, id, job),
@@ -30,6 +29,27 @@ describe('without a grant', () => {
     ])
       await expect(attempt()).rejects.toMatchObject({ code: 'not_found' })
     await requireAllDenied(scene, id)
+    expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
+  })
+
+  it('a port is refused before anybody connects to it, with a denial that says which', async () => {
+    const backend = scriptedBackend()
+    await using scene = managerScene(backend)
+    const id = await scene.create()
+    const { inside } = scene.manager
+    const before = await scene.receipts()
+    await inside.mayConnect(caller(), id, 3000)
+    // Asking ahead allows nothing, so it spends nothing and leaves nothing.
+    expect(await scene.receipts()).toEqual(before)
+    for (const { grant } of await listGrants(scene.store, Date.now()))
+      if (grant.capability === 'sandbox.forward') await revokeGrant(scene.store, grant.id, OPERATOR)
+    await expect(inside.mayConnect(caller(), id, 3000)).rejects.toMatchObject({
+      code: 'denied',
+      hint: expect.stringContaining('craik grant create --capability sandbox.forward'),
+    })
+    expect(await scene.receipts({ kind: 'denial' })).toMatchObject([
+      { capability: 'sandbox.forward', operation: 'connect', metadata: { port: 3000 } },
+    ])
     expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
   })
 

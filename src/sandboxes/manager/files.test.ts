@@ -3,7 +3,9 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
+import { json } from '../boundary/hostile-sidecar.fixture.ts'
 import { caller, eventually, jobId, type ManagerScene, managerScene } from './manager.fixture.ts'
+import { scriptedBackend } from './scripted-place.fixture.ts'
 
 const upload = (path: string, bytes: number) => ({ upload: jobId(), path, bytes, mode: 0o600 })
 
@@ -68,6 +70,20 @@ describe('files', () => {
       code: 'denied',
     })
     expect(await files.uploaded(caller(), id, jobId())).toBeUndefined()
+  })
+
+  it('an upload that the sandbox forgot is not written again, and its end is not known', async () => {
+    const backend = scriptedBackend()
+    await using scene = managerScene(backend)
+    const id = await scene.create()
+    backend.answer = (stream) => json(stream, 410, { code: 'gone', message: 'not remembered' })
+    const what = upload('again', 1)
+    const write = () => scene.manager.files.write(caller(), id, what, 0, Readable.from([Buffer.from('x')]))
+    await expect(write()).rejects.toMatchObject({ code: 'conflict' })
+    expect(await ended(scene, 'write')).toMatchObject({
+      status: 'indeterminate',
+      metadata: { outcome: 'lost' },
+    })
   })
 
   it('a reader that leaves is written down as one', async () => {

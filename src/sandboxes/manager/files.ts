@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import type { Boundary, FileChange, UploadSpec } from '../boundary/boundary.ts'
+import { isGone } from '../boundary/jobs.ts'
 import { restartJob } from '../lifecycle/tokens.ts'
 import type { Caller, ManagedFiles } from '../manager-types.ts'
 import type { Held, Holding } from './held.ts'
@@ -55,6 +56,14 @@ export function managedFiles(options: ManagerOptions, holding: Holding): Managed
     if (there !== undefined) return there
     throw new CraikError('conflict', 'this upload has ended, and is not known in the sandbox any more', {
       hint: 'begin a new one',
+    })
+  }
+
+  /** It is in place, or never came to be: the sandbox forgot it, and does not write it a second time. */
+  async function unknownEnd(held: Held, entry: OpenJobEntry): Promise<CraikError> {
+    await held.book.end(entry, 'indeterminate', { metadata: { outcome: 'lost' } })
+    return new CraikError('conflict', 'this upload may be in place already: the sandbox forgot it', {
+      hint: 'look at the file, and begin a new upload when it is not what it should be',
     })
   }
 
@@ -129,6 +138,7 @@ export function managedFiles(options: ManagerOptions, holding: Holding): Managed
           if (answer.committed) await held.book.end(entry, 'passed', { metadata: { outcome: 'committed' } })
           return answer
         } catch (error) {
+          if (isGone(error)) throw await unknownEnd(held, entry)
           if (isCertain(error)) {
             const code = error instanceof CraikError ? error.code : 'internal'
             await held.book.end(entry, 'failed', { metadata: { outcome: 'refused', error: code } })

@@ -18,7 +18,7 @@ import { AttachedStreams } from './attached.ts'
 import { EventLog } from './events.ts'
 import { closeFolder, folderOf } from './folders.ts'
 import type { Held, Holding } from './held.ts'
-import { describeRefused, refuseAll } from './inbound.ts'
+import { describeRefused, destinationsOf, refuseAll } from './inbound.ts'
 import { JobBook } from './job-book.ts'
 import type { ManagerOptions } from './options.ts'
 import { Session } from './session.ts'
@@ -89,7 +89,9 @@ export class Holder implements Holding {
     const events = await EventLog.open(folder, () => clock.nowMs())
     const refusals = refuseAll(async (refused) => {
       try {
-        await store.write(refuseInbound, { id, epoch, count: refused.count, owner: log.owner })
+        const { count } = refused
+        const destinations = destinationsOf(refused)
+        await store.write(refuseInbound, { id, epoch, count, destinations, owner: log.owner })
       } catch (error) {
         this.#complain(held, error)
         throw error

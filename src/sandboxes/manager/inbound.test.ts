@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { REFERENCE } from '../../lib/ids.ts'
-import { describeRefused, type Refused, refuseAll, targetOf } from './inbound.ts'
+import { describeRefused, destinationsOf, type Refused, refuseAll, targetOf } from './inbound.ts'
 
 describe('connections from inside', () => {
   it('are answered with what they asked for and why not', async () => {
@@ -16,7 +16,7 @@ describe('connections from inside', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/)
     expect(answer).toContain('blocked by craik: egress to collector.example:443 is not granted\n')
     await refusals.close()
-    expect(written).toEqual([{ count: 1, targets: new Map([['collector.example:443', 1]]) }])
+    expect(written).toEqual([{ count: 1, targets: new Map([['collector.example:443', 1]]), unparsable: 0 }])
   })
 
   it('are counted all, and written down seldom, however many come at once', async () => {
@@ -46,6 +46,20 @@ describe('connections from inside', () => {
       '12 connections from inside refused: 2 to evil0.example:443, 2 to evil1.example:443, ' +
         '2 to evil2.example:443, 2 to evil3.example:443, 1 to evil4.example:443, and 3 more',
     ])
+  })
+
+  it('are named for the receipt by host and port, or as what could not be read', async () => {
+    const written: Refused[] = []
+    const refusals = refuseAll(async (refused) => void written.push(refused))
+    for (const target of ['a.example:443', 'a.example:443', '"; DROP TABLE', '[::1]:443'])
+      await connect(refusals, target)
+    await refusals.close()
+    const named = written.flatMap(destinationsOf)
+    expect(named.filter(({ destination }) => destination === 'a.example:443')).not.toEqual([])
+    expect(new Set(named.map(({ destination }) => destination))).toEqual(
+      new Set(['a.example:443', 'unparsable']),
+    )
+    expect(named.reduce((sum, { count }) => sum + count, 0)).toBe(4)
   })
 
   it('that could not be written down are told with the next', async () => {
@@ -110,6 +124,13 @@ describe('connections from inside', () => {
     ['CONNECT example.com:443 HTTP/1.1\r\n', 'example.com:443'],
     ['GET http://Example.com/path?token=x HTTP/1.1\r\n', 'example.com:80'],
     ['GET / HTTP/1.1\r\nAccept: */*\r\nHost: inner.test:8080\r\n\r\n', 'inner.test:8080'],
+    ['CONNECT EXAMPLE.com.:443 HTTP/1.1\r\n', 'example.com:443'],
+    ['GET https://example.com/ HTTP/1.1\r\n', 'example.com:443'],
+    ['GET / HTTP/1.1\r\nHost: a.test\r\nHost: b.test\r\n\r\n', undefined],
+    ['GET / HTTP/1.1\r\n\r\nHost: in-the-body.test\r\n', undefined],
+    [`CONNECT ${'a'.repeat(64)}.example:443 HTTP/1.1\r\n`, undefined],
+    [`CONNECT ${'a.'.repeat(100)}example:443 HTTP/1.1\r\n`, undefined],
+    ['CONNECT a..example:443 HTTP/1.1\r\n', undefined],
     ['CONNECT example.com HTTP/1.1\r\n', undefined],
     ['CONNECT example.com:99999 HTTP/1.1\r\n', undefined],
     ['CONNECT evil\u0000.com:443 HTTP/1.1\r\n', undefined],

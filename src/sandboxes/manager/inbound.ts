@@ -1,6 +1,7 @@
 /** Connections from inside while nothing stands behind the gateway's port: each is refused, and told why. */
 import type { Duplex } from 'node:stream'
 import type { InboundHandler } from '../boundary/boundary.ts'
+import type { Destination } from '../lifecycle/tokens.ts'
 
 /** A flood is answered only so far, and written down as one receipt with a count. */
 const AT_ONCE = 64
@@ -23,6 +24,8 @@ export interface Refused {
   readonly count: number
   /** As the inside spelled them, when it was a host and port: the first few, each with how many asked for it. */
   readonly targets: ReadonlyMap<string, number>
+  /** Of which no host and port could be read. */
+  readonly unparsable: number
 }
 
 /** What `writeDown` fails to write down is told again, with what comes after. */
@@ -51,11 +54,11 @@ export function refuseAll(writeDown: (refused: Refused) => Promise<void>): Refus
         waiting = both(told, waiting)
       })
   }
-  const count = (what: string | undefined) => {
+  const count = (what: Pick<Refused, 'targets' | 'unparsable'>) => {
     const nowMs = performance.now()
     if (nowMs - lastMs >= RECEIPT_MAX_MS) everyMs = RECEIPT_EVERY_MS
     lastMs = nowMs
-    waiting = both(waiting, { count: 1, targets: new Map(what === undefined ? [] : [[what, 1]]) })
+    waiting = both(waiting, { ...what, count: 1 })
     if (timer === undefined) flush()
   }
 
@@ -63,7 +66,7 @@ export function refuseAll(writeDown: (refused: Refused) => Promise<void>): Refus
     handle(stream) {
       stream.on('error', () => {})
       if (closed || open.size >= AT_ONCE) {
-        count(undefined)
+        count(NOTHING)
         stream.destroy()
         return
       }
@@ -71,7 +74,7 @@ export function refuseAll(writeDown: (refused: Refused) => Promise<void>): Refus
       stream.once('close', () => open.delete(stream))
       const read = readTarget(stream).then((what) => {
         reading.delete(read)
-        count(what)
+        count(what === undefined ? UNPARSABLE : { targets: new Map([[what, 1]]), unparsable: 0 })
         answer(stream, what)
       })
       reading.add(read)
@@ -96,12 +99,19 @@ export function describeRefused({ count, targets }: Refused): string {
   return `${message}: ${named.join(', ')}${rest === 0 ? '' : `, and ${rest} more`}`
 }
 
+/** For the receipt: what is named by host and port, and what could not be. The rest of the count is in neither. */
+export function destinationsOf({ targets, unparsable }: Refused): Destination[] {
+  const named = [...targets].map(([destination, count]) => ({ destination, count }))
+  return unparsable === 0 ? named : [...named, { destination: 'unparsable', count: unparsable }]
+}
+
 /** Five of them fit into an event. */
 function short(target: string): string {
   return target.length <= 70 ? target : `${target.slice(0, 34)}…${target.slice(-35)}`
 }
 
-const NOTHING: Refused = { count: 0, targets: new Map() }
+const NOTHING: Refused = { count: 0, targets: new Map(), unparsable: 0 }
+const UNPARSABLE: Pick<Refused, 'targets' | 'unparsable'> = { targets: new Map(), unparsable: 1 }
 
 function both(one: Refused, other: Refused): Refused {
   const targets = new Map(one.targets)
@@ -109,7 +119,11 @@ function both(one: Refused, other: Refused): Refused {
     if (targets.has(target) || targets.size < NAMED_TARGETS)
       targets.set(target, (targets.get(target) ?? 0) + times)
   }
-  return { count: one.count + other.count, targets }
+  return {
+    count: one.count + other.count,
+    targets,
+    unparsable: one.unparsable + other.unparsable,
+  }
 }
 
 function answer(stream: Duplex, target: string | undefined): void {
@@ -147,23 +161,28 @@ function readTarget(stream: Duplex): Promise<string | undefined> {
   })
 }
 
-export function targetOf(head: string): string | undefined {
-  const line = /^([A-Z]{1,20}) (\S{1,2048}) HTTP\/1\.[01]\r?\n/.exec(head.slice(0, HEAD_BYTES))
+export function targetOf(text: string): string | undefined {
+  const [head = ''] = text.slice(0, HEAD_BYTES).split(/\r?\n\r?\n/, 1)
+  const line = /^([A-Z]{1,20}) (\S{1,2048}) HTTP\/1\.[01]\r?(?:\n|$)/.exec(head)
   if (line === null) return undefined
   const [, method, target] = line as unknown as [string, string, string]
   if (method === 'CONNECT') return hostAndPort(target, undefined)
-  const url = /^http:\/\/([^/?#]{1,300})/i.exec(target)
-  if (url !== null) return hostAndPort(url[1]!, 80)
-  const host = /^host:[ \t]*(\S{1,300})[ \t]*\r?$/im.exec(head.slice(0, HEAD_BYTES))
-  return host === null ? undefined : hostAndPort(host[1]!, 80)
+  const url = /^http(s?):\/\/([^/?#]{1,300})/i.exec(target)
+  if (url !== null) return hostAndPort(url[2]!, url[1] === '' ? 80 : 443)
+  // Of two it is not known which one counts.
+  const [host, second] = head.matchAll(/^host:[ \t]*(\S{1,300})[ \t]*\r?$/gim)
+  return host === undefined || second !== undefined ? undefined : hostAndPort(host[1]!, 80)
 }
 
-/** Spelled as a reference may be: letters, digits, dots, dashes; nothing that could be taken for anything else. */
+const LABEL = '[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?'
+const HOST_AND_PORT = new RegExp(`^(${LABEL}(?:\\.${LABEL})*)\\.?(?::([0-9]{1,5}))?$`)
+/** Together with its port it is a reference. */
+const MAX_HOST_LENGTH = 190
+
+/** Spelled as a reference may be, one way for each: nothing that could be taken for anything else. */
 function hostAndPort(text: string, port: number | undefined): string | undefined {
-  const match = /^([a-z0-9](?:[a-z0-9.-]{0,150}[a-z0-9])?)(?::([0-9]{1,5}))?$/i.exec(text)
-  if (match === null) return undefined
-  const number = match[2] === undefined ? port : Number(match[2])
-  return number === undefined || number < 1 || number > 65_535
-    ? undefined
-    : `${match[1]!.toLowerCase()}:${number}`
+  const [, host, digits] = HOST_AND_PORT.exec(text.toLowerCase()) ?? []
+  if (host === undefined || host.length > MAX_HOST_LENGTH) return undefined
+  const number = digits === undefined ? port : Number(digits)
+  return number === undefined || number < 1 || number > 65_535 ? undefined : `${host}:${number}`
 }

@@ -2,12 +2,17 @@
 import type { Boundary } from '../boundary/boundary.ts'
 import type { ManagedInside } from '../manager-types.ts'
 import type { Holding } from './held.ts'
-import { ask, failure, observed, open } from './operation.ts'
+import { ask, check, failure, observed, open } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
 import { meteredDuplex } from './streams.ts'
 
 export function managedInside(options: ManagerOptions, holding: Holding): ManagedInside {
   return {
+    async mayConnect(caller, id, port) {
+      const { session } = await holding.require(id)
+      await check(options, session, caller, 'forward', { metadata: { port } })
+    },
+
     async connect(caller, id, port) {
       const { session, attached } = await holding.require(id)
       const release = session.hold()

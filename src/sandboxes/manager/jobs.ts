@@ -9,7 +9,7 @@ import { restartJob } from '../lifecycle/tokens.ts'
 import type { Caller, JobRequest, ManagedJobs, StartedJob } from '../manager-types.ts'
 import type { Held, Holding } from './held.ts'
 import type { OpenJobEntry } from './job-book.ts'
-import { begin, type CrossingName, failure, isCertain, plain } from './operation.ts'
+import { ask, begin, type CrossingName, failure, isCertain, plain } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
 import { ownJob } from './own-job.ts'
 import { metered, sendMetered } from './streams.ts'
@@ -188,11 +188,10 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
       }),
 
     async list(caller, id) {
-      const held = await holding.require(id)
-      // What is shown was decided about when it began. Who never began anything has nothing to ask the sandbox.
-      if (!(await store.read((tables) => tables.sandboxJobs.has(id, caller.operator)))) return []
-      const boundary = await held.session.boundary(caller.signal)
-      const inside = await boundary.jobs.list(caller.signal)
+      const { session } = await holding.require(id)
+      const inside = await ask(options, session, caller, 'jobs', {}, (boundary, until) =>
+        boundary.inside.jobs(until),
+      )
       const ours = await store.read(async (tables) => {
         const rows = await Promise.all(inside.map((status) => tables.sandboxJobs.get(id, status.id)))
         return new Set(rows.flatMap((row) => (row?.operator === caller.operator ? [row.jobId] : [])))
@@ -213,12 +212,12 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
       }
     },
 
-    input: (caller, id, job, { offset, end, body }) =>
+    input: (caller, id, job, { offset, end, body, turn }) =>
       about(caller, id, job, 'input', (boundary, held, entry) => {
         const send = (until: AbortSignal) =>
           sendMetered(
             body,
-            (metered) => boundary.jobs.input(job, offset, metered, end, until),
+            (metered) => boundary.jobs.input(job, offset, metered, end, until, turn),
             (bytes) => {
               if (entry !== undefined) entry.bytesOut += bytes
             },

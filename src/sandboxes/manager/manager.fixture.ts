@@ -1,10 +1,10 @@
 /** What the manager's tests start from: a store, the real sidecar, and callers with and without grants. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
+import { tempFolder } from '../../../test/temp-folder.ts'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { FRAME, FrameReader } from '../../lib/frames.ts'
 import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
@@ -46,7 +46,7 @@ export interface ManagerScene extends AsyncDisposable {
 
 export function managerScene(using?: SandboxBackend, clock: Clock = systemClock): ManagerScene {
   const store = inProcessStore(clock)
-  const folder = mkdtempSync(join(tmpdir(), 'craik-manager-'))
+  const folder = tempFolder('craik-manager-')
   const backend = plainBackend()
   const complaints: string[] = []
   const make = () =>

@@ -9,6 +9,7 @@ import {
   type BeginOperationOutput,
   type Begun,
   beginOperation,
+  checkOperation,
   type EndOperationInput,
   endOperation,
 } from '../lifecycle/tokens.ts'
@@ -40,6 +41,26 @@ export async function begin(
   })
   if (answer.effect === 'denied') throw deniedOperation(answer)
   return answer
+}
+
+/** Throws when it would be denied now; otherwise nothing has happened. */
+export async function check(
+  { store, log }: Pick<ManagerOptions, 'store' | 'log'>,
+  session: Session,
+  caller: Caller,
+  operation: CrossingName,
+  asked: Pick<Asked, 'metadata'>,
+): Promise<void> {
+  const denied = await store.write(checkOperation, {
+    id: session.id,
+    operation,
+    operator: caller.operator,
+    ...(caller.grantId !== undefined && { grantId: caller.grantId }),
+    epoch: session.epoch,
+    owner: log.owner,
+    ...asked,
+  })
+  if (denied !== undefined) throw deniedOperation(denied)
 }
 
 export interface OpenOperation {

@@ -273,6 +273,20 @@ describe('writing a file', () => {
     expect(JSON.parse(told)).toEqual({ status: 507, code: 'full', left: [], after: 404, faults: [] })
   })
 
+  it('does not write again what is in place, however many came after it', async () => {
+    const first = { path: 'first', upload: 'job_0000', size: 1, offset: 0 }
+    const open = { path: 'open', upload: 'job_0001', size: 2 }
+    await put(first, 'x')
+    await put({ ...open, offset: 0 }, 'a')
+    for (let at = 2; at < 260; at++)
+      await put({ path: 'other', upload: `job_${String(at).padStart(4, '0')}`, size: 0, offset: 0 }, '')
+    writeFileSync(join(workspace, 'first'), 'changed since')
+    expect(await put(first, 'x')).toMatchObject({ status: 410, value: { code: 'gone' } })
+    expect(readFileSync(join(workspace, 'first'), 'utf8')).toBe('changed since')
+    expect((await put({ ...open, offset: 1 }, 'b')).value.committed).toBe(true)
+    expect((await put({ ...first, upload: 'job_9999' }, 'y')).value.committed).toBe(true)
+  })
+
   it('holds a limited number of uploads, and drops those that nobody continues', async () => {
     await served[Symbol.asyncDispose]()
     served = new Served(fileRoutes({ workspace, clock: systemClock, uploadIdleMs: 4_000 }))

@@ -23,6 +23,8 @@ export class Uploads {
   readonly #idleMs: number
   readonly #open = new Map<string, Slot>()
   readonly #committed = new Map<string, UploadPlan>()
+  /** The greatest id that is in place and not remembered any more. Ids begin with a time: a new one is greater. */
+  #forgottenTo = ''
 
   /** One that gets no request for `idleMs` is dropped. */
   constructor(workspace: string, idleMs: number) {
@@ -95,6 +97,8 @@ export class Uploads {
       requireSame(known.plan, plan)
       return known
     }
+    if (plan.id <= this.#forgottenTo)
+      throw new SidecarError('gone', `the upload ${plan.id} may be in place, and is not remembered any more`)
     if (this.#open.size >= LIMITS.uploads)
       throw new SidecarError('busy', `${LIMITS.uploads} uploads are open already`)
     const slot: Slot = {
@@ -114,6 +118,7 @@ export class Uploads {
     for (const oldest of this.#committed.keys()) {
       if (this.#committed.size <= COMMITTED) break
       this.#committed.delete(oldest)
+      if (oldest > this.#forgottenTo) this.#forgottenTo = oldest
     }
   }
 

@@ -189,17 +189,6 @@ describe('input', () => {
     expect((await host.output(id)).stdout).toBe('half and whole')
   })
 
-  it('is of one sender at a time: who comes later takes over, and who was there is told', async () => {
-    const id = await host.start({ kind: 'exec', argv: ['cat'], stdin: true })
-    const first = host.request('POST', `/jobs/${id}/input?offset=0&end=1`)
-    const told = collect(first)
-    first.write('one ')
-    await until(async () => (await status(id)).inputOffset === 4)
-    await host.ask('POST', `/jobs/${id}/input?offset=4&end=1`, Buffer.from('two'))
-    expect((await told).status).toBe(412)
-    expect((await host.output(id)).stdout).toBe('one two')
-  })
-
   it('holds the sender up while the program does not read', async () => {
     const id = await host.start(sh('while [ ! -e go ]; do sleep 0.05; done; wc -c', { stdin: true }))
     const bytes = 8 * 1024 * 1024

@@ -1,9 +1,10 @@
 /** The requests that start, follow, feed and end jobs. */
 import { type Call, isBrokenOff, queryFlag, queryNumber, type Route, SidecarError } from '../routes.ts'
+import { feedFrom } from './feed.ts'
 import type { Job } from './job.ts'
 import type { JobRegistry } from './registry.ts'
 import { sendLog } from './send-log.ts'
-import { parseJobId, parseJobSpec, parseResize, parseSignal } from './spec.ts'
+import { parseJobId, parseJobSpec, parseResize, parseSignal, parseTurn } from './spec.ts'
 
 const FRAMES = { 'content-type': 'application/vnd.craik.frames' }
 
@@ -82,26 +83,13 @@ async function follow(job: Job, call: Call, after: number): Promise<void> {
 
 async function input(job: Job, call: Call): Promise<void> {
   if (!job.takesInput) throw new SidecarError('conflict', `${job.id} takes no input`)
-  let offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
+  const offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
   const end = queryFlag(call.query, 'end', false)
+  const turn = parseTurn(call.query)
   await job.started
-  const turn = job.feed()
-  const chunks = (call.stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>)[
-    Symbol.asyncIterator
-  ]()
-  try {
-    for (;;) {
-      const next = await Promise.race([chunks.next(), turn.lost])
-      if (next === 'lost') throw new SidecarError('changed', `somebody else feeds ${job.id} now`)
-      if (next.done) break
-      await job.input(offset, next.value)
-      offset += next.value.length
-    }
-  } finally {
-    turn.end()
-  }
+  const reached = await feedFrom(call.stream, job, offset, turn)
   // A body that broke off has brought what it has brought, but it has not said where the input ends.
   if (isBrokenOff(call.stream)) return
-  if (end) job.endInput(offset)
+  if (end) job.endInput(reached)
   call.answer(200, { offset: job.inputOffset })
 }

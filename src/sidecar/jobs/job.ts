@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { FRAME } from '../../lib/frames.ts'
 import { type JobOutcome, type JobResult, type JobSpec, type JobStatus, LIMITS } from '../protocol.ts'
 import { SidecarError } from '../routes.ts'
+import { InputTurns } from './input-turns.ts'
 import { JobLog, type LogMode } from './log.ts'
 import { NotStarted, type Program, type ProgramEnd, type ProgramEvents } from './program.ts'
 
@@ -51,6 +52,8 @@ export class Job {
   readonly kind: JobSpec['kind']
   readonly takesInput: boolean
   readonly log: JobLog
+  /** Of two who feed it at once, each would take what the other sent for its own. */
+  readonly turns = new InputTurns()
   readonly startedAtMs = Date.now()
   /** Settles when the program runs, or has failed to in a way that is a result. */
   readonly started: Promise<void>
@@ -68,9 +71,9 @@ export class Job {
   #stderrBytes = 0
   #inputOffset = 0
   #inputEnded = false
+  #inputFull = false
   #inputRoom = Promise.withResolvers<void>()
   #lastBytes: number | undefined
-  #feeder: PromiseWithResolvers<'lost'> | undefined
   #attendedAtMs = performance.now()
   #attendance: NodeJS.Timeout | undefined
 
@@ -112,6 +115,11 @@ export class Job {
     return this.#inputOffset
   }
 
+  /** False: what was sent last waits for the program to read. */
+  get hasInputRoom(): boolean {
+    return !this.#inputFull
+  }
+
   /** Settles when its last frame is in the log. */
   get ended(): Promise<void> {
     return this.#ended.promise
@@ -134,21 +142,9 @@ export class Job {
     }
   }
 
-  /**
-   * Whoever begins to feed it takes over from who did so before: of two at once, each would take what the other sent
-   * for its own. `lost` resolves when that happens.
-   */
-  feed(): { readonly lost: Promise<'lost'>; end(): void } {
-    this.#feeder?.resolve('lost')
-    const feeder = Promise.withResolvers<'lost'>()
-    this.#feeder = feeder
-    return {
-      lost: feeder.promise,
-      end: () => {
-        if (this.#feeder === feeder) this.#feeder = undefined
-        this.#attendedAtMs = performance.now()
-      },
-    }
+  /** Somebody was here until now. */
+  attended(): void {
+    this.#attendedAtMs = performance.now()
   }
 
   /** Bytes of the input from an offset on. What arrived before is ignored; resolves when there is room for more. */
@@ -163,7 +159,9 @@ export class Job {
     if (this.#inputEnded) throw new SidecarError('conflict', `the input of ${this.id} has ended`)
     this.#inputOffset += fresh.length
     this.log.wakeReaders()
-    if (!this.#result && this.#program?.write(fresh) === false) await this.#inputRoom.promise
+    if (this.#result || this.#program?.write(fresh) !== false) return
+    this.#inputFull = true
+    await this.#inputRoom.promise
   }
 
   /** The input ends at that offset. */
@@ -253,11 +251,12 @@ export class Job {
   /** An archive is of no use to anybody but who reads or feeds it; what has all of its input finishes by itself. */
   #look(idleMs: number): void {
     const nowMs = performance.now()
-    if (this.log.readers > 0 || this.#feeder !== undefined || this.#inputEnded) this.#attendedAtMs = nowMs
+    if (this.log.readers > 0 || this.turns.isFed || this.#inputEnded) this.#attendedAtMs = nowMs
     else if (nowMs - this.#attendedAtMs >= idleMs) this.#endBy('cancelled')
   }
 
   #onInputRoom(): void {
+    this.#inputFull = false
     this.#inputRoom.resolve()
     this.#inputRoom = Promise.withResolvers()
   }

@@ -1,8 +1,8 @@
-import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { tempFolder } from '../../../test/temp-folder.ts'
 import { FRAME, FRAME_HEADER_BYTES, type Frame } from '../../lib/frames.ts'
 import { framesOf, until } from '../sidecar.fixture.ts'
 import { JobLog, type LogMode, type LogOptions, type LogReader } from './log.ts'
@@ -11,7 +11,7 @@ const MEMORY_BYTES = 4096
 
 let folder: string
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'craik-log-'))
+  folder = tempFolder('craik-log-')
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { tempFolder } from '../../../test/temp-folder.ts'
 import { SidecarError } from '../routes.ts'
 import { sh, until } from '../sidecar.fixture.ts'
 import { Leaks } from './leaks.ts'
@@ -14,13 +14,14 @@ const leaks = new Leaks()
 let pipes: PipePool
 let jobs: JobRegistry
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'craik-jobs-'))
+  folder = tempFolder('craik-jobs-')
   pipes = new PipePool(leaks)
 })
 afterEach(async () => {
   await jobs.close()
   pipes.close()
-  rmSync(folder, { recursive: true, force: true })
+  // The log of a job that has just ended may be on its way to a file.
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
 })
 
 function newJobs(limits: NonNullable<RegistryOptions['limits']>): void {
@@ -169,13 +170,15 @@ describe('jobs', () => {
     const reader = { position: 0, sinceMs: Number.NEGATIVE_INFINITY, wake() {} }
     read.job.log.addReader(reader)
     const fed = await jobs.start('fed', { kind: 'tar-in', path: 'fed' })
-    const feeding = fed.job.feed()
+    const feeder = { lost() {} }
+    fed.job.turns.begin({ id: 'one', take: false }, feeder)
     const exec = await jobs.start('exec', sh('sleep 100'))
     await Promise.all(abandoned.map(({ job }) => job.ended))
     expect(abandoned.map(({ job }) => job.result?.outcome)).toEqual(['cancelled', 'cancelled'])
     for (const { job } of [read, fed, exec]) expect(job.result).toBeUndefined()
     read.job.log.removeReader(reader)
-    feeding.end()
+    fed.job.turns.end(feeder)
+    fed.job.attended()
     await Promise.all([read.job.ended, fed.job.ended])
     expect(exec.job.result).toBeUndefined()
   })

@@ -1,7 +1,8 @@
 /** What a job has to look like to be taken. */
 import * as z from 'zod/mini'
 import { type JobSpec, LIMITS } from '../protocol.ts'
-import { SidecarError } from '../routes.ts'
+import { queryFlag, SidecarError } from '../routes.ts'
+import type { InputTurn } from './input-turns.ts'
 
 const MAX_CELLS = 10_000
 
@@ -64,6 +65,14 @@ export const parseSignal = (value: unknown) => parse(signal, value, 'the signal'
 export function parseJobId(value: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(value)) return value
   throw new SidecarError('usage', 'the id of a job has 1 to 64 letters, digits, _ and -')
+}
+
+/** Of a request for input: who sends it, and whether they take over. */
+export function parseTurn(query: URLSearchParams): InputTurn {
+  const id = query.get('turn') ?? undefined
+  if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id))
+    throw new SidecarError('usage', 'a turn has 1 to 64 letters, digits, _ and -')
+  return { id, take: queryFlag(query, 'take', false) }
 }
 
 function parse<T extends z.ZodMiniType>(schema: T, value: unknown, what: string): z.output<T> {

@@ -53,10 +53,6 @@ export function sandboxJobTable(database: DatabaseSync): SandboxJobTable {
     database,
     `UPDATE sandbox_jobs SET owner = ?, adopted = 1 WHERE sandbox_id = ? AND job_id = ? AND state = 'open'`,
   )
-  const has = lazily(
-    database,
-    'SELECT EXISTS (SELECT 1 FROM sandbox_jobs WHERE sandbox_id = ? AND operator = ?) AS found',
-  )
   const newestOld = lazily(
     database,
     `SELECT job_id AS jobId FROM sandbox_jobs WHERE sandbox_id = ? AND state = 'ended'
@@ -89,7 +85,6 @@ export function sandboxJobTable(database: DatabaseSync): SandboxJobTable {
       update().run(document, seal, sandboxId, jobId).changes === 1,
     adopt: async (sandboxId, jobId, owner) =>
       adopt().run(JSON.stringify(owner), sandboxId, jobId).changes === 1,
-    has: async (sandboxId, operator) => (has().get(sandboxId, operator) as { found: number }).found === 1,
     async removeOld(sandboxId, keep) {
       const newest = newestOld().get(sandboxId, keep) as { jobId: SandboxJobRow['jobId'] } | undefined
       if (newest !== undefined) removeUpTo().run(sandboxId, newest.jobId)

@@ -1,0 +1,86 @@
+/** Carries the body of one request into a job's input, until it ends or somebody else takes over. */
+import type { ServerHttp2Stream } from 'node:http2'
+import { SidecarError } from '../routes.ts'
+import type { Feeder, InputTurn } from './input-turns.ts'
+import type { Job } from './job.ts'
+
+/** Resolves with the offset after the body's last byte. Whoever lost the turn is told how much of theirs arrived. */
+export async function feedFrom(
+  stream: ServerHttp2Stream,
+  job: Job,
+  offset: number,
+  turn: InputTurn,
+): Promise<number> {
+  const body = new Body(stream, job, offset)
+  if (!job.turns.begin(turn, body)) throw takenOver(job)
+  try {
+    return await body.carry()
+  } finally {
+    job.turns.end(body)
+    job.attended()
+  }
+}
+
+class Body implements Feeder {
+  readonly #stream: ServerHttp2Stream
+  readonly #job: Job
+  readonly #lost = Promise.withResolvers<void>()
+  #offset: number
+  /** Of the job's whole input, when the turn was lost. */
+  #arrived: number | undefined
+  #wake: () => void = () => {}
+
+  constructor(stream: ServerHttp2Stream, job: Job, offset: number) {
+    this.#stream = stream
+    this.#job = job
+    this.#offset = offset
+  }
+
+  lost(): void {
+    // What lies here came before whoever takes over did. Not while the program is full: its memory has to stay bounded.
+    const chunk: Buffer | null = this.#job.hasInputRoom ? this.#stream.read() : null
+    if (chunk !== null) this.#take(chunk).catch(() => {})
+    this.#arrived = this.#job.inputOffset
+    this.#lost.resolve()
+  }
+
+  /** With `read()`, not as an iterator: that may hold a chunk which neither side knows of when the turn is lost. */
+  async carry(): Promise<number> {
+    const wake = () => this.#wake()
+    for (const event of EVENTS) this.#stream.on(event, wake)
+    try {
+      for (;;) {
+        if (this.#arrived !== undefined) throw takenOver(this.#job, this.#arrived)
+        const chunk: Buffer | null = this.#stream.read()
+        if (chunk === null) {
+          if (this.#stream.readableEnded || this.#stream.destroyed) return this.#offset
+          await Promise.race([this.#change(), this.#lost.promise])
+          continue
+        }
+        await Promise.race([this.#take(chunk), this.#lost.promise])
+      }
+    } finally {
+      for (const event of EVENTS) this.#stream.off(event, wake)
+    }
+  }
+
+  #take(chunk: Buffer): Promise<void> {
+    const offset = this.#offset
+    this.#offset += chunk.length
+    return this.#job.input(offset, chunk)
+  }
+
+  #change(): Promise<void> {
+    return new Promise((done) => {
+      this.#wake = done
+    })
+  }
+}
+
+const EVENTS = ['readable', 'end', 'close'] as const
+
+function takenOver(job: Job, offset?: number): SidecarError {
+  return new SidecarError('changed', `somebody else feeds ${job.id} now`, {
+    ...(offset !== undefined && { offset }),
+  })
+}
