@@ -56,6 +56,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
     setExitCode: (code) => {
       exitCode = code
     },
+    exitWhenUnread: () => {},
   }
   const command = noun(context)
   for (const each of [command, ...command.commands])

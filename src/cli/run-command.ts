@@ -85,7 +85,9 @@ function usage(error: CommanderError, instead: string | undefined): CraikError {
     return new CraikError('usage', error.message.replace(/^error: /, '').split('\n')[0]!, { hint: instead })
   // A noun without a verb prints its help to stderr, which is no message.
   if (error.code === 'commander.help') return new CraikError('usage', 'a verb is missing')
-  const [message, ...rest] = error.message.replace(/^error: /, '').split('\n')
+  // What was typed is repeated in it, however long.
+  const whole = error.message.replace(/^error: /, '').replace(/'([^']{60})[^']+'/g, "'$1…'")
+  const [message, ...rest] = whole.split('\n')
   const suggestion = rest.join(' ').replace(/^\(|\)$/g, '')
   return new CraikError('usage', message!, suggestion === '' ? {} : { hint: suggestion })
 }

@@ -1,9 +1,30 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { LIMIT_BOUNDS } from '../../sandboxes/limit-bounds.ts'
-import { formatBytes, parseBytes, parseCount, parseCpus, parsePorts } from './amounts.ts'
+import { formatBytes, parseBytes, parseCount, parseCpus, parsePorts, typedBytesUp } from './amounts.ts'
 
 describe('sizes', () => {
+  it.each([
+    [1, '0.1k'],
+    [1024, '1k'],
+    [4096 + 1, '4.1k'],
+    [2 ** 20, '1m'],
+    [1.21 * 2 ** 30, '1.3g'],
+    [99.1 * 2 ** 30, '100g'],
+  ])('%i bytes are let through by %s', (bytes, text) => {
+    expect(typedBytesUp(bytes)).toBe(text)
+  })
+
+  it('of a hint are always enough, and hardly more', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 2 ** 50 }), (bytes) => {
+        const allowed = parseBytes(typedBytesUp(bytes), '--max-copy')
+        expect(allowed).toBeGreaterThanOrEqual(bytes)
+        expect(allowed).toBeLessThanOrEqual(Math.max(bytes * 1.11, 103))
+      }),
+    )
+  })
+
   it.each([
     ['512m', 512 * 2 ** 20],
     ['2g', 2 * 2 ** 30],

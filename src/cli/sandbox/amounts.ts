@@ -54,6 +54,18 @@ function typedBytes(bytes: number): string {
   return String(bytes)
 }
 
+/** As it is typed, and never less: the size that an option has to be given. */
+export function typedBytesUp(bytes: number): string {
+  const [unit, size] = Object.entries(UNIT_BYTES).findLast(([, least]) => bytes >= least) ?? ['k', 2 ** 10]
+  const value = bytes / size
+  return `${value < 10 ? Math.ceil(value * 10) / 10 : Math.ceil(value)}${unit}`
+}
+
+/** The option that lets a copy of so much through. */
+export function allowCopy(bytes: number): string {
+  return bytes <= MAX_BYTES ? `--max-copy ${typedBytesUp(bytes)}` : 'nothing: no copy is so large'
+}
+
 /** `8080`, or `8080:3000`: port 8080 inside, 3000 on this machine. 0 on this machine: any free one. */
 export function parsePorts(text: string): { readonly inside: number; readonly host: number } {
   const match = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text)

@@ -11,7 +11,7 @@ import type { FileBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { tarIn, writeFile } from '../../sdk/transfer.ts'
 import type { CliContext } from '../context.ts'
-import { formatBytes } from './amounts.ts'
+import { allowCopy, formatBytes } from './amounts.ts'
 import type { CopySpec } from './copy-spec.ts'
 import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
 import { TransferBar } from './transfer-bar.ts'
@@ -70,7 +70,7 @@ export async function copyFileIn(
   if (!stats.isFile()) throw notCopied()
   if (stats.size > maxBytes)
     throw new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, {
-      hint: 'allow more: --max-copy 64g',
+      hint: `allow more: ${allowCopy(stats.size)}`,
     })
   using bar = new TransferBar(context, 'copying', stats.size)
   const source = {

@@ -9,7 +9,7 @@ import { quoteArgument } from '../../lib/shlex.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { readFile, tarOut } from '../../sdk/transfer.ts'
 import type { CliContext } from '../context.ts'
-import { formatBytes } from './amounts.ts'
+import { allowCopy, formatBytes } from './amounts.ts'
 import { statInside } from './copy-in.ts'
 import { type CopySpec, STDOUT } from './copy-spec.ts'
 import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
@@ -18,7 +18,6 @@ import { writeTo } from './streams.ts'
 import { TransferBar } from './transfer-bar.ts'
 
 const MAX_ENTRIES = 2_000_000
-const ALLOW_MORE = 'allow more: --max-copy 64g'
 
 export interface CopiedOut {
   readonly files: number
@@ -46,7 +45,7 @@ export async function copyOut(
   if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, maxBytes)
   if (found.type !== 'file' && found.type !== 'link')
     throw new CraikError('usage', `that is a ${found.type}; only files and folders are copied`)
-  if (found.bytes > maxBytes) throw largerThan(maxBytes)
+  if (found.bytes > maxBytes) throw largerThan(maxBytes, `allow more: ${allowCopy(found.bytes)}`)
   const { bytes, mode } = found.type === 'file' ? found : { bytes: 0, mode: 0o644 }
   if (spec.local === STDOUT) return printFile(context, client, sandbox, spec.inside, maxBytes)
   return copyFileOut(context, client, sandbox, spec, { bytes, mode, maxBytes })
@@ -68,7 +67,7 @@ async function copyFileOut(
     let copied = 0
     for await (const chunk of readFile(client, sandbox, inside, { signal })) {
       copied += chunk.length
-      if (copied > maxBytes) throw largerThan(maxBytes)
+      if (copied > maxBytes) throw largerThan(maxBytes, howLarge(sandbox, inside, '-shL'))
       await file.write(chunk)
       bar.set(copied)
     }
@@ -89,7 +88,7 @@ async function printFile(
   let bytes = 0
   for await (const chunk of readFile(client, sandbox, inside, { signal: context.signal })) {
     bytes += chunk.length
-    if (bytes > maxBytes) throw largerThan(maxBytes)
+    if (bytes > maxBytes) throw largerThan(maxBytes, howLarge(sandbox, inside, '-shL'))
     await writeTo(context.stdout, chunk)
   }
   return { files: 1, bytes, skipped: [], skippedCount: 0 }
@@ -118,7 +117,7 @@ async function copyFolderOut(
       limits,
       complaints,
     ).catch((error) => {
-      throw beyondLimit(error, maxBytes, free)
+      throw beyondLimit(error, maxBytes, free, howLarge(sandbox, inside, '-sh'))
     })
     const { files, bytes, skipped, skippedCount } = report
     const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
@@ -186,7 +185,7 @@ async function unpack(
 }
 
 /** What was unpacked before the limit stays, so the person has to know. */
-function beyondLimit(error: unknown, maxBytes: number, free: number): unknown {
+function beyondLimit(error: unknown, maxBytes: number, free: number, hint: string): unknown {
   if (!(error instanceof CraikError) || error.details?.beyond !== 'bytes') return error
   const stay = 'files that were written before stay'
   if (free < maxBytes)
@@ -196,13 +195,18 @@ function beyondLimit(error: unknown, maxBytes: number, free: number): unknown {
       { cause: error },
     )
   return new CraikError('too_large', `the folder is larger than ${formatBytes(maxBytes)}; ${stay}`, {
-    hint: ALLOW_MORE,
+    hint,
     cause: error,
   })
 }
 
-function largerThan(maxBytes: number): CraikError {
-  return new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, { hint: ALLOW_MORE })
+function largerThan(maxBytes: number, hint: string): CraikError {
+  return new CraikError('too_large', `the file is larger than ${formatBytes(maxBytes)}`, { hint })
+}
+
+/** Where only the inside could tell. */
+function howLarge(sandbox: string, inside: string, how: '-sh' | '-shL'): string {
+  return `see how large it is, and allow that with --max-copy:  craik sandbox exec ${sandbox} -- du ${how} ${quoteArgument(inside)}`
 }
 
 /** The last part of a path inside; what has none needs a name of its own here. */

@@ -7,7 +7,7 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { filesOf, formatBytes, parseBytes } from './amounts.ts'
+import { allowCopy, filesOf, formatBytes, parseBytes } from './amounts.ts'
 import { connect } from './connect.ts'
 import { copyFileIn, copyFolderIn, insideName, kindOfLocal, statInside } from './copy-in.ts'
 import { type CopiedOut, copyOut } from './copy-out.ts'
@@ -67,8 +67,11 @@ async function copyIn(
   }
   const to = await folderInside(context, client, sandbox, spec)
   using progress = new Progress(context, 'looking through the folder:')
-  const source = await measureFolder(context, resolve(spec.local), maxBytes, (entries) =>
-    progress.tick(entries),
+  const source = await measureFolder(
+    context,
+    resolve(spec.local),
+    { maxBytes, allow: allowCopy },
+    (entries) => progress.tick(entries),
   )
   return copyFolderIn(context, client, sandbox, to, source)
 }

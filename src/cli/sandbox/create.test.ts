@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { workspaceOf } from './create.ts'
+import { allowWorkspace, workspaceOf } from './create.ts'
 
 describe('the workspace of a new sandbox', () => {
   it('is a copy, or the folder itself where that is asked for by name', () => {
@@ -17,4 +17,16 @@ describe('the workspace of a new sandbox', () => {
       )
     },
   )
+})
+
+describe('a workspace that is too large', () => {
+  const GIB = 2 ** 30
+
+  it.each([
+    [2 * GIB, 1 * GIB, 4 * GIB, '--max-copy 2g'],
+    [6 * GIB, 4 * GIB, 4 * GIB, '--max-copy 6g --disk 7.5g'],
+    [2 * GIB, 4 * GIB, 1 * GIB, '--disk 2.5g'],
+  ])('of %i bytes is let through by what is named', (bytes, copyBytes, diskBytes, options) => {
+    expect(allowWorkspace(bytes, copyBytes, diskBytes)).toBe(options)
+  })
 })

@@ -6,17 +6,17 @@ import { formatDuration } from '../../lib/duration.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
 import { createGrant, getGrant, revokeGrant } from '../../policy/grants.ts'
-import { LIMIT_BOUNDS } from '../../sandboxes/limit-bounds.ts'
+import { DEFAULT_LIMITS, LIMIT_BOUNDS } from '../../sandboxes/limit-bounds.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { filesOf, parseBytes, parseCount, parseCpus } from './amounts.ts'
+import { allowCopy, filesOf, parseBytes, parseCount, parseCpus, typedBytesUp } from './amounts.ts'
 import { connect } from './connect.ts'
 import { copyFolderIn, type FolderCopy } from './copy-in.ts'
 import { parseEnvironment } from './environment.ts'
 import { notHeld, placeOf } from './view.ts'
-import { type CopySource, measureWorkspace } from './workspace.ts'
+import { type CopyLimit, type CopySource, measureWorkspace } from './workspace.ts'
 
 interface CreateOptions {
   readonly name?: string
@@ -112,13 +112,26 @@ export function workspaceOf({
 }
 
 async function sourceOf(context: CliContext, options: CreateOptions): Promise<CopySource | undefined> {
-  const maxBytes = Math.min(
-    parseBytes(options.maxCopy, '--max-copy'),
-    options.disk === undefined ? Number.POSITIVE_INFINITY : parseBytes(options.disk, '--disk'),
-  )
+  const copyBytes = parseBytes(options.maxCopy, '--max-copy')
+  const diskBytes = options.disk === undefined ? undefined : parseBytes(options.disk, '--disk')
+  const limit: CopyLimit = {
+    maxBytes: Math.min(copyBytes, diskBytes ?? Number.POSITIVE_INFINITY),
+    allow: (bytes) => allowWorkspace(bytes, copyBytes, diskBytes ?? DEFAULT_LIMITS.diskBytes),
+  }
   if (options.workspace === undefined || options.inPlace) return undefined
   using progress = new Progress(context, 'looking through the workspace:')
-  return await measureWorkspace(context, options.workspace, maxBytes, (entries) => progress.tick(entries))
+  return await measureWorkspace(context, options.workspace, limit, (entries) => progress.tick(entries))
+}
+
+/** A file system needs room of its own besides what is in it. */
+const DISK_OVERHEAD = 1.25
+
+/** What a copy of so much needs, of the options that say how much may be. */
+export function allowWorkspace(bytes: number, copyBytes: number, diskBytes: number): string {
+  return [
+    ...(bytes > copyBytes ? [allowCopy(bytes)] : []),
+    ...(bytes * DISK_OVERHEAD > diskBytes ? [`--disk ${typedBytesUp(bytes * DISK_OVERHEAD)}`] : []),
+  ].join(' ')
 }
 
 /** Whoever types the command gives leave for it: a grant for one use, on record like any other. */

@@ -26,6 +26,11 @@ it('never repeats a value', () => {
 })
 
 it('refuses more than the inside takes', () => {
+  const many = Array.from({ length: 257 }, (_, at) => `A${at}=x`)
+  expect(() => parseEnvironment(many)).toThrow(
+    expect.objectContaining({ code: 'too_large', message: '--env names 257 variables' }),
+  )
+  expect(Object.keys(parseEnvironment([...many.slice(1), 'A1=y']))).toHaveLength(256)
   expect(() => parseEnvironment([`A=${'x'.repeat(300_000)}`])).toThrow(
     expect.objectContaining({ code: 'too_large' }),
   )

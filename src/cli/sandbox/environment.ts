@@ -1,5 +1,6 @@
 /** `--env NAME=VALUE`: variables for what runs inside. */
 import { CraikError } from '../../errors.ts'
+import { API_LIMITS } from '../../operator/api/names.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import { shown } from './amounts.ts'
 
@@ -23,6 +24,11 @@ export function parseEnvironment(pairs: readonly string[] = []): Record<string, 
     bytes += Buffer.byteLength(pair) + 1
     environment[name] = value
   }
+  const names = Object.keys(environment).length
+  if (names > API_LIMITS.environmentNames)
+    throw new CraikError('too_large', `--env names ${names.toLocaleString('en')} variables`, {
+      hint: `at most ${API_LIMITS.environmentNames}`,
+    })
   if (bytes > LIMITS.envBytes)
     throw new CraikError(
       'too_large',

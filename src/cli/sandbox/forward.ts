@@ -28,6 +28,8 @@ export function forwardCommand(context: CliContext): Command {
       const ports = parsePorts(portText)
       using client = await connect(context)
       const sandbox = await client.sandboxes.get(id, { signal: context.signal })
+      // Told now, and not to whoever connects first.
+      await client.sandboxes.checkPort(sandbox.id, ports.inside, { signal: context.signal })
       const server = serve(context, client, sandbox.id, ports.inside)
       const port = await listen(server, ports.host)
       const record = { sandbox: sandbox.id, name: sandbox.name, inside: ports.inside, host: LOOPBACK, port }

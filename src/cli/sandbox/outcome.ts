@@ -40,7 +40,7 @@ export function explanationOf(
     case 'timeout':
       return 'it ran longer than --timeout, and was ended'
     case 'output_limit':
-      return 'it wrote more than is kept of one command, and was ended'
+      return 'it wrote more than is kept while nobody reads it (1 GB), and was ended'
     case 'cancelled':
       return 'it was cancelled'
     case 'not_started':

@@ -18,22 +18,28 @@ export interface CopySource {
   readonly exclude: (path: string) => boolean
 }
 
-/** Refuses a folder that holds more than a project, and one larger than `maxBytes`. */
+export interface CopyLimit {
+  readonly maxBytes: number
+  /** The options that would let so much through. */
+  readonly allow: (bytes: number) => string
+}
+
+/** Refuses a folder that holds more than a project, and one that is larger than its limit. */
 export async function measureWorkspace(
   context: CliContext,
   asked: string,
-  maxBytes: number,
+  limit: CopyLimit,
   progress: (entries: number) => Promise<void>,
 ): Promise<CopySource> {
   const { folder } = resolveWorkspace(await realFolder(asked), context.home.root, context.environment)
-  return measureFolder(context, folder, maxBytes, progress)
+  return measureFolder(context, folder, limit, progress)
 }
 
 /** What is in a folder, without Craik's own home where that is part of it. Links are not followed. */
 export async function measureFolder(
   context: CliContext,
   folder: string,
-  maxBytes: number,
+  { maxBytes, allow }: CopyLimit,
   progress: (entries: number) => Promise<void>,
 ): Promise<CopySource> {
   const own = relative(folder, await realpath(context.home.root).catch(() => context.home.root))
@@ -54,9 +60,15 @@ export async function measureFolder(
       if (!entry.isFile()) continue
       files++
       bytes += await sizeOf(path)
-      if (bytes > maxBytes) throw tooLarge(maxBytes)
     }
   }
+  // Looked through to its end all the same, so that the answer says what would be enough.
+  if (bytes > maxBytes)
+    throw new CraikError(
+      'too_large',
+      `the folder has ${formatBytes(bytes)}, more than ${formatBytes(maxBytes)}`,
+      { hint: `choose a smaller folder, or allow more: ${allow(bytes)}` },
+    )
   return { folder, files, bytes, exclude }
 }
 
@@ -83,12 +95,6 @@ async function entriesOf(folder: string): Promise<Dirent[]> {
 
 async function sizeOf(path: string): Promise<number> {
   return (await lstat(path).catch(() => undefined))?.size ?? 0
-}
-
-function tooLarge(maxBytes: number): CraikError {
-  return new CraikError('too_large', `the folder is larger than ${formatBytes(maxBytes)}`, {
-    hint: 'choose a smaller folder, or allow more: --max-copy 64g',
-  })
 }
 
 function tooMany(): CraikError {
