@@ -1,14 +1,35 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-/** Two projects: `unit` sits beside the source and finishes in seconds, `system` starts real processes. */
+/** Tests of real processes wait more than they compute: two files at once also where there are two cores. */
+const maxWorkers = Math.max(2, availableParallelism() - 1)
+const globalSetup = ['./test/run-folder.ts']
+const system = { globalSetup, testTimeout: 180_000, hookTimeout: 180_000 }
+/** Supervisors are killed or hang there at moments that count, and are given up in time: nothing runs beside them. */
+const ALONE = ['test/faults/supervisor-*.test.ts']
+
+/**
+ * `unit` sits beside the source and finishes in seconds, `system` starts real processes, and so does `alone`, one file at
+ * a time when the others are done.
+ */
 export default defineConfig({
   test: {
     pool: 'forks',
-    reporters: process.env.CI ? ['default', './test/no-silent-skips.ts'] : ['default'],
+    reporters: process.env.CI
+      ? ['default', './test/slowest-files.ts', './test/no-silent-skips.ts']
+      : ['default'],
     projects: [
-      { test: { name: 'unit', include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'], testTimeout: 20_000 } },
       {
-        test: { name: 'system', include: ['test/**/*.test.ts'], testTimeout: 180_000, hookTimeout: 180_000 },
+        test: {
+          name: 'unit',
+          ...{ globalSetup, maxWorkers },
+          include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
+          testTimeout: 20_000,
+        },
+      },
+      { test: { name: 'system', ...system, maxWorkers, include: ['test/**/*.test.ts'], exclude: ALONE } },
+      {
+        test: { name: 'alone', ...system, maxWorkers: 1, include: ALONE, sequence: { groupOrder: 1 } },
       },
     ],
   },

@@ -1,7 +1,12 @@
 /** A copy of what runs Craik, for users who cannot walk to the checkout. */
-import { cpSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { NODE, ROOT } from './craik.ts'
+
+interface CraikCopy {
+  readonly root: string
+  readonly node: string
+}
 
 /** Whether everybody may walk to the folder and read what is in it. */
 export function isOpenToAll(folder: string): boolean {
@@ -12,15 +17,30 @@ export function isOpenToAll(folder: string): boolean {
   }
 }
 
+/** One for the whole run of the tests, made by the first that needs it. */
+export function sharedCopy(): CraikCopy {
+  const shared = join(process.env.CRAIK_TEST_RUN_FOLDER!, 'craik')
+  if (!existsSync(shared)) {
+    const own = `${shared}.${process.pid}`
+    copyOfCraik(own)
+    try {
+      renameSync(own, shared)
+    } catch (error) {
+      // Another was faster.
+      if (!existsSync(shared)) throw error
+      rmSync(own, { recursive: true })
+    }
+  }
+  return { root: shared, node: join(shared, 'node') }
+}
+
 /** The sources, what was built of them, and the packages that they import; and the Node that runs them. */
-export function copyOfCraik(folder: string): { readonly root: string; readonly node: string } {
+function copyOfCraik(folder: string): void {
   mkdirSync(folder, { mode: 0o755 })
   for (const name of ['src', 'build', 'bin', 'package.json', ...packages(ROOT)]) {
     if (existsSync(join(ROOT, name))) cpSync(join(ROOT, name), join(folder, name), { recursive: true })
   }
-  const node = join(folder, 'node')
-  cpSync(NODE, node, { dereference: true })
-  return { root: folder, node }
+  cpSync(NODE, join(folder, 'node'), { dereference: true })
 }
 
 /** Folders of all packages that are needed to run, those that others need included. */

@@ -1,8 +1,9 @@
 /** A home of its own and the real command line, for tests that use Craik as a person would. */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { getCompileCacheDir } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 
 export const ROOT = resolve(import.meta.dirname, '..')
 export const NODE = process.execPath
@@ -22,6 +23,8 @@ export interface RunOptions {
   /** Whom it runs as, when that is not who runs the tests. */
   readonly uid?: number
   readonly gid?: number
+  /** Ended by force after this time; its code is null then. */
+  readonly timeoutMs?: number
 }
 
 export class TestHome implements Disposable {
@@ -33,7 +36,7 @@ export class TestHome implements Disposable {
     return run(NODE, [...(options.nodeArguments ?? []), join(ROOT, 'src/main.ts'), ...args], {
       cwd: this.folder,
       ...options,
-      env: { PATH: process.env.PATH!, HOME: this.folder, CRAIK_HOME: this.home, ...options.env },
+      env: { ...environmentOf(this), ...options.env },
     })
   }
 
@@ -53,6 +56,29 @@ export class TestHome implements Disposable {
   }
 }
 
+/** All that `craik` is given of the environment, for tests that start it themselves. */
+export function environmentOf(test: { readonly folder: string; readonly home: string }) {
+  const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env
+  return { PATH, NODE_COMPILE_CACHE, HOME: test.folder, CRAIK_HOME: test.home }
+}
+
+/** A home that is new but for its compile cache: supervisors take theirs from nowhere else. */
+export function warmHome(home: string, uid = process.getuid!()): void {
+  const cache = getCompileCacheDir()
+  if (cache === undefined) return
+  // Node keeps them apart by version and, at the end of the name, by user.
+  const name = basename(cache).replace(/\d+$/, `${uid}`)
+  const shared = join(dirname(cache), name)
+  const folders = [home, join(home, 'cache'), shared]
+  for (const folder of folders) {
+    if (existsSync(folder)) continue
+    mkdirSync(folder, { mode: 0o700 })
+    chownSync(folder, uid, uid)
+  }
+  const link = join(home, 'cache', name)
+  if (!existsSync(link)) symlinkSync(shared, link)
+}
+
 export function run(file: string, args: readonly string[], options: RunOptions = {}): Promise<Ran> {
   return new Promise((done, fail) => {
     const child = spawn(file, args, {
@@ -61,6 +87,7 @@ export function run(file: string, args: readonly string[], options: RunOptions =
       stdio: 'pipe',
       ...(options.uid !== undefined && { uid: options.uid }),
       ...(options.gid !== undefined && { gid: options.gid }),
+      ...(options.timeoutMs !== undefined && { timeout: options.timeoutMs, killSignal: 'SIGKILL' }),
     })
     const out: Buffer[] = []
     const err: Buffer[] = []

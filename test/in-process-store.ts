@@ -1,7 +1,4 @@
 /** The real tables, procedures and sealer over an in-memory database, in one thread and with a clock of one's own. */
-import { randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../src/errors.ts'
@@ -22,9 +19,7 @@ import { type Home, homeAt } from '../src/store/home.ts'
 import { MIGRATIONS } from '../src/store/migrations.ts'
 import { tablesOver } from '../src/store/sqlite/tables.ts'
 import type { Procedures, Store, Tables } from '../src/store/store.ts'
-
-const folder = mkdtempSync(join(tmpdir(), 'craik-in-process-'))
-process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+import { tempFolder } from './temp-folder.ts'
 
 export interface InProcessStore extends Store {
   readonly log: ReceiptLog
@@ -41,7 +36,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
   const database = new DatabaseSync(':memory:')
   for (const { sql } of MIGRATIONS) database.exec(sql)
   const tables = tablesOver(database)
-  const home = homeAt(join(folder, randomUUID()))
+  const home = homeAt(join(tempFolder('craik-in-process-'), 'home'))
   const sealer = new Sealer(home, clock)
   const procedures: Procedures = {
     ...receiptProcedures(sealer),

@@ -18,8 +18,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecBody, SandboxBody } from '../src/operator/api/bodies.ts'
 import type { ExecRequestBody } from '../src/operator/api/requests.ts'
 import { type ApiClient, createClient } from '../src/sdk/client.ts'
-import { NODE, type Ran, ROOT, type RunOptions, run } from './craik.ts'
-import { copyOfCraik, isOpenToAll } from './craik-copy.ts'
+import { environmentOf, NODE, type Ran, ROOT, type RunOptions, run, warmHome } from './craik.ts'
+import { isOpenToAll, sharedCopy } from './craik-copy.ts'
 
 export type Identity = 'root' | 'user'
 
@@ -36,6 +36,8 @@ export const canBe = (identity: Identity): boolean => identity === 'user' || IS_
 
 const EXEC_TIMEOUT_MS = 120_000
 const GONE_DEADLINE_MS = 15_000
+/** For each command that cleans up: after a test that stood still, what made it do so may still be there. */
+const CLEANING = { timeoutMs: 60_000 }
 const POLL_MS = 50
 
 export interface Ended {
@@ -97,9 +99,10 @@ export class SandboxHome implements AsyncDisposable {
     this.folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
     this.home = join(this.folder, 'home')
     chownSync(this.folder, this.uid, this.uid)
+    warmHome(this.home, this.uid)
     // A checkout below a folder that is closed to the user is copied to where the user can run it.
     const reachable = OWN_UID === this.uid || (isOpenToAll(ROOT) && isOpenToAll(dirname(NODE)))
-    const at = reachable ? { root: ROOT, node: NODE } : copyOfCraik(join(this.folder, 'craik'))
+    const at = reachable ? { root: ROOT, node: NODE } : sharedCopy()
     this.#main = join(at.root, 'src/main.ts')
     this.#node = at.node
   }
@@ -126,7 +129,7 @@ export class SandboxHome implements AsyncDisposable {
       cwd: this.folder,
       ...others,
       ...this.user,
-      env: { PATH: process.env.PATH!, HOME: this.folder, CRAIK_HOME: this.home, ...env },
+      env: { ...environmentOf(this), ...env },
     })
   }
 
@@ -179,15 +182,15 @@ export class SandboxHome implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const { stdout } = await this.run(['sandbox', 'list', '--format', 'json'])
+    const { stdout } = await this.run(['sandbox', 'list', '--format', 'json'], CLEANING)
     const listed = stdout.trim() === '' ? [] : (JSON.parse(stdout) as { readonly id: string }[])
     const failed: string[] = []
     for (const { id } of listed) {
-      const { code, stderr } = await this.run(['sandbox', 'delete', '--yes', id])
+      const { code, stderr } = await this.run(['sandbox', 'delete', '--yes', id], CLEANING)
       if (code !== 0) failed.push(stderr.trim())
     }
     this.#client?.close()
-    await this.run(['supervisor', 'stop'])
+    await this.run(['supervisor', 'stop'], CLEANING)
     const left = [...failed, ...(await this.#leftovers())]
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
     if (left.length > 0) throw new Error(`left behind by ${this.folder}: ${left.join('; ')}`)

@@ -1,8 +1,8 @@
 /** A place to call models from: the real tables and procedures, a clock of its own, keys that lie in memory. */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type InProcessStore, inProcessStore } from '../../test/in-process-store.ts'
+import { tempFolder } from '../../test/temp-folder.ts'
 import { startChatCompletions } from '../../test/wire/chat-completions.ts'
 import type { Act } from '../../test/wire/wire-server.ts'
 import { buildEnvelope, createEnvelope } from '../policy/envelope.ts'
@@ -44,7 +44,7 @@ export interface CallPlace extends AsyncDisposable {
 export async function callPlace(
   keys: Readonly<Record<string, string>> = { TEAM_API_KEY: KEY },
 ): Promise<CallPlace> {
-  const folder = mkdtempSync(join(tmpdir(), 'craik-dispatch-'))
+  const folder = tempFolder('craik-dispatch-')
   const home = homeAt(folder)
   const clock = new TestClock()
   const store = inProcessStore(clock)

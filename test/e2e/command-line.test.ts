@@ -1,12 +1,20 @@
 /** The command line itself: help that can be typed, errors of one line, nothing on stdout when something is wrong. */
 import { spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { NOUNS } from '../../src/cli/nouns.ts'
 import { ERRORS } from '../../src/errors.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
-import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 import { draft, openLog, TOKEN } from './live-log.ts'
 
 let home: TestHome
@@ -192,6 +200,25 @@ describe('a home', () => {
   })
 })
 
+describe('compiled code', () => {
+  it('is kept in the home, from the first file of either thread on', async () => {
+    using fresh = new TestHome()
+    const env = { ...environmentOf(fresh), NODE_COMPILE_CACHE: '' }
+    // The first one makes the home, the second fills its cache.
+    for (const _turn of [1, 2]) {
+      const args = [join(ROOT, 'bin/craik.cjs'), 'shell', 'true']
+      expect(await run(NODE, args, { cwd: fresh.folder, env })).toMatchObject({ code: 0 })
+    }
+    const cache = join(fresh.home, 'cache')
+    const names = readdirSync(cache, { recursive: true, encoding: 'utf8' })
+    const kept = names.map((name) => join(cache, name)).filter((path) => statSync(path).isFile())
+    for (const file of ['src/main.ts', 'src/writer.ts']) {
+      const [firstLine] = readFileSync(join(ROOT, file), 'utf8').split('\n')
+      expect(kept.some((path) => readFileSync(path).includes(firstLine!))).toBe(true)
+    }
+  })
+})
+
 describe('a pipe', () => {
   it.each([
     [['receipts', 'list', '--format', 'jsonl', '--limit', '300']],
@@ -199,7 +226,7 @@ describe('a pipe', () => {
     [['receipts', 'list', '--format', 'json', '--limit', '300']],
   ])('whose reader leaves early is no error: %j', async (args) => {
     const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
-      env: { PATH: process.env.PATH, CRAIK_HOME: home.home, HOME: home.folder },
+      env: environmentOf(home),
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stderr = ''
@@ -215,7 +242,7 @@ describe('a pipe', () => {
     using place = new TestHome()
     const script = "sh -c 'echo one; sleep 1; echo two; exec sleep 600'"
     const child = spawn(NODE, [join(ROOT, 'src/main.ts'), 'shell', '--format', 'table', script], {
-      env: { PATH: process.env.PATH, CRAIK_HOME: place.home, HOME: place.folder },
+      env: environmentOf(place),
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     child.stdout.once('data', () => child.stdout.destroy())
@@ -229,7 +256,7 @@ describe('a pipe', () => {
       const { code, stderr } = await run(
         'sh',
         ['-c', 'exec "$0" "$@" > /dev/full', NODE, join(ROOT, 'src/main.ts'), ...args],
-        { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
+        { env: environmentOf(home) },
       )
       expect([args, code]).toEqual([args, ERRORS.disk_full.exit])
       expect(stderr).toContain('the output is not whole')
@@ -241,7 +268,7 @@ describe('a pipe', () => {
     const { code, stderr } = await run(
       NODE,
       ['--import', silent, join(ROOT, 'src/main.ts'), 'receipts', 'list'],
-      { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
+      { env: environmentOf(home) },
     )
     expect(code).toBe(ERRORS.internal.exit)
     expect(stderr).toContain('craik: internal: the command stopped before its end')

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 
 interface Execution {
   readonly provider_id: string
@@ -202,7 +202,7 @@ describe('craik demo persistent-agent', () => {
         '--repo-path',
         repository,
       ],
-      { env: { PATH: process.env.PATH!, HOME: craik.folder, CRAIK_HOME: craik.home } },
+      { env: environmentOf(craik) },
     )
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(JSON.parse(stdout)).toMatchObject({ succeeded: true })
@@ -296,7 +296,7 @@ describe('craik demo persistent-agent', () => {
         ...ids.flatMap((id) => ['--provider-id', id]),
       ],
       {
-        env: { PATH: process.env.PATH, HOME: craik.folder, CRAIK_HOME: craik.home },
+        env: environmentOf(craik),
         stdio: ['ignore', 'pipe', 'ignore'],
       },
     )

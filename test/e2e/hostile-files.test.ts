@@ -14,7 +14,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
+import { environmentOf, NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
 import { start } from './live-log.ts'
 
 const VERIFIER = join(ROOT, 'docs/verify/craik-verify.mjs')
@@ -87,7 +87,7 @@ describe('a file that is none', () => {
       [join(ROOT, 'src/main.ts'), 'receipts', 'verify', '-', '--public-key', 'craik.pub'],
       {
         cwd: home.folder,
-        env: { PATH: process.env.PATH, HOME: home.folder, CRAIK_HOME: home.home },
+        env: environmentOf(home),
         stdio: ['pipe', 'ignore', 'ignore'],
       },
     )
@@ -107,7 +107,7 @@ it('a log is not replayed from a pipe: what came once does not come again', asyn
   const script = `"$1" "$2" receipts verify <(cat audit.jsonl) --public-key craik.pub --replay`
   const ran = await run('timeout', ['30', 'bash', '-c', script, 'bash', NODE, join(ROOT, 'src/main.ts')], {
     cwd: home.folder,
-    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
+    env: environmentOf(home),
   })
   expect([ran.code, ran.stdout]).toEqual([2, ''])
   expect(ran.stderr).toContain('pipe it in with -')

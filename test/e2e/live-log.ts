@@ -10,7 +10,7 @@ import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
+import { environmentOf, NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
 
 /** Shaped like a real one, and of no use to anybody. */
 export const TOKEN = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
@@ -73,7 +73,7 @@ export interface Started {
 export function start(home: TestHome, args: readonly string[]): Started {
   const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
     cwd: home.folder,
-    env: { PATH: process.env.PATH, HOME: home.folder, CRAIK_HOME: home.home },
+    env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let [stdout, stderr] = ['', '']

@@ -104,7 +104,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
   const start = (order: Order): ChildProcess =>
     spawn(NODE, [DRIVER, JSON.stringify(order)], {
       cwd: folder,
-      env: { PATH: process.env.PATH, HOME: folder },
+      env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, HOME: folder },
       stdio: ['ignore', 'pipe', 'inherit'],
       ...(IS_ROOT && uid !== 0 && { uid, gid: uid }),
     })

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { listing, startModelServer } from '../../src/providers/local/model-server.fixture.ts'
 import { OWN_RECORD } from '../../src/providers/record.fixture.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
-import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 import { TOKEN } from './live-log.ts'
 
 let home: TestHome
@@ -182,7 +182,7 @@ async function onTerminal(words: string): Promise<string> {
   const command = `${NODE} ${join(ROOT, 'src/main.ts')} ${words}`
   const { code, stdout } = await run('script', ['-qec', command, '/dev/null'], {
     cwd: home.folder,
-    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home, SHELL: '/bin/sh' },
+    env: { ...environmentOf(home), SHELL: '/bin/sh' },
   })
   expect(code).toBe(0)
   return stdout.replaceAll('\r', '')

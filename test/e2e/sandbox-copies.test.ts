@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
-import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 import { startCraik, Terminal } from './person.ts'
 
 const PREPARE = `
@@ -46,7 +46,7 @@ describe('a copy out', () => {
     mkdirSync(home.path('limited'))
     const command = [NODE, join(ROOT, 'src/main.ts'), 'sandbox', 'cp', 'parser:small', home.path('limited')]
     const { code, stderr } = await run('bash', ['-c', 'ulimit -f 2000; exec "$0" "$@"', ...command], {
-      env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
+      env: environmentOf(home),
     })
     expect(code).toBe(ERRORS.too_large.exit)
     expect(stderr).toMatch(/unpacking "small\/zeros" into .*limited: .*EFBIG/)

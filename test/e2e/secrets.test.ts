@@ -8,6 +8,7 @@ import { resolveSecret } from '../../src/secrets/resolve.ts'
 import { NEVER } from '../../src/secrets/secrets.fixture.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/store.ts'
+import { environmentOf } from '../craik.ts'
 
 const CANARY = 'canary-b81e03-value'
 const MAIN = join(import.meta.dirname, '../../src/main.ts')
@@ -16,7 +17,7 @@ let folder: string
 let env: Record<string, string>
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'craik-secret-cli-'))
-  env = { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: join(folder, 'home'), TERM: 'xterm' }
+  env = { ...environmentOf({ folder, home: join(folder, 'home') }), TERM: 'xterm' }
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 

@@ -23,7 +23,7 @@ import { homeAt } from '../../src/store/home.ts'
 import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
 import { takeLock } from '../../src/supervisor/lock.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
-import { NODE, ROOT, TestHome } from '../craik.ts'
+import { environmentOf, NODE, ROOT, TestHome, warmHome } from '../craik.ts'
 
 const MAIN = join(ROOT, 'src/main.ts')
 let test: TestHome
@@ -38,12 +38,15 @@ afterEach(async () => {
 const folder = () => runFolder(homeAt(test.home))
 const info = () => JSON.parse(readFileSync(folder().info, 'utf8')) as { pid: number; build: string }
 const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
-const place = (changes: { readonly mainFile?: string; readonly runFlags?: readonly string[] } = {}) => ({
-  home: homeAt(test.home),
-  mainFile: MAIN,
-  environment: { PATH: process.env.PATH, HOME: test.folder, SECRET_TOKEN: 'never-to-be-seen' },
-  ...changes,
-})
+const place = (changes: { readonly mainFile?: string; readonly runFlags?: readonly string[] } = {}) => {
+  warmHome(test.home)
+  return {
+    home: homeAt(test.home),
+    mainFile: MAIN,
+    environment: { PATH: process.env.PATH, HOME: test.folder, SECRET_TOKEN: 'never-to-be-seen' },
+    ...changes,
+  }
+}
 
 /** Until it is so; the test's own limit of time is the only one. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
@@ -288,7 +291,7 @@ describe('the log', () => {
   it('is followed by `logs --follow` until it is told to stop', async () => {
     using client = await connectSupervisor(place())
     const following = spawn(NODE, [MAIN, 'supervisor', 'logs', '--follow', '--lines', '1'], {
-      env: { PATH: process.env.PATH!, HOME: test.folder, CRAIK_HOME: test.home },
+      env: environmentOf(test),
       stdio: ['ignore', 'pipe', 'ignore'],
     })
     let said = ''

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { NODE, ROOT, TestHome } from '../craik.ts'
+import { environmentOf, NODE, ROOT, TestHome } from '../craik.ts'
 import { startLocalModel } from '../local-model.ts'
 import type { Act } from '../wire/wire-server.ts'
 
@@ -45,7 +45,7 @@ async function scene(script: readonly Act[], isolation: 'process' | 'none' = 'pr
 function startPrompt(home: TestHome) {
   return spawn(NODE, [join(ROOT, 'src/main.ts'), 'agent', 'prompt', 's1', 'work on it'], {
     cwd: home.folder,
-    env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home },
+    env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'ignore'],
   })
 }

@@ -19,7 +19,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS, type ErrorCode } from '../../src/errors.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { type RunOptions, TestHome } from '../craik.ts'
+import { environmentOf, NODE, type Ran, ROOT, type RunOptions, run, TestHome } from '../craik.ts'
 import { copyHome, copyOf, keyOf } from './homes.ts'
 import { openLog, point, receiptsOf } from './log.ts'
 import { startScript } from './scripts.ts'
@@ -244,10 +244,25 @@ describe('a home that others may use', () => {
 
   it('runs no code that others could have put into its cache', async () => {
     using home = copyOf(closed)
-    rmSync(join(home.home, 'cache'), { recursive: true, force: true })
-    chmodSync(home.home, 0o777)
-    await expectRefused(home, 'key_exposed', READ)
-    expect(existsSync(join(home.home, 'cache'))).toBe(false)
+    const cache = join(home.home, 'cache')
+    // Otherwise that of the tests is used.
+    const options = { env: { NODE_COMPILE_CACHE: '' } }
+    const doors = [(args: readonly string[]) => home.run(args, options), craik]
+    for (const door of doors) {
+      chmodSync(home.home, 0o700)
+      expect(await door(READ)).toMatchObject({ code: 0 })
+      expect(existsSync(cache)).toBe(true)
+      rmSync(cache, { recursive: true })
+      chmodSync(home.home, 0o777)
+      expect(await door(READ)).toMatchObject({ code: ERRORS.key_exposed.exit, stdout: '' })
+      expect(existsSync(cache)).toBe(false)
+    }
+
+    /** By the door that people use. */
+    function craik(args: readonly string[]): Promise<Ran> {
+      const env = { ...environmentOf(home), ...options.env }
+      return run(NODE, [join(ROOT, 'bin/craik.cjs'), ...args], { cwd: home.folder, env })
+    }
   })
 })
 

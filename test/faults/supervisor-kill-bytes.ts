@@ -4,6 +4,8 @@ import { Readable } from 'node:stream'
 
 const BLOCK_BYTES = 16
 const CHUNK_BYTES = 256 * 1024
+/** What the keystream is laid over; longer pieces than this are made anew. */
+const ZEROS = Buffer.alloc(CHUNK_BYTES)
 
 /** AES in counter mode over zeros, so that it can be begun anywhere. */
 export function keystream(name: string, offset = 0): Cipheriv {
@@ -15,15 +17,38 @@ export function keystream(name: string, offset = 0): Cipheriv {
   return cipher
 }
 
+function zeros(bytes: number): Buffer {
+  return bytes <= ZEROS.length ? ZEROS.subarray(0, bytes) : Buffer.alloc(bytes)
+}
+
 /** A program for the inside that writes so many bytes of the same to a file. */
 export function keystreamProgram(name: string, bytes: number, file: string): string {
-  const key = createHash('sha256').update(name).digest().subarray(0, 16).toString('hex')
-  return `
-    const fs = require('node:fs'), { createCipheriv } = require('node:crypto')
-    const cipher = createCipheriv('aes-128-ctr', Buffer.from('${key}', 'hex'), Buffer.alloc(16))
-    const zeros = Buffer.alloc(1 << 20), file = fs.openSync('${file}', 'wx')
+  return `${insideStream(name)}
+    const file = fs.openSync('${file}', 'wx')
     for (let left = ${bytes}; left > 0; left -= zeros.length)
       fs.writeSync(file, cipher.update(zeros.subarray(0, Math.min(left, zeros.length))))`
+}
+
+/** A program for the inside that says `whole`, or what is wrong with a file that has to be the same bytes. */
+export function checkProgram(name: string, bytes: number, file: string): string {
+  return `${insideStream(name)}
+    const file = fs.openSync('${file}', 'r'), { size } = fs.fstatSync(file), read = Buffer.alloc(zeros.length)
+    let at = 0, wrong = size === ${bytes} ? undefined : size + ' bytes'
+    while (wrong === undefined && at < size) {
+      const piece = read.subarray(0, fs.readSync(file, read))
+      const expected = cipher.update(zeros.subarray(0, piece.length))
+      const other = piece.equals(expected) ? -1 : piece.findIndex((byte, i) => byte !== expected[i])
+      if (piece.length === 0 || other >= 0) wrong = 'byte ' + (at + Math.max(0, other)) + ' is another one'
+      at += piece.length
+    }
+    process.stdout.write(wrong ?? 'whole')`
+}
+
+function insideStream(name: string): string {
+  const key = createHash('sha256').update(name).digest().subarray(0, 16).toString('hex')
+  return `
+    const fs = require('node:fs'), { createCipheriv } = require('node:crypto'), zeros = Buffer.alloc(1 << 20)
+    const cipher = createCipheriv('aes-128-ctr', Buffer.from('${key}', 'hex'), Buffer.alloc(16))`
 }
 
 /** Compares what arrives with what has to. */
@@ -38,7 +63,7 @@ export class ExpectedBytes {
   }
 
   take(chunk: Buffer): void {
-    const expected = this.#stream.update(Buffer.alloc(chunk.length))
+    const expected = this.#stream.update(zeros(chunk.length))
     if (!chunk.equals(expected)) {
       const first = chunk.findIndex((byte, i) => byte !== expected[i])
       throw new Error(`${this.#name}: byte ${this.at + first} is another one`)
@@ -51,6 +76,7 @@ export class ExpectedBytes {
 export class Gate {
   #allowed = 0
   #reached = 0
+  #awaited = 0
   #wake: (() => void)[] = []
 
   allow(bytes: number): void {
@@ -58,15 +84,31 @@ export class Gate {
     this.#notify()
   }
 
-  /** Waits until so many may pass; then they have. */
+  /** Waits until so many may pass. Those before the mark count as there, also when the piece ends after it. */
   async pass(bytes: number): Promise<void> {
-    while (this.#allowed < bytes) await this.#change()
-    this.#reached = Math.max(this.#reached, bytes)
-    this.#notify()
+    this.#reach(bytes)
+    while (this.#allowed < bytes) {
+      await this.#change()
+      this.#reach(bytes)
+    }
   }
 
+  /** So many must be allowed, or it waits until they are. */
   async reached(bytes: number): Promise<void> {
+    this.#awaited = bytes
     while (this.#reached < bytes) await this.#change()
+  }
+
+  toString(): string {
+    return `${this.#reached} of ${this.#allowed} bytes that may pass, ${this.#awaited} are waited for`
+  }
+
+  /** Told only when it is news: two that wait would wake each other for ever. */
+  #reach(bytes: number): void {
+    const reached = Math.max(this.#reached, Math.min(bytes, this.#allowed))
+    if (reached === this.#reached) return
+    this.#reached = reached
+    this.#notify()
   }
 
   #change(): Promise<void> {
@@ -85,7 +127,7 @@ export function gatedFile(name: string, bytes: number, gate: Gate): (offset: num
   async function* from(offset: number): AsyncGenerator<Buffer> {
     const stream = keystream(name, offset)
     for (let at = offset; at < bytes; ) {
-      const chunk = stream.update(Buffer.alloc(Math.min(CHUNK_BYTES, bytes - at)))
+      const chunk = stream.update(zeros(Math.min(CHUNK_BYTES, bytes - at)))
       at += chunk.length
       await gate.pass(at)
       yield chunk
@@ -98,6 +140,6 @@ export function sha256Of(name: string, bytes: number): string {
   const hash = createHash('sha256')
   const stream = keystream(name)
   for (let left = bytes; left > 0; left -= CHUNK_BYTES)
-    hash.update(stream.update(Buffer.alloc(Math.min(CHUNK_BYTES, left))))
+    hash.update(stream.update(zeros(Math.min(CHUNK_BYTES, left))))
   return hash.digest('hex')
 }

@@ -5,8 +5,11 @@ import type { Ran } from '../craik.ts'
 
 /** Whatever runs `craik …` in a home. */
 export interface Runs {
-  run(args: readonly string[]): Promise<Ran>
+  run(args: readonly string[], options?: { readonly timeoutMs: number }): Promise<Ran>
 }
+
+/** What is asked about a failure may be what failed. */
+const EVIDENCE = { timeoutMs: 20_000 }
 
 /** Stops the supervisor first, so that the last receipts are covered by a signature. Returns their bodies, oldest first. */
 export async function requireWholeLog(home: Runs): Promise<readonly Receipt['body'][]> {
@@ -43,8 +46,8 @@ export async function withEvidence<T>(home: Runs, sandbox: string, work: () => P
   try {
     return await work()
   } catch (error) {
-    const log = await home.run(['supervisor', 'logs', '--lines', '40'])
-    const events = await home.run(['sandbox', 'logs', sandbox, '--format', 'jsonl'])
+    const log = await home.run(['supervisor', 'logs', '--lines', '40'], EVIDENCE)
+    const events = await home.run(['sandbox', 'logs', sandbox, '--format', 'jsonl'], EVIDENCE)
     const last = (text: string) => text.split('\n').slice(-40).join('\n')
     throw new Error(`${error}\n${last(log.stdout)}\n${last(events.stdout)}`, { cause: error })
   }

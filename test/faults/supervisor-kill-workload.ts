@@ -8,6 +8,7 @@ import { runJob } from '../../src/sdk/run-job.ts'
 import type { JobResult } from '../../src/sidecar/protocol.ts'
 import type { Random } from './supervisor-kill.ts'
 import { ExpectedBytes, keystream } from './supervisor-kill-bytes.ts'
+import type { Moving } from './supervisor-kill-standstill.ts'
 
 export const NODE_INSIDE = '/opt/craik/node'
 
@@ -53,9 +54,14 @@ export interface Scene {
   readonly left: AbortSignal
 }
 
-export interface Part {
+export interface Part<T> extends Moving {
   /** Resolves when it came to its end as it should have; rejects as soon as anything is wrong. */
-  readonly done: Promise<{ readonly result: JobResult; readonly pid: number }>
+  readonly done: Promise<T>
+}
+
+interface JobSeen {
+  readonly result: JobResult
+  readonly pid: number
 }
 
 /** Until `over`: pieces of any size at any pace. */
@@ -85,6 +91,10 @@ export class CountedLines {
   #sum = ''
   end: { readonly bytes: number; readonly pid: number } | undefined
 
+  get count(): number {
+    return this.#count
+  }
+
   take(chunk: Buffer): void {
     const lines = (this.#rest + chunk.toString('latin1')).split('\n')
     this.#rest = lines.pop()!
@@ -106,7 +116,7 @@ export class CountedLines {
   }
 }
 
-export function startEcho({ client, sandbox, random, over, left }: Scene): Part {
+export function startEcho({ client, sandbox, random, over, left }: Scene): Part<JobSeen> {
   const name = `echo of ${sandbox}`
   const [stdout, stderr] = [new ExpectedBytes(name), new CountedLines()]
   const stdin = inputOf(name, random, over)
@@ -127,7 +137,9 @@ export function startEcho({ client, sandbox, random, over, left }: Scene): Part 
       )
     return { result, pid: end.pid }
   }
-  return { done: run() }
+  const where = () =>
+    `${stdin.bytes} bytes were given to be sent, ${stdout.at} came back, with ${stderr.count} lines`
+  return { name: 'the echo', where, done: run() }
 }
 
 /** Keys one after the other, and what the program says of them and counts. */
@@ -168,6 +180,10 @@ export class TypedKeys {
     return this.#seen
   }
 
+  where(): string {
+    return `${this.#sent.length} keys were typed, ${this.#seen} arrived, with ${this.#count} lines`
+  }
+
   requireAll(): number {
     if (this.pid === undefined || this.#seen !== this.#sent.length)
       throw new Error(`${this.#sent.length} keys were sent, ${this.#seen} arrived (${this.#rest})`)
@@ -184,7 +200,7 @@ export class TypedKeys {
   }
 }
 
-export function startTerminal({ client, sandbox, random, over, left }: Scene): Part {
+export function startTerminal({ client, sandbox, random, over, left }: Scene): Part<JobSeen> {
   const typed = new TypedKeys(random)
   const run = async () => {
     const argv = [NODE_INSIDE, '-e', KEYS_PROGRAM]
@@ -198,18 +214,23 @@ export function startTerminal({ client, sandbox, random, over, left }: Scene): P
     if (lostBytes !== 0) throw new Error(`${lostBytes} bytes of the terminal were dropped`)
     return { result, pid: typed.requireAll() }
   }
-  return { done: run() }
+  return { name: 'the terminal', where: () => typed.where(), done: run() }
 }
 
 /** One command after the other, each under an id of its own and so never twice. Resolves with how many there were. */
-export async function runMany({ client, sandbox, over, left }: Scene): Promise<number> {
-  for (let n = 1; ; n++) {
-    const argv = ['sh', '-c', `echo ${n} >> many; echo ${n}`]
-    const job_id = newId('job', Date.now())
-    const ran = await client.sandboxes.exec(sandbox, { argv, job_id }, { signal: left })
-    if (ran.exit_code !== 0 || ran.stdout.data !== `${n}\n`)
-      throw new Error(`command ${n}: ${JSON.stringify(ran)}`)
-    if (over.aborted) return n
-    await sleep(50)
+export function startMany({ client, sandbox, over, left }: Scene): Part<number> {
+  let n = 0
+  const run = async () => {
+    for (;;) {
+      n++
+      const argv = ['sh', '-c', `echo ${n} >> many; echo ${n}`]
+      const job_id = newId('job', Date.now())
+      const ran = await client.sandboxes.exec(sandbox, { argv, job_id }, { signal: left })
+      if (ran.exit_code !== 0 || ran.stdout.data !== `${n}\n`)
+        throw new Error(`command ${n}: ${JSON.stringify(ran)}`)
+      if (over.aborted) return n
+      await sleep(50)
+    }
   }
+  return { name: 'one command after the other', where: () => `number ${n}`, done: run() }
 }

@@ -3,9 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { readFile, writeFile } from '../../src/sdk/transfer.ts'
 import { canBe, IDENTITIES, type Identity, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
-import { ExpectedBytes, Gate, gatedFile, keystreamProgram, sha256Of } from './supervisor-kill-bytes.ts'
+import { checkProgram, ExpectedBytes, Gate, gatedFile, keystreamProgram } from './supervisor-kill-bytes.ts'
 import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
-import { NODE_INSIDE, runMany, type Scene, startEcho, startTerminal } from './supervisor-kill-workload.ts'
+import { processesBelow, standstill } from './supervisor-kill-standstill.ts'
+import { NODE_INSIDE, type Scene, startEcho, startMany, startTerminal } from './supervisor-kill-workload.ts'
 
 const MIB = 1024 * 1024
 const GIB = 1024 * MIB
@@ -13,7 +14,9 @@ const SOAK = process.env.CRAIK_SOAK === '1'
 const KILLS = SOAK ? 100 : 20
 /** One of them is killed while it still takes over what the one before left. */
 const EARLY = 1 / 4
-const LIMIT_MS = SOAK ? 3_600_000 : 600_000
+const LIMIT_MS = SOAK ? 3_600_000 : 900_000
+/** So much before the end of its time the test says itself where it is, and cleans up. */
+const LAST_MS = 180_000
 /** Of the supervisor, above what it takes by itself: all that crosses it is many times that. */
 const ROOM_BYTES = 256 * MIB
 
@@ -39,19 +42,35 @@ describe.each(IDENTITIES)('as %s', (identity) => {
 
       const [over, left] = [new AbortController(), new AbortController()]
       const scene = { client, sandbox: sandbox.id, random, over: over.signal, left: left.signal }
-      const parts = [startEcho(scene).done, startTerminal(scene).done, runMany(scene)] as const
+      const [echo, terminal, many] = [startEcho(scene), startTerminal(scene), startMany(scene)]
       const gates = { in: new Gate(), out: new Gate() }
       const copying = copyBoth(scene, size, gates)
       const killer = new SupervisorKiller(home.home)
       const killing = killAll(killer, gates, size, scene)
+      const parts = [
+        // One lets the other go on, so that only both together can stand still.
+        {
+          name: 'the copy',
+          done: Promise.all([killing, copying]),
+          where: () =>
+            `in ${gates.in}; out ${gates.out}; the killer, after ${killer.killed.length}, ${killer.doing}`,
+        },
+        ...[echo, terminal, many],
+      ]
+      const watched = standstill(parts, {
+        limitMs: LIMIT_MS - LAST_MS,
+        until: left.signal,
+        evidence: () => processesBelow([home.home, sandbox.id]),
+      })
       // Whatever fails first is the finding; the others would only wait for what never comes.
       const [memory, [echoed, typed, ran]] = await withEvidence(home, sandbox.id, () =>
-        firstFailure([killing, copying, ...parts], left, async () => {
+        firstFailure([watched, ...parts.map(({ done }) => done)], left, async () => {
           const [sampled] = await Promise.all([killing, copying])
           over.abort()
-          return [sampled, await Promise.all(parts)] as const
+          return [sampled, await Promise.all([echo.done, terminal.done, many.done])] as const
         }),
       )
+      left.abort()
 
       expect(killer.killed.length).toBeGreaterThanOrEqual(KILLS)
       expect(echoed.result).toMatchObject({ outcome: 'exited', exitCode: 0 })
@@ -60,7 +79,8 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect((await sandbox.exec(['cat', 'starts'])).stdout.split('\n').sort()).toEqual(starts)
       const numbers = Array.from({ length: ran }, (_, n) => `${n + 1}\n`).join('')
       expect((await sandbox.exec(['cat', 'many'])).stdout).toBe(numbers)
-      expect((await sandbox.exec(['sha256sum', 'in'])).stdout).toBe(`${sha256Of('in', size.in)}  in\n`)
+      const checked = await sandbox.exec([NODE_INSIDE, '-e', checkProgram('in', size.in, 'in')])
+      expect(checked).toMatchObject({ code: 0, stdout: 'whole' })
       expect(Math.max(...memory)).toBeLessThan(idleBytes + ROOM_BYTES)
 
       await killer.onlyOneLeft()
@@ -115,6 +135,7 @@ async function killDuring(
     gate.allow(Math.ceil((bytes * (n + 1)) / kills))
     const early = random() < EARLY
     if (!early) {
+      killer.doing = 'waits for the copy'
       await gate.reached(Math.floor((bytes * (n + random())) / kills))
       memory.push((await client.supervisor.status({ signal: left })).memory_bytes)
     }

@@ -29,6 +29,8 @@ export class SupervisorKiller {
   readonly #home: string
   readonly #info: string
   readonly killed: Owner[] = []
+  /** What it is at, for whoever wants to know why it takes so long. */
+  doing = 'does nothing'
 
   constructor(home: string) {
     this.#home = home
@@ -48,12 +50,16 @@ export class SupervisorKiller {
 
   /** Resolves when it is gone. */
   async kill(afterMs = 0): Promise<void> {
+    this.doing = 'waits for a supervisor'
     const found = await this.current()
+    this.doing = `leaves supervisor ${found.pid} ${Math.round(afterMs)} ms`
     if (afterMs > 0) await sleep(afterMs)
     if (ownerState(found) !== 'alive') return
     process.kill(found.pid, 'SIGKILL')
     this.killed.push(found)
+    this.doing = `waits until supervisor ${found.pid} is gone`
     while (ownerState(found) === 'alive') await sleep(1)
+    this.doing = 'does nothing'
   }
 
   /** Several commands start one each, and on a slow machine those that are not needed take a while to see that. */

@@ -18,7 +18,8 @@ import { listBudgets, setBudget } from '../ledger/limits.ts'
 test('a missing secret: the hold is released, the receipt says failed, the hint says how to bind it', async () => {
   await using run = await team(HELLO)
   await tokenBudget(run.at, 10_000)
-  const place = { ...run.at.place, credential: (await callPlace({})).place.credential }
+  await using keyless = await callPlace({})
+  const place = { ...run.at.place, credential: keyless.place.credential }
   const outcome = await callModel(place, await modelCall(run.at, { providerId: TEAM }))
   expect(outcome).toMatchObject({
     outcome: 'failed',

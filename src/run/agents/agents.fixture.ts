@@ -1,8 +1,8 @@
 /** What agents' tests start from: the real store, sealer, backend and adapters around one operator and one workspace. */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
+import { tempFolder } from '../../../test/temp-folder.ts'
 import { createGrant } from '../../policy/grants.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
 import { enableProcedure } from '../../providers/settings.ts'
@@ -36,7 +36,7 @@ export interface AgentScene extends Disposable {
 }
 
 export async function agentScene(): Promise<AgentScene> {
-  const folder = mkdtempSync(join(tmpdir(), 'craik-agents-'))
+  const folder = tempFolder('craik-agents-')
   const workspace = join(folder, 'work')
   mkdirSync(workspace, { mode: 0o755 })
   const clock = new TestClock()

@@ -1,5 +1,7 @@
 /** The embedded store: reads on a snapshot of its own, writes in the writer thread. */
 import { existsSync } from 'node:fs'
+import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { CraikError } from '../../errors.ts'
 import type { Home } from '../home.ts'
@@ -122,7 +124,7 @@ class WriterClient {
 
   #start(): Worker {
     if (!existsSync(this.#module)) throw new CraikError('internal', 'the writer module is missing')
-    const worker = new Worker(this.#module, { workerData: { home: this.#home } })
+    const worker = new Worker(this.#module, { env: threadEnvironment(), workerData: { home: this.#home } })
     worker.on('message', (message: FromWriter) => {
       if ('failed' in message) this.#fail(revive(message.failed))
       else if (!message.closed) for (const answer of message.answers) this.#settle(answer)
@@ -148,6 +150,13 @@ class WriterClient {
     this.#waiting.clear()
     this.#closed?.resolve()
   }
+}
+
+/** A thread has a compile cache only when its environment names one; it uses that of its process. */
+function threadEnvironment(): NodeJS.ProcessEnv {
+  const cache = getCompileCacheDir()
+  // Node adds the folder of its own version by itself.
+  return cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(cache) }
 }
 
 function revive(error: NonNullable<Answer['error']>): CraikError {
