@@ -4,7 +4,8 @@ import { defineConfig } from 'vitest/config'
 /** Tests of real processes wait more than they compute: two files at once also where there are two cores. */
 const maxWorkers = Math.max(2, availableParallelism() - 1)
 const globalSetup = ['./test/run-folder.ts']
-const system = { globalSetup, testTimeout: 180_000, hookTimeout: 180_000 }
+const setupFiles = ['./test/fixed-seed.ts']
+const system = { globalSetup, setupFiles, testTimeout: 180_000, hookTimeout: 180_000 }
 /** Supervisors are killed or hang there at moments that count, and are given up in time: nothing runs beside them. */
 const ALONE = ['test/faults/supervisor-*.test.ts']
 
@@ -22,7 +23,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
-          ...{ globalSetup, maxWorkers },
+          ...{ globalSetup, setupFiles, maxWorkers },
           include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
           testTimeout: 20_000,
         },

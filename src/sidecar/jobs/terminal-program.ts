@@ -49,12 +49,14 @@ export async function startOnTerminal(
     })
     if (child.pid === undefined) throw await new Promise((resolve) => child.once('error', resolve))
     preferForOutOfMemory(child.pid)
+    // Held until the program is gone: one that closes its own before it exits would find the line cut, and be ended by
+    // the hang-up in place of its own exit code.
+    child.once('exit', () => closeSync(end))
     return new TerminalProgram(pty, master, line, child, child.pid, events)
   } catch (error) {
+    closeSync(end)
     line.destroy()
     throw noneLeft(error)
-  } finally {
-    closeSync(end)
   }
 }
 

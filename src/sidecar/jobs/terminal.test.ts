@@ -30,6 +30,14 @@ describe('a terminal', () => {
     expect(result).toMatchObject({ outcome: 'exited', exitCode: 7, signal: null })
   })
 
+  it('lets a program that closes it go on, and tells its own exit code', async () => {
+    const { stdout, result } = await host.run(
+      spec('exec 0<&- 1>&- 2>&-; sleep 0.5; (echo again) >/dev/tty; exit 7'),
+    )
+    expect(stdout).toBe('again\r\n')
+    expect(result).toMatchObject({ outcome: 'exited', exitCode: 7, signal: null })
+  })
+
   it('echoes what is typed, and takes a new size', async () => {
     const screen = await Screen.open(spec('stty size; read a; echo "got $a"; stty size; read b'))
     await screen.shows('24 80\r\n')
