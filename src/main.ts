@@ -8,12 +8,15 @@ import type { CliContext } from './cli/context.ts'
 import { NOUNS } from './cli/nouns.ts'
 import { CraikError, ERRORS } from './errors.ts'
 import { systemClock } from './lib/clock.ts'
+import { leaveWithin } from './lib/leave.ts'
 import type { ReceiptLog } from './receipts/log.ts'
 import { homeAt } from './store/home.ts'
 import type { Store } from './store/store.ts'
 
 /** A command that was told to stop gets this long to end its child and write its receipt. */
 const INTERRUPT_PATIENCE_MS = 10_000
+/** For what is still open when everything is done and written. */
+const LEAVE_MS = 1_000
 /** Node's own exit code for it, when this is the file that it was started with. */
 const UNSETTLED = 13
 
@@ -134,6 +137,7 @@ try {
 if (!failed) await report(undefined)
 settled = true
 process.exitCode = readerLeft ? unreadExitCode : exitCode
+leaveWithin(LEAVE_MS, (leftOpen) => writeSync(2, `craik: left open at the end: ${leftOpen.join(', ')}\n`))
 
 /** What went wrong, if anything did: also that something of the output could not be written. */
 async function report(thrown: unknown): Promise<void> {

@@ -35,6 +35,7 @@ export interface SupervisorOptions {
 /** How long one that leaves has: its requests, then its sandboxes' last writes. */
 const DRAIN_MS = 5_000
 const CLOSE_MS = 10_000
+const APP_CLOSE_MS = 1_000
 /** For one and the same holder; longer than leaving takes. */
 const LOCK_WAIT_MS = 20_000
 
@@ -160,7 +161,7 @@ async function serve(
         () => {},
       ),
     )
-    await app.close()
+    await within(APP_CLOSE_MS, app.close())
     log('info', 'left')
   }
 }
@@ -190,7 +191,7 @@ async function answers(folder: RunFolder): Promise<boolean> {
   }
 }
 
-async function within(ms: number, work: Promise<void>): Promise<void> {
+async function within(ms: number, work: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<void>((done) => {
     timer = setTimeout(done, ms)
