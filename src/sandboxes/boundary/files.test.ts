@@ -104,6 +104,20 @@ describe('writing a file', () => {
     expect(body.destroyed).toBe(true)
   })
 
+  it('leaves no clock running when the last piece fills the stream and is the end at once', async () => {
+    await using hostile = await hostileSidecar((stream, what) => {
+      if (what !== 'POST /accept')
+        stream.resume().on('end', () => json(stream, 200, { offset: 2 ** 20, committed: true }))
+    })
+    const timers = () => process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length
+    const body = new Readable({ read() {} })
+    body.push(Buffer.alloc(2 ** 20))
+    body.push(null)
+    const before = timers()
+    await hostile.boundary.files.write({ ...upload, bytes: 2 ** 20 }, 0, body, NEVER)
+    expect(timers()).toBe(before)
+  })
+
   it('says that the disk inside is full', async () => {
     await using hostile = await hostileSidecar((stream) =>
       json(stream, 507, { code: 'full', message: 'no space left' }),

@@ -56,7 +56,10 @@ class Pump {
     this.sent = new Promise((resolve, reject) => {
       let stalled: NodeJS.Timeout | undefined
       const watch = () => {
-        if (silenceMs === undefined) return
+        // What is closed takes nothing any more, and says so by that.
+        if (silenceMs === undefined || stream.closed) return
+        // The last piece may find the stream full and be the end at once.
+        clearTimeout(stalled)
         stalled = setTimeout(() => reject(takesNothing(question, silenceMs)), silenceMs)
       }
       const broke = (error?: Error) => {
