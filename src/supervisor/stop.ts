@@ -36,13 +36,21 @@ export async function stopSupervisor(
     const gone = holder === undefined || ownerState(holder) !== 'alive'
     if (lock !== undefined && gone) return { stopped: true, pid, sandboxes }
     if (performance.now() > until)
-      throw new CraikError(
-        'supervisor_unreachable',
-        `the supervisor (pid ${pid}) was told to leave and did not`,
-        {
-          hint: `end it by force; sandboxes go on:  kill -9 ${pid}`,
-        },
-      )
+      throw gone
+        ? takenOver(pid)
+        : new CraikError(
+            'supervisor_unreachable',
+            `the supervisor (pid ${pid}) was told to leave and did not`,
+            { hint: `end it by force; sandboxes go on:  kill -9 ${pid}` },
+          )
     await sleep(POLL_MS, undefined, { signal: place.signal })
   }
+}
+
+function takenOver(pid: number): CraikError {
+  return new CraikError(
+    'supervisor_unreachable',
+    `the supervisor (pid ${pid}) left, and another one holds the home`,
+    { hint: 'a command started it meanwhile; stop that one too:  craik supervisor stop' },
+  )
 }

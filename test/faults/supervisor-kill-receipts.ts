@@ -14,7 +14,10 @@ const EVIDENCE = { timeoutMs: 20_000 }
 /** Stops the supervisor first, so that the last receipts are covered by a signature. Returns their bodies, oldest first. */
 export async function requireWholeLog(home: Runs): Promise<readonly Receipt['body'][]> {
   const stopped = await home.run(['supervisor', 'stop'])
-  expect(stopped).toMatchObject({ code: 0 })
+  const log = await home.run(['supervisor', 'logs', '--lines', '40'], EVIDENCE)
+  expect(stopped, log.stdout).toMatchObject({ code: 0, stderr: '' })
+  // It ended by itself, and not because something that was left open was cut off.
+  expect(log.stdout).not.toContain('left open')
   const verified = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
   const report = JSON.parse(verified.stdout) as {
     readonly outcome: string
