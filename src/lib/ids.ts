@@ -10,6 +10,7 @@ export type BudgetId = Branded<'BudgetId'>
 export type HoldId = Branded<'HoldId'>
 export type SandboxId = Branded<'SandboxId'>
 export type JobId = Branded<'JobId'>
+export type SnapshotId = Branded<'SnapshotId'>
 
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 

@@ -25,6 +25,8 @@ export interface Header {
   readonly bytes: number
   readonly mode: number
   readonly modifiedAtS: number
+  /** Written, never read. Without it: the one who unpacks it. */
+  readonly owner?: { readonly uid: number; readonly gid: number }
 }
 
 const KINDS: ReadonlyMap<string, HeaderKind> = new Map([
@@ -125,8 +127,8 @@ function encodeBlock(header: Header): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES)
   block.write(fits(header.name, 100) ? header.name : 'long', 0, 100)
   writeOctal(block, 100, 8, header.mode)
-  writeOctal(block, 108, 8, 0)
-  writeOctal(block, 116, 8, 0)
+  writeOctal(block, 108, 8, header.owner?.uid ?? 0)
+  writeOctal(block, 116, 8, header.owner?.gid ?? 0)
   writeOctal(block, 124, 12, header.bytes <= 0o77777777777 ? header.bytes : 0)
   writeOctal(block, 136, 12, Math.min(Math.max(0, header.modifiedAtS), 0o77777777777))
   block.write(typeOf(header.kind), 156, 1)

@@ -56,6 +56,10 @@ export class HeldFolder {
     await this.#handle.chmod(mode)
   }
 
+  async setOwner(uid: number, gid: number): Promise<void> {
+    await this.#handle.chown(uid, gid)
+  }
+
   async close(): Promise<void> {
     await this.#handle.close()
   }

@@ -10,6 +10,7 @@ import { addAbortSignal, Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from './header.ts'
 import { HeldFolder } from './held-folder.ts'
+import { shown } from './names.ts'
 
 export interface PackOptions {
   readonly signal: AbortSignal
@@ -17,6 +18,10 @@ export interface PackOptions {
   readonly as?: string
   /** Whether to leave out an entry, with everything below it; `path` is relative to the folder, with `/`. */
   readonly exclude?: (path: string) => boolean
+  /** Beyond them the archive fails with `too_large`: a file of holes is as long as its writer likes. */
+  readonly limits?: { readonly entries: number; readonly bytes: number }
+  /** A file with several names is packed once, and as links to that from then on. Default: once for each name. */
+  readonly hardLinks?: boolean
 }
 
 export interface Packing {
@@ -29,7 +34,10 @@ interface PackReport {
   readonly files: number
   readonly folders: number
   readonly links: number
+  /** That were read. */
   readonly bytes: number
+  /** That the headers say there are; more when files got shorter while they were read. */
+  readonly announcedBytes: number
   /** The first hundred; `skippedCount` is all. */
   readonly skipped: readonly { readonly path: string; readonly reason: PackSkipReason }[]
   readonly skippedCount: number
@@ -37,12 +45,23 @@ interface PackReport {
   readonly changed: readonly string[]
 }
 
-type PackSkipReason = 'socket' | 'fifo' | 'device' | 'unreadable' | 'name is not UTF-8' | 'too deep' | 'gone'
+type PackSkipReason =
+  | 'socket'
+  | 'fifo'
+  | 'device'
+  | 'unreadable'
+  | 'name is not UTF-8'
+  | 'too deep'
+  | 'gone'
+  | 'link to nothing'
+  | 'a link or file is in the way'
 
 const CHUNK_BYTES = 256 * 1024
 const LISTED = 100
 /** Each level holds a folder open. */
 const DEPTH = 256
+/** Files with several names that are known again; those beyond are packed once for each name. */
+const KNOWN_LINKS = 200_000
 
 /** The path may be a link: it is the caller's own word. Rejects when there is no file or folder. */
 export async function packFolder(path: string, options: PackOptions): Promise<Packing> {
@@ -71,6 +90,9 @@ class Pack {
   readonly #counts = { files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
   readonly #skipped: { readonly path: string; readonly reason: PackSkipReason }[] = []
   readonly #changed: string[] = []
+  /** By device and number, the name under which it was packed. */
+  readonly #linked = new Map<string, string>()
+  #announced = 0
 
   constructor(options: PackOptions) {
     this.#options = options
@@ -83,6 +105,7 @@ class Pack {
       folders,
       links,
       bytes,
+      announcedBytes: this.#announced,
       skipped: this.#skipped,
       skippedCount: skipped,
       changed: this.#changed,
@@ -135,7 +158,7 @@ class Pack {
       const file = await this.#attempt(path, openFile(folder.at(name)))
       if (file === undefined) return
       try {
-        yield* this.#content(file, packed, path)
+        yield* this.#fileEntry(file, packed, path)
       } finally {
         await file.close()
       }
@@ -144,6 +167,7 @@ class Pack {
       const inner = await this.#attempt(path, folder.enter(name))
       if (inner === undefined) return
       try {
+        this.#announce(path, 0)
         yield this.#folderHeader(packed, found)
         yield* this.#entries(inner, `${path}/`, `${packed}/`, depth + 1)
       } finally {
@@ -154,9 +178,25 @@ class Pack {
       if (target === undefined) return
       const link = target.toString('utf8')
       if (!Buffer.from(link).equals(target)) return this.#skip(path, 'name is not UTF-8')
+      this.#announce(path, 0)
       this.#counts.links++
       yield encodeHeader({ ...headerOf(packed, found), kind: 'symlink', link, mode: 0o777 })
     } else this.#skip(path, found.isSocket() ? 'socket' : found.isFIFO() ? 'fifo' : 'device')
+  }
+
+  async *#fileEntry(file: FileHandle, packed: string, path: string): AsyncGenerator<Buffer> {
+    if (this.#options.hardLinks !== true) return yield* this.#content(file, packed, path)
+    const found = await file.stat({ bigint: true })
+    const key = `${found.dev}:${found.ino}`
+    const first = found.nlink > 1n ? this.#linked.get(key) : undefined
+    if (first !== undefined) {
+      this.#announce(path, 0)
+      this.#counts.links++
+      yield encodeHeader({ ...headerOf(packed, found), kind: 'hardlink', link: first })
+      return
+    }
+    if (found.nlink > 1n && this.#linked.size < KNOWN_LINKS) this.#linked.set(key, packed)
+    yield* this.#content(file, packed, path)
   }
 
   /** As many bytes as its header says, whatever becomes of the file meanwhile. */
@@ -164,6 +204,7 @@ class Pack {
     const before = await file.stat({ bigint: true })
     if (!before.isFile()) return this.#skip(path, 'gone')
     const bytes = Number(before.size)
+    this.#announce(path, bytes)
     this.#counts.files++
     yield encodeHeader({ ...headerOf(packed, before), bytes })
     let left = bytes
@@ -183,6 +224,21 @@ class Pack {
       this.#changed.push(path)
     for (let missing = left + paddingOf(bytes); missing > 0; missing -= CHUNK_BYTES)
       yield Buffer.alloc(Math.min(CHUNK_BYTES, missing))
+  }
+
+  /** Before any of it is read. */
+  #announce(path: string, bytes: number): void {
+    const { limits } = this.#options
+    this.#announced += bytes
+    if (limits === undefined) return
+    const { files, folders, links } = this.#counts
+    const beyond = this.#announced > limits.bytes ? 'bytes' : 'entries'
+    if (beyond === 'entries' && files + folders + links < limits.entries) return
+    const most = `${limits[beyond].toLocaleString('en')} ${beyond}`
+    throw new CraikError('too_large', `with ${shown(path)} there is more to pack than ${most}`, {
+      hint: 'remove what is not needed, such as files of holes and caches',
+      details: { beyond },
+    })
   }
 
   #folderHeader(packed: string, found: BigIntStats): Buffer {

@@ -3,13 +3,24 @@
  * written outside the folder, through a link, over a folder, or beyond the limits, and nothing gets special rights.
  */
 import { randomUUID } from 'node:crypto'
-import { constants, type FileHandle, link, lstat, open, rename, symlink, unlink } from 'node:fs/promises'
+import {
+  constants,
+  type FileHandle,
+  lchown,
+  link,
+  lstat,
+  open,
+  rename,
+  symlink,
+  unlink,
+} from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { broken } from './header.ts'
 import { HeldFolder } from './held-folder.ts'
 import { componentsOf, isReadable, shown, staysInside } from './names.ts'
 import { readTar, type TarEntry } from './reader.ts'
+import { beyond, translated } from './unpack-errors.ts'
 
 export interface UnpackLimits {
   /** Entries of any kind, those passed over included. */
@@ -25,6 +36,11 @@ export interface UnpackOptions {
   readonly shownAs?: string
   /** Called after each chunk of content with the bytes so far. */
   readonly onProgress?: (bytes: number) => void
+  /**
+   * For the disk of a sandbox, in which nobody of the host works: links lead wherever they lead, modes stay as they
+   * are but for set-id bits, and what is all zeros takes no room.
+   */
+  readonly asDisk?: { readonly owner?: { readonly uid: number; readonly gid: number } }
 }
 
 /** Why an entry was passed over. */
@@ -55,6 +71,8 @@ export interface UnpackReport {
 }
 
 const LISTED = 100
+/** Folders whose mode is set at the end; those beyond stay open to their owner. */
+const MAX_CLOSED = 100_000
 
 /**
  * The folder has to exist. Rejects when the archive is malformed or goes beyond a limit; what was unpacked until
@@ -77,6 +95,7 @@ export async function unpackInto(
   const unpacking = new Unpacking(root, limits, options)
   try {
     for await (const entry of readTar(archive, until)) await unpacking.take(entry)
+    await unpacking.finish()
     return unpacking.report()
   } catch (error) {
     throw translated(error, unpacking.current, options.shownAs ?? folder, until)
@@ -102,6 +121,8 @@ class Unpacking {
   readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
   readonly #skipped: Skipped[] = []
   #current = ''
+  /** Of folders that their owner could not fill otherwise: set when everything is in place. */
+  readonly #closed: { readonly path: readonly string[]; readonly mode: number }[] = []
   /** Entries of one folder mostly follow each other. */
   #recent: { readonly path: string; readonly folder: HeldFolder } | undefined
 
@@ -136,6 +157,18 @@ class Unpacking {
     }
   }
 
+  /** Innermost first: whoever is closed out of a folder does not get to those below it. */
+  async finish(): Promise<void> {
+    for (const { path, mode } of this.#closed.reverse()) {
+      const folder = await this.#openFolder(path, false)
+      try {
+        await folder.setMode(mode)
+      } finally {
+        await folder.close()
+      }
+    }
+  }
+
   report(): UnpackReport {
     const { files, folders, links, bytes, skipped } = this.#counts
     return { files, folders, links, bytes, skipped: this.#skipped, skippedCount: skipped }
@@ -145,6 +178,22 @@ class Unpacking {
     await this.#recent?.folder.close()
     this.#recent = undefined
     await this.#root.close()
+  }
+
+  get #isDisk(): boolean {
+    return this.#options.asDisk !== undefined
+  }
+
+  get #owner() {
+    return this.#options.asDisk?.owner
+  }
+
+  get #modes(): number {
+    return this.#isDisk ? 0o777 : 0o755
+  }
+
+  async #own(give: () => Promise<void>): Promise<void> {
+    if (this.#owner !== undefined) await give()
   }
 
   #pathOf(name: string): readonly string[] {
@@ -159,24 +208,31 @@ class Unpacking {
     if (entry.kind === 'device' || entry.kind === 'fifo') throw new Skip(entry.kind)
     const name = path.at(-1)!
     const parents = path.slice(0, -1)
-    if (entry.kind === 'symlink' && !staysInside(entry.link, parents.length))
+    if (entry.kind === 'symlink' && !this.#isDisk && !staysInside(entry.link, parents.length))
       throw new Skip('link leads outside')
     const folder = await this.#folderAt(parents)
-    if (entry.kind === 'folder') await this.#makeFolder(folder, name, entry.mode)
+    if (entry.kind === 'folder') await this.#makeFolder(folder, path, entry.mode)
     else if (entry.kind === 'file') await this.#writeFile(folder, name, entry)
-    else if (entry.kind === 'symlink') await this.#putLink(folder, name, (at) => symlink(entry.link, at))
+    else if (entry.kind === 'symlink')
+      await this.#putLink(folder, name, async (at) => {
+        await symlink(entry.link, at)
+        await this.#own(() => lchown(at, this.#owner!.uid, this.#owner!.gid))
+      })
     else await this.#hardLink(folder, name, this.#pathOf(entry.link))
   }
 
   /** Its owner can always work in it: what belongs into it may come later. */
-  async #makeFolder(folder: HeldFolder, name: string, mode: number): Promise<void> {
+  async #makeFolder(folder: HeldFolder, path: readonly string[], mode: number): Promise<void> {
+    const name = path.at(-1)!
     const existed = await lstat(folder.at(name)).then(
       () => true,
       () => false,
     )
-    const made = await folder.enterOrMake(name)
+    const made = await this.#enterOrMake(folder, name)
     try {
-      if (!existed) await made.setMode((mode & 0o755) | 0o700)
+      if (!existed || this.#isDisk) await made.setMode((mode & this.#modes) | 0o700)
+      if (this.#isDisk && (mode & 0o700) !== 0o700 && this.#closed.length < MAX_CLOSED)
+        this.#closed.push({ path, mode: mode & this.#modes })
     } finally {
       await made.close()
     }
@@ -188,12 +244,16 @@ class Unpacking {
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
     const file = await open(temporary, flags, 0o600)
     try {
+      let at = 0
       for await (const chunk of entry.content()) {
-        await writeAll(file, chunk)
+        if (!this.#isDisk || !isZeros(chunk)) await writeAll(file, chunk, at)
+        at += chunk.length
         this.#counts.bytes += chunk.length
         this.#options.onProgress?.(this.#counts.bytes)
       }
-      await file.chmod(entry.mode & 0o755)
+      if (this.#isDisk) await file.truncate(at)
+      await this.#own(() => file.chown(this.#owner!.uid, this.#owner!.gid))
+      await file.chmod(entry.mode & this.#modes)
       await file.utimes(entry.modifiedAtS, entry.modifiedAtS)
       await rename(temporary, folder.at(name))
     } catch (error) {
@@ -244,13 +304,25 @@ class Unpacking {
     return folder
   }
 
+  async #enterOrMake(outer: HeldFolder, name: string): Promise<HeldFolder> {
+    if (this.#owner === undefined) return outer.enterOrMake(name)
+    try {
+      return await outer.enter(name)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+    const made = await outer.enterOrMake(name)
+    await made.setOwner(this.#owner.uid, this.#owner.gid)
+    return made
+  }
+
   /** One component after the other, each of which has to be a real folder. The caller closes it. */
   async #openFolder(path: readonly string[], make: boolean): Promise<HeldFolder> {
     let folder = await this.#root.enter('.')
     for (const name of path) {
       const outer = folder
       try {
-        folder = make ? await outer.enterOrMake(name) : await outer.enter(name)
+        folder = make ? await this.#enterOrMake(outer, name) : await outer.enter(name)
       } finally {
         await outer.close()
       }
@@ -259,8 +331,19 @@ class Unpacking {
   }
 }
 
-async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
-  for (let done = 0; done < bytes.length; ) done += (await file.write(bytes, done)).bytesWritten
+async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
+  for (let done = 0; done < bytes.length; )
+    done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten
+}
+
+const ZEROS = Buffer.alloc(64 * 1024)
+
+function isZeros(bytes: Buffer): boolean {
+  for (let at = 0; at < bytes.length; at += ZEROS.length) {
+    const part = bytes.subarray(at, at + ZEROS.length)
+    if (!part.equals(ZEROS.subarray(0, part.length))) return false
+  }
+  return true
 }
 
 function temporaryName(): string {
@@ -283,44 +366,4 @@ function reasonOf(error: unknown): SkipReason | undefined {
     default:
       return undefined
   }
-}
-
-function beyond(of: keyof UnpackLimits, limit: number): CraikError {
-  return new CraikError(
-    'too_large',
-    `the archive holds more than ${limit.toLocaleString('en')} ${of}, which is the most that is unpacked`,
-    { hint: 'copy less at once, such as one folder of it', details: { beyond: of } },
-  )
-}
-
-function translated(error: unknown, entry: string, folder: string, until: AbortSignal): unknown {
-  if (error instanceof CraikError || until.aborted) return error
-  const { code, syscall } = error as NodeJS.ErrnoException
-  if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new CraikError('disk_full', `unpacking ${entry} into ${folder}: the disk is full`, {
-      cause: error,
-    })
-  if (code === 'EFBIG')
-    return new CraikError(
-      'too_large',
-      `unpacking ${entry} into ${folder}: larger than a file may become there (${code})`,
-      { hint: 'see ulimit -f, and what the file system allows', cause: error },
-    )
-  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
-    return new CraikError('usage', `unpacking ${entry} into ${folder}: not permitted (${code})`, {
-      hint: 'choose a folder that you may write to',
-      cause: error,
-    })
-  // What the archive's stream says of itself is the caller's.
-  if (syscall === undefined) return error
-  if (code === 'EIO')
-    return new CraikError('usage', `unpacking ${entry} into ${folder}: the disk fails (${code})`, {
-      hint: 'choose a folder on another disk',
-      cause: error,
-    })
-  return new CraikError(
-    'conflict',
-    `unpacking ${entry} into ${folder}: it changed meanwhile (${syscall}: ${code})`,
-    { hint: 'unpack into a folder that nobody else works in', cause: error },
-  )
 }

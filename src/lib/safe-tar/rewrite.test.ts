@@ -1,0 +1,127 @@
+import { lstatSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type RawEntry, rawArchive, unpackNaively } from './archive.fixture.ts'
+import { readTar } from './reader.ts'
+import { rewriteTar } from './rewrite.ts'
+import { never, UNPACK_LIMITS, unpackFolders } from './unpack.fixture.ts'
+
+async function rewritten(entries: readonly RawEntry[], options = {}) {
+  const source = Readable.from([rawArchive(...entries)])
+  const { archive, report } = rewriteTar(source, { signal: never(), limits: UNPACK_LIMITS, ...options })
+  return { archive: await buffer(archive), report: report() }
+}
+
+const names = async (archive: Buffer) => {
+  const found: string[] = []
+  for await (const { name } of readTar(Readable.from([archive]), never())) found.push(name)
+  return found
+}
+
+/** Without the target, and through no link. */
+function outside(folder: string, target: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (path === target) return [`${path} ${entry.isDirectory()}`]
+    return [path, ...(entry.isDirectory() ? outside(path, target) : [])]
+  })
+}
+
+describe('an archive that is passed on', () => {
+  it('holds what the first one held, under names without detours', async () => {
+    const { archive, report } = await rewritten([
+      { name: './', type: '5', mode: 0o755 },
+      { name: './a//b', body: 'hello', mode: 0o4755 },
+      { name: 'a/c', type: '1', link: './a/b' },
+      { name: 'd', type: '2', link: '/anywhere' },
+    ])
+    expect(await names(archive)).toEqual(['a/b', 'a/c', 'd'])
+    expect(report).toMatchObject({ files: 1, folders: 0, links: 2, bytes: 5, skippedCount: 0 })
+    const { base, target } = unpackFolders()
+    try {
+      await unpackNaively(target, archive)
+      expect(readFileSync(join(target, 'a/c'), 'utf8')).toBe('hello')
+      expect(lstatSync(join(target, 'a/b')).mode & 0o7777).toBe(0o755)
+    } finally {
+      rmSync(base, { recursive: true })
+    }
+  })
+
+  it('leaves out what it is told to, with all below it and all that leads to it', async () => {
+    const { archive, report } = await rewritten(
+      [
+        { name: 'login', type: '5' },
+        { name: 'login/token', body: 'x' },
+        { name: 'login-not', body: 'y' },
+        { name: 'also', type: '1', link: 'login/token' },
+      ],
+      { exclude: (path: string) => path === 'login' },
+    )
+    expect(await names(archive)).toEqual(['login-not'])
+    expect(report).toMatchObject({ files: 1, skipped: [{ reason: 'link to nothing' }] })
+  })
+
+  it('says whose it all is', async () => {
+    const { archive } = await rewritten([{ name: 'a', body: 'x' }], { owner: { uid: 1000, gid: 1001 } })
+    expect([archive.toString('latin1', 108, 115), archive.toString('latin1', 116, 123)]).toEqual([
+      '0001750',
+      '0001751',
+    ])
+  })
+
+  it('holds no devices, and names those that it passed over', async () => {
+    const { archive, report } = await rewritten([
+      { name: 'null', type: '3' },
+      { name: 'pipe', type: '6' },
+    ])
+    expect(await names(archive)).toEqual([])
+    expect(report.skipped.map(({ reason }) => reason)).toEqual(['device', 'fifo'])
+  })
+
+  it.each([
+    ['an absolute name', { name: '/etc/x' }],
+    ['a name that leads upwards', { name: 'a/../../x' }],
+    ['a link to what is above', { name: 'x', type: '1', link: '../x' }],
+    ['another target', { name: '.', body: 'x' }],
+  ])('is refused for %s', async (_, entry) => {
+    await expect(rewritten([entry])).rejects.toMatchObject({ code: 'boundary_failed' })
+  })
+
+  it.each(['entries', 'bytes'] as const)('is refused for more %s than it may hold', async (of) => {
+    const entries = [
+      { name: 'a', body: 'xx' },
+      { name: 'b', body: 'xx' },
+    ]
+    const limits = { ...UNPACK_LIMITS, [of]: of === 'bytes' ? 3 : 1 }
+    await expect(rewritten(entries, { limits })).rejects.toMatchObject({ code: 'too_large' })
+  })
+
+  it('leads nobody out of the folder that it is unpacked into', async () => {
+    const name = fc
+      .array(fc.constantFrom('a', 'b', 'up', '.'), { minLength: 1, maxLength: 4 })
+      .map((parts) => parts.join('/'))
+    const entry = fc.record({
+      name,
+      type: fc.constantFrom('0', '1', '2', '5'),
+      link: fc.constantFrom('..', '../naive', 'a', 'a/b', 'up/a', 'b'),
+      body: fc.constant(''),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(entry, { maxLength: 8 }), async (entries) => {
+        const { base, target } = unpackFolders()
+        const before = outside(base, target)
+        try {
+          const made = await rewritten(entries).catch(() => undefined)
+          if (made === undefined) return
+          await unpackNaively(target, made.archive).catch(() => {})
+          expect(outside(base, target)).toEqual(before)
+        } finally {
+          rmSync(base, { recursive: true })
+        }
+      }),
+    )
+  })
+})

@@ -1,0 +1,153 @@
+/**
+ * Passes an archive on to somebody else who unpacks it: entry by entry, as an archive that holds files, folders and
+ * links below one folder and nothing else. What comes in is hostile, and no more of it is held than one chunk.
+ */
+import { addAbortSignal, Readable } from 'node:stream'
+import { BLOCK_BYTES, broken, encodeHeader, type Header, paddingOf } from './header.ts'
+import { componentsOf, isReadable, shown } from './names.ts'
+import { readTar, type TarEntry } from './reader.ts'
+import { beyond } from './unpack-errors.ts'
+
+export interface RewriteOptions {
+  readonly signal: AbortSignal
+  readonly limits: { readonly entries: number; readonly bytes: number }
+  /** Whether to leave out an entry, with everything below it; `path` is relative, with `/`. */
+  readonly exclude?: (path: string) => boolean
+  readonly owner?: Header['owner']
+}
+
+export interface Rewriting {
+  readonly archive: Readable
+  /** What was passed on so far; all of it once the archive has ended. */
+  report(): RewriteReport
+}
+
+interface RewriteReport {
+  readonly files: number
+  readonly folders: number
+  readonly links: number
+  readonly bytes: number
+  readonly announcedBytes: number
+  /** The first hundred; `skippedCount` is all. */
+  readonly skipped: readonly Skipped[]
+  readonly skippedCount: number
+  /** Whether something changed meanwhile, the archive does not say. */
+  readonly changed: readonly []
+}
+
+interface Skipped {
+  readonly path: string
+  readonly reason:
+    | 'device'
+    | 'fifo'
+    | 'name is not UTF-8'
+    | 'link to nothing'
+    | 'a link or file is in the way'
+}
+
+const LISTED = 100
+const CHUNK_BYTES = 256 * 1024
+const END = Buffer.alloc(2 * BLOCK_BYTES)
+
+/** Fails when the archive is malformed or goes beyond a limit. */
+export function rewriteTar(source: Readable, options: RewriteOptions): Rewriting {
+  const rewrite = new Rewrite(options)
+  const archive = Readable.from(rewrite.chunks(source), { objectMode: false, highWaterMark: CHUNK_BYTES })
+  return { archive: addAbortSignal(options.signal, archive), report: () => rewrite.report() }
+}
+
+class Rewrite {
+  readonly #options: RewriteOptions
+  readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
+  readonly #skipped: Skipped[] = []
+  /** Whoever unpacks must not be led through them. */
+  readonly #links = new Set<string>()
+
+  constructor(options: RewriteOptions) {
+    this.#options = options
+  }
+
+  report(): RewriteReport {
+    const { files, folders, links, bytes, announced, skipped } = this.#counts
+    return {
+      ...{ files, folders, links, bytes, announcedBytes: announced },
+      ...{ skipped: this.#skipped, skippedCount: skipped, changed: [] },
+    }
+  }
+
+  async *chunks(source: Readable): AsyncGenerator<Buffer> {
+    const { limits, signal } = this.#options
+    for await (const entry of readTar(source, signal)) {
+      this.#counts.entries++
+      if (this.#counts.entries > limits.entries) throw beyond('entries', limits.entries)
+      if (this.#counts.announced + entry.bytes > limits.bytes) throw beyond('bytes', limits.bytes)
+      const header = this.#headerFor(entry)
+      if (header === undefined) continue
+      this.#counts.announced += entry.bytes
+      yield encodeHeader(header)
+      for await (const chunk of entry.content()) {
+        this.#counts.bytes += chunk.length
+        yield chunk
+      }
+      const padding = paddingOf(entry.bytes)
+      if (padding > 0) yield Buffer.alloc(padding)
+    }
+    yield END
+  }
+
+  #headerFor(entry: TarEntry): Header | undefined {
+    if (!isReadable(entry.name) || !isReadable(entry.link)) return this.#skip(entry, 'name is not UTF-8')
+    const path = componentsOf(entry.name)
+    if (path.length === 0) {
+      if (entry.kind === 'folder') return undefined
+      throw broken('an entry would replace the target folder')
+    }
+    if (this.#isLeftOut(path)) return undefined
+    if (entry.kind === 'device' || entry.kind === 'fifo') return this.#skip(entry, entry.kind)
+    if (this.#leadsThroughLink(path)) return this.#skip(entry, 'a link or file is in the way')
+    const name = path.join('/')
+    const { kind, bytes, modifiedAtS } = entry
+    const { owner } = this.#options
+    const plain = { link: '', bytes, mode: entry.mode & 0o777, modifiedAtS, ...(owner && { owner }) }
+    if (kind === 'folder') {
+      // It may take the place of nothing that came before it.
+      if (this.#links.has(name)) return this.#skip(entry, 'a link or file is in the way')
+      this.#counts.folders++
+      return { ...plain, kind, name: `${name}/` }
+    }
+    this.#links.delete(name)
+    if (kind === 'file') {
+      this.#counts.files++
+      return { ...plain, kind, name }
+    }
+    const link = kind === 'hardlink' ? this.#original(entry.link) : entry.link
+    if (link === undefined) return this.#skip(entry, 'link to nothing')
+    if (kind === 'symlink') this.#links.add(name)
+    this.#counts.links++
+    return { ...plain, kind, name, link }
+  }
+
+  /** What another name of a file is called here; undefined when that was left out, or is a link itself. */
+  #original(link: string): string | undefined {
+    const path = componentsOf(link)
+    const name = path.join('/')
+    const isNone =
+      path.length === 0 || this.#links.has(name) || this.#isLeftOut(path) || this.#leadsThroughLink(path)
+    return isNone ? undefined : name
+  }
+
+  #isLeftOut(path: readonly string[]): boolean {
+    const { exclude } = this.#options
+    return exclude !== undefined && path.some((_, at) => exclude(path.slice(0, at + 1).join('/')))
+  }
+
+  #leadsThroughLink(path: readonly string[]): boolean {
+    if (this.#links.size === 0) return false
+    return path.slice(0, -1).some((_, at) => this.#links.has(path.slice(0, at + 1).join('/')))
+  }
+
+  #skip({ name }: TarEntry, reason: Skipped['reason']): undefined {
+    this.#counts.skipped++
+    if (this.#skipped.length < LISTED) this.#skipped.push({ path: shown(name), reason })
+  }
+}
