@@ -20,6 +20,7 @@ export const CAPABILITIES = {
   'runner.execute': 'let a provider’s own runner act',
   'container.run': 'start a container',
   'sandbox.create': 'create a sandbox',
+  'sandbox.mount': 'give a sandbox a folder of this machine',
   'sandbox.exec': 'run a command in a sandbox',
   'sandbox.terminal': 'open a terminal in a sandbox',
   'sandbox.inspect': 'see the processes and jobs of a sandbox, and what it uses',

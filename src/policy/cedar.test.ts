@@ -9,7 +9,7 @@ const request = { operator: 'local-user:ada', capability: 'repo.read', target: '
 test.each(['strict', 'trusted-local', 'automation'] as const)(
   '%s has neither errors nor warnings',
   async (profile) => {
-    expect(await checkPolicyText(await builtInText(profile))).toEqual([])
+    expect(await checkPolicyText(builtInText(profile))).toEqual([])
   },
 )
 

@@ -11,7 +11,7 @@ import { builtInText, customPolicyPath, profileText, readPolicyFile } from './pr
 const NOW = Date.parse('2026-03-01T12:00:00Z')
 const clock = { nowMs: () => NOW }
 const operator = 'local-user:ada'
-const strict = await builtInText('strict')
+const strict = builtInText('strict')
 const SECRET = `ghp_${'a1B2c3D4e5F6'.repeat(3)}`
 const base = { taskId: 'task-1', actor: operator, profile: 'strict', policyText: strict, nowMs: NOW } as const
 
@@ -115,7 +115,7 @@ test('leaves a receipt when asked to', async () => {
 
 test('an envelope that fails open leaves a policy.fail_open receipt, asked or not', async () => {
   const store = inProcessStore(clock)
-  const policyText = await builtInText('trusted-local')
+  const policyText = builtInText('trusted-local')
   const envelope = buildEnvelope({ ...base, profile: 'trusted-local', failOpen: true, policyText })
   await createEnvelope(store, envelope, policyText, { operator })
   expect(await store.bodies()).toMatchObject([{ capability: 'policy.fail_open', target: 'policy_task-1' }])

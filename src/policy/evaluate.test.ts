@@ -7,9 +7,9 @@ import { builtInText } from './profiles.ts'
 import { type TrialGrant, trialInput } from './trial.ts'
 
 const TEXTS = {
-  strict: await builtInText('strict'),
-  'trusted-local': await builtInText('trusted-local'),
-  automation: await builtInText('automation'),
+  strict: builtInText('strict'),
+  'trusted-local': builtInText('trusted-local'),
+  automation: builtInText('automation'),
 }
 
 async function input(

@@ -50,7 +50,7 @@ export async function envelopeFor(
     actor: OPERATOR,
     profile,
     failOpen: profile === 'trusted-local',
-    policyText: await builtInText(profile),
+    policyText: builtInText(profile),
     nowMs: START_MS,
     ...changes,
   })
@@ -63,7 +63,7 @@ export async function storeWith(
 ): Promise<{ readonly store: InProcessStore; readonly clock: TestClock }> {
   const clock = new TestClock()
   const store = inProcessStore(clock)
-  await createEnvelope(store, await envelopeFor(profile, changes), await builtInText(profile), {
+  await createEnvelope(store, await envelopeFor(profile, changes), builtInText(profile), {
     operator: OPERATOR,
   })
   return { store, clock }

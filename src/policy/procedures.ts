@@ -92,7 +92,7 @@ export async function createEnvelope(
 
 /** An envelope that says `strict` was made with the strict that ships, not with some other text of that digest. */
 async function requireRightText(envelope: Envelope, policyText: string): Promise<void> {
-  const shipped = envelope.profile === 'custom' ? policyText : await builtInText(envelope.profile)
+  const shipped = envelope.profile === 'custom' ? policyText : builtInText(envelope.profile)
   if (shipped !== policyText || policyDigest(policyText) !== envelope.policy_digest) {
     throw new CraikError(
       'conflict',

@@ -22,6 +22,7 @@ const HARD: Capability[] = [
   'secret.use',
   'secret.write',
   'login.use',
+  'sandbox.mount',
   'grant.write',
   'command.write',
   'provider.write',
@@ -70,7 +71,7 @@ const TABLE: Record<BuiltIn, [readonly Capability[], string, string][]> = {
 
 async function decided(profile: BuiltIn, capability: Capability, grant: TrialGrant): Promise<string> {
   const input = trialInput(await envelopeFor(profile), capability, grant, START_MS)
-  const { effect, rule } = await evaluate(input, await builtInText(profile))
+  const { effect, rule } = await evaluate(input, builtInText(profile))
   return `${effect} ${rule}`
 }
 
@@ -87,7 +88,7 @@ for (const [profile, rows] of Object.entries(TABLE) as [BuiltIn, (typeof TABLE)[
     expect(await decided(profile, capability, 'used_up')).toBe(bare)
   })
   test(`${profile} keeps its own promises`, async () => {
-    const checks = await runSelfChecks(await envelopeFor(profile), await builtInText(profile), START_MS)
+    const checks = await runSelfChecks(await envelopeFor(profile), builtInText(profile), START_MS)
     expect(checks.filter(({ passed }) => !passed)).toEqual([])
     expect(checks.length).toBeGreaterThanOrEqual(12)
   })
@@ -97,7 +98,7 @@ test('automation denies everything in an envelope that fails open', async () => 
   for (const capability of CAPABILITY_NAMES) {
     const input = trialInput(await envelopeFor('automation'), capability, 'fitting', START_MS)
     const opened = { ...input, envelope: { ...input.envelope!, fail_open: true } }
-    expect(await evaluate(opened, await builtInText('automation'))).toMatchObject({ effect: 'deny' })
+    expect(await evaluate(opened, builtInText('automation'))).toMatchObject({ effect: 'deny' })
   }
 })
 

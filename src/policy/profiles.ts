@@ -1,6 +1,6 @@
 /** The profiles, and where the Cedar text of each comes from. */
-import { constants } from 'node:fs'
-import { open, readFile } from 'node:fs/promises'
+import { constants, readFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { packageFile } from '../lib/package-files.ts'
@@ -23,8 +23,9 @@ export async function profileText(profile: Profile, home: Home): Promise<string>
   })
 }
 
-export function builtInText(profile: Exclude<Profile, 'custom'>): Promise<string> {
-  return readFile(packageFile(`src/policy/profiles/${profile}.cedar`), 'utf8')
+/** At once: it is read within transactions, which others wait for. */
+export function builtInText(profile: Exclude<Profile, 'custom'>): string {
+  return readFileSync(packageFile(`src/policy/profiles/${profile}.cedar`), 'utf8')
 }
 
 export function customPolicyPath(home: Home): string {

@@ -9,7 +9,7 @@ import { builtInText } from './profiles.ts'
 import { replayDecision } from './replay.ts'
 
 type Body = Receipt['body']
-const texts = await Promise.all((['strict', 'trusted-local', 'automation'] as const).map(builtInText))
+const texts = (['strict', 'trusted-local', 'automation'] as const).map(builtInText)
 const byDigest = new Map(texts.map((text) => [policyDigest(text), text]))
 const documents = (digest: string) => byDigest.get(digest)
 

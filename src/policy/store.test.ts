@@ -23,7 +23,7 @@ async function withStore(work: (store: Store) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'craik-policy-store-'))
   try {
     await using store = await openSqliteStore(homeAt(join(folder, 'home')), WRITER)
-    await createEnvelope(store, await envelopeFor('strict'), await builtInText('strict'), {
+    await createEnvelope(store, await envelopeFor('strict'), builtInText('strict'), {
       operator: OPERATOR,
     })
     await work(store)

@@ -48,7 +48,7 @@ export async function callPlace(
   const home = homeAt(folder)
   const clock = new TestClock()
   const store = inProcessStore(clock)
-  const text = await builtInText('automation')
+  const text = builtInText('automation')
   const envelope = buildEnvelope({
     id: ENVELOPE,
     taskId: null,

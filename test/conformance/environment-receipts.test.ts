@@ -351,7 +351,7 @@ async function size(): Promise<number> {
 
 /** Asks, as an agent under `strict`, to run a registered command. */
 async function askForShell(taskId: string, receipt: { links?: ReceiptLinks } = {}, request: object = {}) {
-  const policyText = await builtInText('strict')
+  const policyText = builtInText('strict')
   const envelope = buildEnvelope({
     taskId,
     actor: AGENT,

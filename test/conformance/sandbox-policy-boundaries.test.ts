@@ -378,7 +378,7 @@ describe('30: receipts', () => {
       complete('container', { privileged: true }),
       complete('local_process', { capability_grant_id: await scene.grant('another-command') }),
     ])
-    const text = await builtInText('automation')
+    const text = builtInText('automation')
     for (const request of requests) {
       await decide(request)
       const body = await newest()

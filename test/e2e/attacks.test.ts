@@ -15,7 +15,7 @@ describe('an envelope under a borrowed id', () => {
     using home = new TestHome()
     const operator = (await home.json<{ policy_envelope: { actor: string } }>(['policy', 'show']))
       .policy_envelope.actor
-    const text = await builtInText('automation')
+    const text = builtInText('automation')
     const hash = createHash('sha256')
       .update(JSON.stringify([operator, 'automation', text]))
       .digest('hex')

@@ -42,7 +42,7 @@ async function call(wanted: number, used: number | undefined): Promise<string> {
 
 beforeAll(async () => {
   await using opened = await openLog(home.home)
-  await createEnvelope(opened.store, await envelopeFor('automation'), await builtInText('automation'), {
+  await createEnvelope(opened.store, await envelopeFor('automation'), builtInText('automation'), {
     operator: OPERATOR,
   })
 })

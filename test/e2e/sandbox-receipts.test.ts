@@ -24,7 +24,7 @@ afterEach(() => home[Symbol.dispose]())
 async function threeRuns(): Promise<void> {
   await using live = await openLog(home.home)
   const { store, log } = live
-  const policyText = await builtInText('automation')
+  const policyText = builtInText('automation')
   const envelope = buildEnvelope({
     taskId: 'task-1',
     actor: OPERATOR,

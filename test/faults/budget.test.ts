@@ -27,7 +27,7 @@ const LIMIT_NANO_USD = 250_000
 /** A home in which model calls are granted, under a budget. */
 async function prepared(home: TestHome): Promise<string> {
   await using opened = await openLog(home.home)
-  await createEnvelope(opened.store, await envelopeFor('automation'), await builtInText('automation'), {
+  await createEnvelope(opened.store, await envelopeFor('automation'), builtInText('automation'), {
     operator: OPERATOR,
   })
   const { grant } = await createGrant(opened.store, {
