@@ -137,6 +137,12 @@ export const ERRORS = {
       'The sandbox’s own system said no: permissions, a read-only file system, a port that nobody listens on.',
     hint: 'look from inside:  craik sandbox shell ID',
   },
+  export_failed: {
+    status: 502,
+    exit: 88,
+    meaning: 'A destination outside could not be reached, is not one that may be, or refused what was sent.',
+    hint: 'check the destination, then try again',
+  },
   limit_reached: {
     status: 507,
     exit: 82,

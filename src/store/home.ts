@@ -13,6 +13,8 @@ export interface Home {
   readonly run: string
   /** One folder for each sandbox. */
   readonly sandboxes: string
+  /** One folder for each snapshot. */
+  readonly snapshots: string
 }
 
 /** `CRAIK_HOME`, or `~/.craik`. Names paths only; creates nothing. */
@@ -28,5 +30,6 @@ export function homeAt(root = process.env.CRAIK_HOME || join(homedir(), '.craik'
     shellOutput: join(state, 'shell-output'),
     run: join(at, 'run'),
     sandboxes: join(at, 'sandboxes'),
+    snapshots: join(at, 'snapshots'),
   }
 }

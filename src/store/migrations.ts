@@ -5,6 +5,8 @@ import { groundFloor } from './migrations/ground-floor.ts'
 import { ledger } from './migrations/ledger.ts'
 import { providers } from './migrations/providers.ts'
 import { sandboxes } from './migrations/sandboxes.ts'
+import { snapshots } from './migrations/snapshots.ts'
+import { warmPlaces } from './migrations/warm-places.ts'
 
 export interface Migration {
   readonly version: number
@@ -20,6 +22,8 @@ export const MIGRATIONS: readonly Migration[] = [
     sql: [providers, ledger, breakers, agents].join('\n'),
   },
   { version: 3, name: 'sandboxes', sql: sandboxes },
+  { version: 4, name: 'snapshots', sql: snapshots },
+  { version: 5, name: 'warm places', sql: warmPlaces },
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)!.version

@@ -11,6 +11,11 @@ export interface SandboxTable extends SealedTable<'name' | 'state' | 'operator'>
   holds(beginId: string): Promise<boolean>
 }
 
+export type SnapshotTable = SealedTable<'name'>
+
+/** Started for nobody yet; none of their ids is that of a sandbox. */
+export type WarmPlaceTable = SealedTable<never>
+
 export interface SandboxJobRow {
   readonly sandboxId: SandboxId
   readonly jobId: JobId

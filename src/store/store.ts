@@ -7,7 +7,13 @@ import type { Owner } from '../lib/owner.ts'
 import type { AgentEventTable, HandoffTable, LoginTable, RunTable, SessionTable } from './agent-tables.ts'
 import type { BreakerTable } from './breaker-table.ts'
 import type { BudgetTable, HoldTable, QuotaTable, QuotaUseTable } from './ledger-tables.ts'
-import type { BoundaryEpochTable, SandboxJobTable, SandboxTable } from './sandbox-tables.ts'
+import type {
+  BoundaryEpochTable,
+  SandboxJobTable,
+  SandboxTable,
+  SnapshotTable,
+  WarmPlaceTable,
+} from './sandbox-tables.ts'
 
 export interface Store extends AsyncDisposable {
   /** Runs a registered procedure in one durable transaction, in the writer thread. Many share one commit. */
@@ -57,6 +63,8 @@ export interface Tables {
   readonly sandboxes: SandboxTable
   readonly sandboxJobs: SandboxJobTable
   readonly boundaryEpochs: BoundaryEpochTable
+  readonly snapshots: SnapshotTable
+  readonly warmPlaces: WarmPlaceTable
 }
 
 export interface ReceiptRow {

@@ -65,6 +65,42 @@ export function sandboxContract(name: string, open: () => Promise<StoreUnderTest
       })
     })
 
+    describe('snapshots', () => {
+      it('keeps a name for one at a time, and finds it by that', async () => {
+        const row = (id: string, name: string) => ({
+          id,
+          document: JSON.stringify({ name }),
+          seal: 'seal',
+          createdAtMs: 1,
+        })
+        await inside(({ snapshots }) => snapshots.insert(row('snap_a', 'one')))
+        expect(await inside(({ snapshots }) => snapshots.insert(row('snap_a', 'two')))).toBe(false)
+        await expect(inside(({ snapshots }) => snapshots.insert(row('snap_b', 'one')))).rejects.toThrow()
+        const found = await inside(({ snapshots }) => snapshots.list({ name: 'one' }, 10))
+        expect(found).toEqual([row('snap_a', 'one')])
+        expect(await inside(({ snapshots }) => snapshots.remove('snap_a'))).toBe(true)
+        expect(await inside(({ snapshots }) => snapshots.insert(row('snap_b', 'one')))).toBe(true)
+      })
+    })
+
+    describe('warm places', () => {
+      it('gives a user to one at a time', async () => {
+        const row = (id: string, allocated_uid: number | null) => ({
+          id,
+          document: JSON.stringify({ allocated_uid }),
+          seal: 'seal',
+          createdAtMs: 1,
+        })
+        await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_a', 7)))
+        await expect(inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_b', 7)))).rejects.toThrow()
+        expect(await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_b', null)))).toBe(true)
+        expect(await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_c', null)))).toBe(true)
+        expect(await inside(({ warmPlaces }) => warmPlaces.list({}, 10))).toHaveLength(3)
+        expect(await inside(({ warmPlaces }) => warmPlaces.remove('sbx_a'))).toBe(true)
+        expect(await inside(({ warmPlaces }) => warmPlaces.insert(row('sbx_d', 7)))).toBe(true)
+      })
+    })
+
     describe('jobs', () => {
       it('gives back what was kept, once per sandbox and id', async () => {
         const row = job('job_1', { document: '{"operator":"ada"}' })

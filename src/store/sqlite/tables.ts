@@ -1,7 +1,7 @@
 /** All tables over one connection. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tables } from '../store.ts'
-import { agentEventTable, handoffTable, loginTable, runTable, sessionTable } from './agents.ts'
+import { agentEventTable, handoffTable, loginTable, runTable, sealedTable, sessionTable } from './agents.ts'
 import { breakerTable } from './breakers.ts'
 import { budgetTable, holdTable, quotaTable, quotaUseTable } from './ledger.ts'
 import { providerSettingTable } from './providers.ts'
@@ -34,5 +34,7 @@ export function tablesOver(database: DatabaseSync): Tables {
     sandboxes: sandboxTable(database),
     sandboxJobs: sandboxJobTable(database),
     boundaryEpochs: boundaryEpochTable(database),
+    snapshots: sealedTable<'name'>(database, 'snapshots'),
+    warmPlaces: sealedTable<never>(database, 'warm_places'),
   }
 }
