@@ -1,6 +1,6 @@
 /**
- * Makes build/sidecar, the program that runs inside sandboxes: one bundled file, the native part of terminals for
- * this machine, and a manifest. `--check` writes nothing and fails when what is there is not what the sources give.
+ * Makes build/sidecar, what runs inside sandboxes: the sidecar and its relay, each one bundled file, the native part
+ * of terminals for this machine, and a manifest. `--check` writes nothing and fails when what is there is not what the sources give.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,10 @@ const root = join(import.meta.dirname, '..')
 const target = join(root, 'build/sidecar')
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
-const files = new Map<string, Buffer>([['sidecar.mjs', await bundled()]])
+const files = new Map<string, Buffer>([
+  ['sidecar.mjs', await bundled('src/sidecar/main.ts')],
+  ['relay.mjs', await bundled('src/sidecar/relay.ts')],
+])
 const pty = nativeTerminal()
 if (pty) files.set('pty.node', pty)
 else console.error(`no prebuilt terminal for ${process.platform}-${process.arch}: sandboxes have none here`)
@@ -34,17 +37,17 @@ if (process.argv.includes('--check')) {
   for (const [name, bytes] of files) put(join(target, name), bytes)
 }
 
-async function bundled(): Promise<Buffer> {
+async function bundled(input: string): Promise<Buffer> {
   const bundle = await rolldown({
     cwd: root,
-    input: 'src/sidecar/main.ts',
+    input,
     platform: 'node',
     external: [/^node:/],
     transform: { define: { CRAIK_VERSION: JSON.stringify(version) } },
   })
   const { output } = await bundle.generate({ format: 'esm', minify: false })
   await bundle.close()
-  if (output.length !== 1) throw new Error(`the sidecar is to be one file, and is ${output.length}`)
+  if (output.length !== 1) throw new Error(`${input} is to be one file, and is ${output.length}`)
   return Buffer.from(output[0].code)
 }
 

@@ -4,6 +4,17 @@ import { join } from 'node:path'
 import { rolldown } from 'rolldown'
 
 const root = join(import.meta.dirname, '..')
+
+/**
+ * What the engine's client needs for SSH and for BuildKit's sessions, neither of which Craik uses: they bring native code
+ * that no bundle can hold.
+ */
+const LEFT_OUT = ['ssh2', '@grpc/grpc-js', '@grpc/proto-loader', 'protobufjs']
+const leftOut = {
+  name: 'left-out',
+  resolveId: (name: string) => (LEFT_OUT.includes(name) ? `\0left-out:${name}` : null),
+  load: (id: string) => (id.startsWith('\0left-out:') ? 'module.exports = {}' : null),
+}
 const dist = join(root, 'dist')
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
@@ -14,6 +25,7 @@ const bundle = await rolldown({
   platform: 'node',
   // Cedar reads its WebAssembly from its own folder.
   external: [/^node:/, /^@cedar-policy\//],
+  plugins: [leftOut],
 })
 await bundle.write({
   dir: join(dist, 'src'),
@@ -31,6 +43,7 @@ for (const name of [
   'src/policy/profiles',
   'docs/verify',
   'build/sidecar',
+  'image',
 ]) {
   cpSync(join(root, name), join(dist, name), { recursive: true })
 }

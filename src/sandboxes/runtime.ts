@@ -29,7 +29,7 @@ export interface RuntimeOptions {
 
 /** Same-uid code can then neither trace the sidecar nor read its memory: the kernel does not dump what cannot be read. */
 const NODE_MODE = 0o111
-const BUNDLE = ['sidecar.mjs', 'pty.node'] as const
+const BUNDLE = ['sidecar.mjs', 'relay.mjs', 'pty.node'] as const
 const COMPILE_CACHE = 'compile-cache'
 const MANIFEST = 'manifest.json'
 
@@ -42,6 +42,19 @@ const manifestSchema = z.strictObject({
   files: z.record(z.string(), z.string()),
 })
 type Manifest = z.infer<typeof manifestSchema>
+
+export interface RuntimeFile {
+  readonly name: string
+  /** Where its bytes are on this machine. */
+  readonly path: string
+  readonly mode: number
+}
+
+/** What of the runtime is the same wherever it lies: all but the compile cache. */
+export function runtimeFiles(node = process.execPath): readonly RuntimeFile[] {
+  const bundle = BUNDLE.map((name) => ({ name, path: bundlePath(name), mode: 0o444 }))
+  return [{ name: 'node', path: node, mode: NODE_MODE }, ...bundle]
+}
 
 /** The runtime of this build, made when it is not there or is damaged. Several processes may ask at once. */
 export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> {

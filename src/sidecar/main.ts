@@ -1,6 +1,8 @@
-/** The program inside a sandbox: it dials the host and does what the host asks, until it is told to end. */
+/** The program inside a sandbox: it dials the host, or waits for it, and does what it asks, until it is told to end. */
 import { stat } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { Dialler } from './dial.ts'
+import { Listener } from './listen.ts'
 import { boundedLog } from './report.ts'
 import { serve } from './server.ts'
 import { readSettings } from './settings.ts'
@@ -32,17 +34,16 @@ async function run(): Promise<void> {
   const [sidecar] = await Promise.all([createSidecar({ settings, version, env: process.env }), stat('/')])
   const leave = () => {
     void sidecar.close().finally(() => {
-      dialler.close()
+      line.close()
       process.exit(0)
     })
   }
-  const dialler = new Dialler({
-    socket: settings.socket,
-    serve: (socket) => serve(socket, sidecar.router, log),
-    log,
-    // A home that was deleted leaves no sandbox running.
-    onForgotten: leave,
-  })
+  const serveOne = (socket: Socket) => serve(socket, sidecar.router, log)
+  const line =
+    settings.listen === undefined
+      ? // A home that was deleted leaves no sandbox running.
+        new Dialler({ socket: settings.socket, serve: serveOne, log, onForgotten: leave })
+      : new Listener({ socket: settings.listen, serve: serveOne, log })
   process.once('SIGTERM', leave)
   process.once('SIGINT', leave)
   process.on('SIGHUP', () => {})

@@ -41,6 +41,8 @@ export const INSIDE = {
   /** The folder with the host's socket, shown read-only. */
   socketFolder: '/run/craik',
   socketName: 'host.sock',
+  /** Where the sidecar itself listens when nothing of the host can be shown: in a tmpfs of its own. */
+  listenSocket: '/run/craik/sidecar.sock',
   /** Node, the bundle, `pty.node`, and the compile cache, shown read-only. */
   runtime: '/opt/craik',
 } as const
@@ -52,6 +54,8 @@ export const GATEWAY_PORT = 8118
 export const SIDECAR_ENV = {
   /** The socket to dial, e.g. /run/craik/host.sock. */
   socket: 'CRAIK_SOCKET',
+  /** The socket to listen on instead of dialling: each connection of the host comes through a relay. */
+  listen: 'CRAIK_LISTEN',
   home: 'CRAIK_HOME_INSIDE',
   workspace: 'CRAIK_WORKSPACE',
   /** The loopback port; 0: any free one (isolation `none`). */
@@ -148,12 +152,15 @@ export interface TerminalSpec extends Runnable {
 interface TarInSpec {
   readonly kind: 'tar-in'
   readonly path: string
+  /** Of the program that unpacks, as for any other. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** Packs a file or folder as a tar archive into the job's output; keeps a window, so the reader has to acknowledge. */
 interface TarOutSpec {
   readonly kind: 'tar-out'
   readonly path: string
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export const JOB_OUTCOMES = [

@@ -4,6 +4,8 @@ import { GATEWAY_PORT, INSIDE, SIDECAR_ENV } from './protocol.ts'
 
 export interface Settings {
   readonly socket: string
+  /** Listened on instead of dialling. */
+  readonly listen?: string | undefined
   readonly home: string
   readonly workspace: string
   readonly gatewayPort: number
@@ -15,6 +17,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
   const port = Number(env[SIDECAR_ENV.gatewayPort] || GATEWAY_PORT)
   return {
     socket: env[SIDECAR_ENV.socket] || join(INSIDE.socketFolder, INSIDE.socketName),
+    listen: env[SIDECAR_ENV.listen] || undefined,
     home,
     workspace: env[SIDECAR_ENV.workspace] || join(home, 'workspace'),
     gatewayPort: Number.isInteger(port) && port >= 0 && port < 65536 ? port : GATEWAY_PORT,

@@ -3,14 +3,14 @@
  * one. Node cannot make a pipe, but a shell can: it keeps the text of a here-document in one.
  */
 import { spawn } from 'node:child_process'
-import { closeSync, constants, fstatSync, openSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import type { Leaks } from './leaks.ts'
 
 const { O_RDONLY, O_RDWR, O_WRONLY, O_NONBLOCK } = constants
 /** Names a file without opening it; Node has no name for it. The same number on every Linux that Node runs on. */
 const O_PATH = 0o10000000
 
-/** The descriptors that every shell can name. The text in the pipes is gone when the shell is. */
+/** The descriptors that every shell can name. */
 const SHELL_FDS = [3, 4, 5, 6, 7, 8, 9]
 const SCRIPT = [
   `exec ${SHELL_FDS.map((fd) => `${fd}<<E`).join(' ')}`,
@@ -134,10 +134,23 @@ function pipesOfAShell(leaks: Leaks): Promise<number[]> {
 function pipeOf(path: string): number[] {
   try {
     const fd = openSync(path, O_PATH)
-    if (fstatSync(fd).isFIFO()) return [fd]
+    if (fstatSync(fd).isFIFO()) {
+      empty(path)
+      return [fd]
+    }
     closeSync(fd)
   } catch {
     // A shell that keeps its texts elsewhere.
   }
   return []
+}
+
+/** Linux drops the text when the shell is gone; gVisor keeps it for as long as anybody holds the pipe. */
+function empty(path: string): void {
+  const fd = openSync(path, O_RDONLY | O_NONBLOCK)
+  try {
+    readSync(fd, Buffer.alloc(16))
+  } finally {
+    closeSync(fd)
+  }
 }

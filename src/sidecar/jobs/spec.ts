@@ -50,8 +50,8 @@ const jobSpec = z.discriminatedUnion('kind', [
     rows: cells,
     term: z.optional(text.check(z.minLength(1), z.maxLength(64))),
   }),
-  z.strictObject({ kind: z.literal('tar-in'), path }),
-  z.strictObject({ kind: z.literal('tar-out'), path }),
+  z.strictObject({ kind: z.literal('tar-in'), path, env: z.optional(env) }),
+  z.strictObject({ kind: z.literal('tar-out'), path, env: z.optional(env) }),
 ])
 
 const resize = z.strictObject({ cols: cells, rows: cells })

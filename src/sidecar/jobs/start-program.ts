@@ -43,14 +43,14 @@ export function programStarter(place: Place, { pipes, leaks, pty }: Means): Star
       }
       case 'tar-in':
         return startChild(
-          launch(await unpacking(resolve(place.workspace, spec.path)), '/'),
+          launch(await unpacking(resolve(place.workspace, spec.path)), '/', spec.env),
           true,
           { pipes, leaks },
           events,
         )
       case 'tar-out':
         return startChild(
-          launch(packing(resolve(place.workspace, spec.path)), '/'),
+          launch(packing(resolve(place.workspace, spec.path)), '/', spec.env),
           false,
           { pipes, leaks },
           events,

@@ -1,0 +1,40 @@
+/** Listens for the host inside the sandbox and serves one connection at a time: a newer one takes the place of the older. */
+import { rmSync } from 'node:fs'
+import type { ServerHttp2Session } from 'node:http2'
+import { createServer, type Server, type Socket } from 'node:net'
+
+export interface ListenOptions {
+  readonly socket: string
+  readonly serve: (socket: Socket) => ServerHttp2Session
+  readonly log: (line: string) => void
+}
+
+/** The host connects again when it lost a connection, and may know so before we do. */
+export class Listener {
+  readonly #server: Server
+  #socket: Socket | undefined
+
+  constructor({ socket: path, serve, log }: ListenOptions) {
+    // Of a sidecar before this one, which the socket outlived.
+    rmSync(path, { force: true })
+    this.#server = createServer((socket) => {
+      this.#socket?.destroy()
+      this.#socket = socket
+      socket.on('error', (error) => log(`the host’s connection broke: ${error.message}`))
+      const session = serve(socket)
+      // A host that is done with the stream may leave the socket half open: nothing could come of it any more.
+      session.once('close', () => socket.destroy())
+      socket.once('close', () => session.destroy())
+    })
+    this.#server.on('error', (error) => {
+      log(`cannot wait for the host: ${error.message}`)
+      process.exitCode = 70
+    })
+    this.#server.listen(path)
+  }
+
+  close(): void {
+    this.#server.close()
+    this.#socket?.destroy()
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * Joins its standard input and output to the sidecar’s socket, for as long as both are open. An engine starts one
+ * inside for each connection of the host, where no socket of the host can be shown.
+ */
+import { connect, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { INSIDE } from './protocol.ts'
+
+/** A sidecar that has just been started needs a moment until it listens. */
+const PATIENCE_MS = 20_000
+const PAUSE_MS = 10
+
+// As sockets, because Node waits with everything else while it writes to a pipe that is its standard output.
+const input = new Socket({ fd: 0, readable: true, writable: false })
+const output = new Socket({ fd: 1, readable: false, writable: true })
+for (const end of [input, output]) end.on('error', () => process.exit(1))
+const socket = await reach(INSIDE.listenSocket)
+socket.on('error', () => process.exit(1))
+// What the host sent last is still written; after that there is nobody to answer.
+input.once('end', () => socket.destroySoon())
+input.pipe(socket, { end: false })
+socket.pipe(output, { end: false })
+// Not before the host has taken what the sidecar said last.
+socket.once('close', () => output.end(() => process.exit(0)))
+
+async function reach(path: string): Promise<Socket> {
+  const endsMs = performance.now() + PATIENCE_MS
+  for (;;) {
+    const reached = await tryToReach(path)
+    if (reached !== undefined) return reached
+    if (performance.now() > endsMs) {
+      process.stderr.write('the sidecar does not listen\n', () => process.exit(1))
+      await new Promise(() => {})
+    }
+    await sleep(PAUSE_MS)
+  }
+}
+
+function tryToReach(path: string): Promise<Socket | undefined> {
+  return new Promise((done) => {
+    const socket = connect(path)
+    socket.once('connect', () => {
+      socket.removeAllListeners('error')
+      done(socket)
+    })
+    socket.once('error', () => done(undefined))
+  })
+}
