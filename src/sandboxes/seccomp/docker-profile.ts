@@ -1,0 +1,109 @@
+/** The profile in the form that container engines take: the same verdicts as the filter that bubblewrap takes. */
+import {
+  MACHINES,
+  NEW_NAMESPACES,
+  NO_RAW_FAMILIES,
+  RAW_SOCKET_TYPES,
+  REFUSED_CALLS,
+  REFUSED_IOCTLS,
+  SOCKET_FAMILIES,
+} from './profile.ts'
+
+interface DockerRule {
+  readonly names: readonly string[]
+  readonly action: 'SCMP_ACT_ERRNO'
+  readonly errnoRet: number
+  /** All of them hold. No two are about the same argument: engines take such for alternatives. */
+  readonly args?: readonly DockerArgument[]
+}
+
+export interface DockerArgument {
+  readonly index: number
+  readonly op: 'SCMP_CMP_EQ' | 'SCMP_CMP_NE' | 'SCMP_CMP_GT' | 'SCMP_CMP_MASKED_EQ'
+  /** Of a masked comparison, the mask. */
+  readonly value: number
+  /** Of a masked comparison, what is left. */
+  readonly valueTwo?: number
+}
+
+export interface DockerProfile {
+  readonly defaultAction: 'SCMP_ACT_ALLOW'
+  /** One alone: whoever speaks to the kernel as another machine would is ended. */
+  readonly architectures: readonly string[]
+  readonly syscalls: readonly DockerRule[]
+}
+
+const ARCHITECTURES: Readonly<Record<string, string>> = {
+  x64: 'SCMP_ARCH_X86_64',
+  arm64: 'SCMP_ARCH_AARCH64',
+}
+
+const EPERM = 1
+const ENOSYS = 38
+const EAFNOSUPPORT = 97
+
+/** `SOCK_NONBLOCK` and `SOCK_CLOEXEC` are told in the same number as the type. */
+const SOCKET_TYPE = 0xf
+/** The kernel looks at the low half of an `ioctl`’s request alone. */
+const LOW_HALF = 0xffff_ffff
+
+/** For this kind of machine, as Node names it; undefined where we have none. Unix sockets may be opened. */
+export function dockerProfile(architecture: string = process.arch): DockerProfile | undefined {
+  const name = ARCHITECTURES[architecture]
+  if (name === undefined || MACHINES[architecture] === undefined) return undefined
+  return {
+    defaultAction: 'SCMP_ACT_ALLOW',
+    architectures: [name],
+    syscalls: [
+      refused(REFUSED_CALLS, EPERM),
+      // Its flags are behind a pointer, where no filter sees them; libc then uses `clone`.
+      refused(['clone3'], ENOSYS),
+      ...bitsOf(NEW_NAMESPACES).map((flag) => refused(['clone'], EPERM, [masked(0, flag, flag)])),
+      ...REFUSED_IOCTLS.map((request) => refused(['ioctl'], EPERM, [masked(1, LOW_HALF, request)])),
+      refused(['socketpair'], EAFNOSUPPORT, [argument(0, 'SCMP_CMP_NE', SOCKET_FAMILIES.unix)]),
+      ...familyRules(),
+      ...rawRules(),
+    ],
+  }
+}
+
+/** Each refused family below the highest allowed one by its number, and all above it. */
+function familyRules(): DockerRule[] {
+  const allowed: readonly number[] = Object.values(SOCKET_FAMILIES)
+  const highest = Math.max(...allowed)
+  const between = Array.from({ length: highest }, (_, family) => family).filter(
+    (family) => !allowed.includes(family),
+  )
+  return [
+    ...between.map((family) => argument(0, 'SCMP_CMP_EQ', family)),
+    argument(0, 'SCMP_CMP_GT', highest),
+  ].map((one) => refused(['socket'], EAFNOSUPPORT, [one]))
+}
+
+function rawRules(): DockerRule[] {
+  return NO_RAW_FAMILIES.flatMap((family) =>
+    RAW_SOCKET_TYPES.map((type) =>
+      refused(['socket'], EPERM, [argument(0, 'SCMP_CMP_EQ', family), masked(1, SOCKET_TYPE, type)]),
+    ),
+  )
+}
+
+function bitsOf(flags: number): number[] {
+  return Array.from({ length: 31 }, (_, bit) => 1 << bit).filter((flag) => (flags & flag) !== 0)
+}
+
+function refused(names: readonly string[], errnoRet: number, args?: readonly DockerArgument[]): DockerRule {
+  return { names, action: 'SCMP_ACT_ERRNO', errnoRet, ...(args && { args }) }
+}
+
+const argument = (index: number, op: DockerArgument['op'], value: number): DockerArgument => ({
+  index,
+  op,
+  value,
+})
+const masked = (index: number, mask: number, left: number): DockerArgument => ({
+  index,
+  op: 'SCMP_CMP_MASKED_EQ',
+  value: mask,
+  valueTwo: left,
+})
