@@ -1,0 +1,200 @@
+/** A container engine that speaks Docker's API: found, asked who it is, and described by what it can do. */
+import { Agent as HttpAgent } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import { hostname, release } from 'node:os'
+import type Dockerode from 'dockerode'
+import type { DockerOptions } from 'dockerode'
+import { z } from 'zod'
+import { CraikError } from '../../../../errors.ts'
+import { type EngineAddress, namedAddress, usualAddresses } from './address.ts'
+import { type Ask, asker, GREETING } from './ask.ts'
+
+export interface Engine {
+  readonly docker: Dockerode
+  /** How it is connected to. */
+  readonly options: DockerOptions
+  /** The engine's own: another engine at the same address has another one. */
+  readonly id: string
+  /** For a person. */
+  readonly address: string
+  readonly product: 'docker' | 'podman'
+  readonly version: string
+  /** Of the program that makes containers; undefined where the engine does not say. */
+  readonly runcVersion: string | undefined
+  readonly runtimes: readonly string[]
+  readonly isRootless: boolean
+  /** Whether it sees this machine's folders and processes as we do: then one of them can be shown to a container. */
+  readonly sharesFolders: boolean
+  /** Whether it gives the users of containers other numbers than they have inside. */
+  readonly remapsUsers: boolean
+  readonly cgroupVersion: 1 | 2
+  readonly cgroupDriver: string
+  /** Which limits it holds. */
+  readonly holds: Readonly<Record<'memory' | 'processes' | 'cpu', boolean>>
+  readonly filtersCalls: boolean
+  /** As Node spells it: `x64`, `arm64`. */
+  readonly architecture: string
+  readonly processors: number
+  /** Every question goes through it: it has a deadline, and failures are told as `ask.ts` says. */
+  readonly ask: Ask
+}
+
+const OPEN_DEADLINE_MS = 5_000
+
+const text = z.string().max(1000)
+const infoSchema = z.object({
+  ID: text.nullish(),
+  Name: text,
+  ServerVersion: text.nullish(),
+  OSType: text,
+  OperatingSystem: text,
+  KernelVersion: text,
+  Architecture: text,
+  DockerRootDir: text,
+  NCPU: z.number().int().positive(),
+  Runtimes: z.record(text, z.unknown()).nullish(),
+  SecurityOptions: z.array(text).nullish(),
+  CgroupVersion: text.nullish(),
+  CgroupDriver: text.nullish(),
+  MemoryLimit: z.boolean().nullish(),
+  PidsLimit: z.boolean().nullish(),
+  CpuCfsQuota: z.boolean().nullish(),
+  /** Podman's word for it. */
+  Rootless: z.boolean().nullish(),
+})
+type Info = z.infer<typeof infoSchema>
+
+const versionSchema = z.object({
+  Version: text,
+  Components: z.array(z.object({ Name: text, Version: text })).nullish(),
+})
+type Version = z.infer<typeof versionSchema>
+
+/** The engine that the environment names, or the first that answers where engines usually listen. */
+export async function openEngine(environment: NodeJS.ProcessEnv): Promise<Engine> {
+  const named = namedAddress(environment)
+  if (named !== undefined) return await engineAt(named)
+  const faults: CraikError[] = []
+  for (const address of usualAddresses(environment)) {
+    try {
+      return await engineAt(address)
+    } catch (error) {
+      if (!(error instanceof CraikError)) throw error
+      faults.push(error)
+    }
+  }
+  throw noneFound(faults)
+}
+
+/** One that is there and closed to us says more than all that are not there. */
+function noneFound(faults: readonly CraikError[]): CraikError {
+  const codeOf = (fault: CraikError) => String(fault.details?.code)
+  const telling = faults.find((fault) => !['ENOENT', 'ECONNREFUSED', 'ENOTDIR'].includes(codeOf(fault)))
+  if (telling !== undefined) return telling
+  const isStopped = faults.some((fault) => codeOf(fault) === 'ECONNREFUSED')
+  const hint = isStopped
+    ? 'start it:  sudo systemctl start docker'
+    : 'install one:  sudo apt-get install docker.io'
+  return new CraikError('unavailable', 'no container engine answers on this machine', {
+    hint,
+    details: { engine: 'silent', none: !isStopped },
+  })
+}
+
+async function engineAt(address: EngineAddress): Promise<Engine> {
+  const ask = asker(address.text)
+  const docker = await connect(address)
+  const options = { deadlineMs: OPEN_DEADLINE_MS }
+  const [info, version] = await ask(
+    GREETING,
+    async () => {
+      const answers = await Promise.all([docker.info(), docker.version()])
+      return [parse(infoSchema, answers[0]), parse(versionSchema, answers[1])] as const
+    },
+    options,
+  )
+  if (info.OSType !== 'linux')
+    throw new CraikError('unavailable', `the engine at ${address.text} runs ${info.OSType} containers`, {
+      hint: 'switch it to Linux containers',
+    })
+  return describe(address, docker, ask, info, version)
+}
+
+async function connect(address: EngineAddress): Promise<Dockerode> {
+  const { default: Client } = await import('dockerode')
+  try {
+    return new Client({ ...address.options, agent: agentFor(address) } as DockerOptions)
+  } catch (cause) {
+    // It looks at DOCKER_HOST and DOCKER_CERT_PATH also when it is told the address.
+    throw new CraikError('usage', 'DOCKER_HOST or DOCKER_CERT_PATH is not what it should be', {
+      hint: 'unset DOCKER_HOST DOCKER_CERT_PATH',
+      cause,
+    })
+  }
+}
+
+/** A connection for each question: one that was kept is found dead when the engine was started again. */
+function agentFor({ options: { protocol } }: EngineAddress): HttpAgent {
+  return protocol === 'https' ? new HttpsAgent({ keepAlive: false }) : new HttpAgent({ keepAlive: false })
+}
+
+function describe(
+  address: EngineAddress,
+  docker: Dockerode,
+  ask: Ask,
+  info: Info,
+  { Version: version, Components }: Version,
+): Engine {
+  const componentVersion = (name: string) =>
+    Components?.find((one) => one.Name.toLowerCase() === name)?.Version
+  const product = componentVersion('podman engine') === undefined ? 'docker' : 'podman'
+  const secured = (name: string) => (info.SecurityOptions ?? []).some((one) => one.startsWith(`name=${name}`))
+  const isRootless = secured('rootless') || info.Rootless === true
+  const cgroupVersion = info.CgroupVersion === '2' ? 2 : 1
+  // Without root there is nothing that holds a limit in the first version of cgroups.
+  const canHold = (info.CgroupDriver ?? 'none') !== 'none' && !(isRootless && cgroupVersion === 1)
+  const isHere =
+    process.platform === 'linux' &&
+    address.socket !== undefined &&
+    info.OperatingSystem !== 'Docker Desktop' &&
+    info.Name === hostname() &&
+    info.KernelVersion === release()
+  return {
+    docker,
+    options: address.options,
+    ask,
+    id: engineId(product, info),
+    address: address.text,
+    product,
+    version,
+    runcVersion: componentVersion('runc'),
+    runtimes: Object.keys(info.Runtimes ?? {}),
+    isRootless,
+    sharesFolders: isHere,
+    remapsUsers: isRootless || secured('userns'),
+    cgroupVersion,
+    cgroupDriver: info.CgroupDriver ?? 'none',
+    holds: {
+      memory: canHold && info.MemoryLimit === true,
+      processes: canHold && info.PidsLimit === true,
+      cpu: canHold && info.CpuCfsQuota === true,
+    },
+    filtersCalls: secured('seccomp'),
+    architecture: { x86_64: 'x64', amd64: 'x64', aarch64: 'arm64' }[info.Architecture] ?? info.Architecture,
+    processors: info.NCPU,
+  }
+}
+
+/** Podman makes a new one up for every answer; where it keeps its containers stays the same. */
+function engineId(product: Engine['product'], { ID, Name, DockerRootDir }: Info): string {
+  return product === 'docker' && ID ? ID : `${product}:${Name}:${DockerRootDir}`
+}
+
+function parse<T>(schema: z.ZodType<T>, answer: unknown): T {
+  const parsed = schema.safeParse(answer)
+  if (parsed.success) return parsed.data
+  throw new CraikError('unavailable', 'what answers at the engine’s address is no container engine', {
+    hint: 'unset CRAIK_ENGINE DOCKER_HOST',
+    cause: parsed.error,
+  })
+}
