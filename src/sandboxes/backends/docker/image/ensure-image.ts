@@ -1,0 +1,255 @@
+/**
+ * The image that sandboxes run: a root file system of Debian's packages, and Craik's own program in one layer on top.
+ * Named after what goes into it, so that it is made only when that changes; named only when it is whole.
+ */
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../../../../errors.ts'
+import { type FileLock, takeFileLock } from '../../../../lib/file-lock.ts'
+import { ensurePrivateFolder } from '../../../../lib/private-files.ts'
+import { type RuntimeFile, runtimeFiles } from '../../../runtime.ts'
+import { isGone } from '../engine/ask.ts'
+import type { Engine } from '../engine/engine.ts'
+import { type ImageWay, makeBase } from './base-image.ts'
+import { buildContext } from './build-context.ts'
+import { type ImageLabels, LABEL, SANDBOX_CONFIG, sandboxDockerfile } from './dockerfile.ts'
+import { buildImage } from './engine-build.ts'
+import { checkPackages } from './packages.ts'
+import { type OnProgress, within } from './progress.ts'
+import { baseKey, type Recipe, readRecipe, sandboxKey } from './recipe.ts'
+import { digestsOf } from './runtime-digests.ts'
+
+export interface ImageRequest {
+  /** Beyond the recipe's; names of Debian packages. */
+  readonly packages?: readonly string[]
+  /** Made anew with the packages of today, although there is one. */
+  readonly fresh?: boolean
+  readonly way?: ImageWay | undefined
+  /** For kernels such as gVisor’s that run only what can be read; otherwise nothing inside can read the sidecar. */
+  readonly readableNode?: boolean
+}
+
+export interface EnsureOptions {
+  readonly craikHome: string
+  readonly environment: NodeJS.ProcessEnv
+  readonly signal?: AbortSignal
+  readonly progress?: OnProgress
+}
+
+export interface ReadyImage {
+  /** `sha256:…`, the engine's own. */
+  readonly id: string
+  readonly name: string
+  /** Whether it was made just now. */
+  readonly made: boolean
+}
+
+const REPOSITORY = { base: 'craik/base', sandbox: 'craik/sandbox' } as const
+
+const NAME_CHARS = 12
+const LOCK_POLL_MS = 200
+/** A build takes a minute or two; whoever waits longer for another's is better told. */
+const LOCK_WAIT_MS = 30 * 60_000
+const WORK = 'work-'
+
+/** The image when it is there. Making it takes a minute that whoever waits has to see, so nobody else begins it. */
+export async function builtImage(
+  engine: Engine,
+  request: ImageRequest,
+  { craikHome }: Pick<EnsureOptions, 'craikHome'>,
+): Promise<{ readonly id: string; readonly name: string }> {
+  const folder = join(craikHome, 'cache/images')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const { sandbox } = await wantedImage(engine, request, folder)
+  const found = await findImage(engine, sandbox)
+  if (found !== undefined) return found
+  throw new CraikError('not_found', 'the image of this craik’s containers is not built yet', {
+    hint: 'make it, which takes about a minute:  craik image build',
+    details: { missing: 'image' },
+  })
+}
+
+export async function ensureImage(
+  engine: Engine,
+  request: ImageRequest,
+  options: EnsureOptions,
+): Promise<ReadyImage> {
+  requireSameMachine(engine)
+  const signal = options.signal ?? new AbortController().signal
+  const progress = options.progress ?? (() => {})
+  const folder = join(options.craikHome, 'cache/images')
+  ensurePrivateFolder(options.craikHome, 'home')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const wanted = await wantedImage(engine, request, folder)
+  const found = await findImage(engine, wanted.sandbox)
+  if (found !== undefined && request.fresh !== true) return { ...found, made: false }
+
+  using _lock = disposable(await waitForTurn(join(folder, 'lock'), signal, progress))
+  const meanwhile = await findImage(engine, wanted.sandbox)
+  if (meanwhile !== undefined && (request.fresh !== true || meanwhile.id !== found?.id))
+    return { ...meanwhile, made: false }
+  await removeAbandoned(folder)
+  const workFolder = await mkdtemp(join(folder, WORK))
+  try {
+    return await make(engine, wanted, request, { ...options, signal, progress, workFolder })
+  } finally {
+    await rm(workFolder, { recursive: true, force: true })
+  }
+}
+
+interface Wanted {
+  readonly recipe: Recipe
+  readonly base: ImageLabels
+  readonly sandbox: ImageLabels
+}
+
+/** What the image is to be made of, here and now. */
+export async function wantedImage(engine: Engine, request: ImageRequest, folder: string): Promise<Wanted> {
+  const recipe = readRecipe()
+  const asked = checkPackages(request.packages ?? [])
+  // One that every image has is nothing to ask for: with and without it, it is the same image.
+  const packages = asked.filter((name) => !recipe.packages.includes(name))
+  const base = baseKey(recipe, packages, engine.architecture)
+  const sandbox = sandboxKey(base, await digestsOf(filesFor(request), folder), SANDBOX_CONFIG)
+  return {
+    recipe,
+    base: { kind: 'base', inputs: base, packages },
+    sandbox: { kind: 'sandbox', inputs: sandbox, packages },
+  }
+}
+
+function filesFor({ readableNode }: ImageRequest): readonly RuntimeFile[] {
+  return runtimeFiles().map((file) =>
+    file.name === 'node' && readableNode ? { ...file, mode: 0o555 } : file,
+  )
+}
+
+export function imageName({ kind, inputs }: Pick<ImageLabels, 'kind' | 'inputs'>): string {
+  return `${REPOSITORY[kind]}:${inputs.slice(0, NAME_CHARS)}`
+}
+
+interface MakeOptions extends EnsureOptions {
+  readonly signal: AbortSignal
+  readonly progress: OnProgress
+  readonly workFolder: string
+}
+
+async function make(
+  engine: Engine,
+  wanted: Wanted,
+  request: ImageRequest,
+  options: MakeOptions,
+): Promise<ReadyImage> {
+  const { signal, progress } = options
+  const known = request.fresh ? undefined : await findImage(engine, wanted.base)
+  const base =
+    known ?? (await makeAndName(engine, wanted.base, signal, () => newBase(engine, wanted, request, options)))
+  const onProgress = within(progress, known ? 0 : 0.9, 1)
+  onProgress({ part: 0.1, doing: 'adding Craik’s own program' })
+  const labels = wanted.sandbox
+  const named = await makeAndName(engine, labels, signal, () => {
+    const files = [
+      { name: 'Dockerfile', mode: 0o644, content: Buffer.from(sandboxDockerfile(base.id, labels)) },
+      ...filesFor(request).map(({ name, path, mode }) => ({
+        name: `craik/${name}`,
+        mode,
+        content: { path },
+      })),
+    ]
+    return buildImage(engine, buildContext(files, wanted.recipe.epochSeconds), { signal, onProgress })
+  })
+  progress({ part: 1, doing: 'done' })
+  return { ...named, made: true }
+}
+
+function newBase(
+  engine: Engine,
+  wanted: Wanted,
+  { way }: ImageRequest,
+  options: MakeOptions,
+): Promise<string> {
+  const { workFolder, environment, signal, progress } = options
+  const onProgress = within(progress, 0, 0.9)
+  return makeBase(engine, {
+    recipe: wanted.recipe,
+    labels: wanted.base,
+    way,
+    workFolder,
+    environment,
+    signal,
+    onProgress,
+  })
+}
+
+interface Named {
+  readonly id: string
+  readonly name: string
+}
+
+/**
+ * The name is given last, to something whole. What had it before keeps a name of its own: a sandbox may need it, and an
+ * engine clears away what is nameless.
+ */
+async function makeAndName(
+  engine: Engine,
+  labels: ImageLabels,
+  signal: AbortSignal,
+  make: () => Promise<string>,
+): Promise<Named> {
+  const id = await make()
+  signal.throwIfAborted()
+  const before = await findImage(engine, labels)
+  const [repo, tag] = imageName(labels).split(':') as [string, string]
+  const name = (image: string, as: string) =>
+    engine.ask('name an image', () => engine.docker.getImage(image).tag({ repo, tag: as }))
+  if (before !== undefined && before.id !== id)
+    await name(before.id, `${tag}-${before.id.slice('sha256:'.length).slice(0, NAME_CHARS)}`)
+  await name(id, tag)
+  return { id, name: imageName(labels) }
+}
+
+/** By its name, and only when it says itself that it was made of the same. */
+async function findImage(engine: Engine, labels: ImageLabels): Promise<Named | undefined> {
+  const name = imageName(labels)
+  try {
+    const { Id, Config } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
+    if (Config.Labels?.[LABEL.inputs] !== labels.inputs) return undefined
+    return { id: Id.startsWith('sha256:') ? Id : `sha256:${Id}`, name }
+  } catch (error) {
+    if (isGone(error)) return undefined
+    throw error
+  }
+}
+
+async function waitForTurn(path: string, signal: AbortSignal, progress: OnProgress): Promise<FileLock> {
+  const until = performance.now() + LOCK_WAIT_MS
+  for (;;) {
+    const lock = takeFileLock(path, 'lock of the images')
+    if (lock !== undefined) return lock
+    if (performance.now() > until)
+      throw new CraikError('unavailable', 'another craik has been making an image for half an hour', {
+        hint: 'look for it:  ps -ef | grep craik',
+      })
+    progress({ part: 0, doing: 'waiting for another craik that makes an image' })
+    await sleep(LOCK_POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+  }
+}
+
+/** Only the holder of the lock has a work folder: any other was left by a process that was killed. */
+async function removeAbandoned(folder: string): Promise<void> {
+  for (const name of await readdir(folder))
+    if (name.startsWith(WORK)) await rm(join(folder, name), { recursive: true, force: true })
+}
+
+function disposable(lock: FileLock): Disposable {
+  return { [Symbol.dispose]: () => lock.release() }
+}
+
+function requireSameMachine(engine: Engine): void {
+  if (process.platform === 'linux' && engine.architecture === process.arch) return
+  const message = `the image holds the Node that runs Craik, which is for ${process.platform} on ${process.arch}`
+  throw new CraikError('unavailable', `${message}; the engine runs Linux on ${engine.architecture}`, {
+    hint: 'name an image that was made on such a machine:  craik sandbox create --backend docker --image NAME',
+  })
+}

@@ -1,0 +1,142 @@
+/** The images of ours that an engine has: which they are, which of them are of this build, and which can go. */
+
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ImageInfo } from 'dockerode'
+import { CraikError } from '../../../../errors.ts'
+import { faultOf, isGone } from '../engine/ask.ts'
+import type { Engine } from '../engine/engine.ts'
+import { LABEL } from './dockerfile.ts'
+import { wantedImage } from './ensure-image.ts'
+import { checkPackages } from './packages.ts'
+
+export interface CraikImage {
+  /** `sha256:…` */
+  readonly id: string
+  /** Undefined: nameless, such as a step of a build that was broken off. */
+  readonly name: string | undefined
+  readonly kind: 'base' | 'sandbox'
+  /** Those that were asked for, beyond the recipe's. */
+  readonly packages: readonly string[]
+  readonly inputs: string
+  readonly createdAtMs: number
+  /** With what it shares with others. */
+  readonly bytes: number
+  /** Whether this build of Craik would make the same, and so uses this one. */
+  readonly isCurrent: boolean
+}
+
+export interface Pruned {
+  readonly removed: readonly CraikImage[]
+  /** With the reason, for a person. */
+  readonly kept: readonly { readonly image: CraikImage; readonly why: string }[]
+}
+
+const REMOVE_DEADLINE_MS = 2 * 60_000
+
+/** Newest first. */
+export async function listImages(engine: Engine, craikHome: string): Promise<readonly CraikImage[]> {
+  const found = await engine.ask('list its images', () =>
+    engine.docker.listImages({ filters: { label: [LABEL.kind] } }),
+  )
+  const folder = join(craikHome, 'cache/images')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const current = new Map<string, ReadonlySet<string>>()
+  const images: CraikImage[] = []
+  for (const info of found) {
+    const known = described(info)
+    if (known === undefined) continue
+    const asked = known.packages.join(',')
+    if (!current.has(asked)) {
+      const { packages } = known
+      const { base, sandbox } = await wantedImage(engine, { packages }, folder)
+      const forGvisor = await wantedImage(engine, { packages, readableNode: true }, folder)
+      current.set(asked, new Set([base.inputs, sandbox.inputs, forGvisor.sandbox.inputs]))
+    }
+    // What was made anew has taken the name; what had it before is of the same inputs, and past.
+    const isFirst = known.name?.endsWith(`:${known.inputs.slice(0, 12)}`) === true
+    images.push({ ...known, isCurrent: isFirst && current.get(asked)!.has(known.inputs) })
+  }
+  return images.sort((a, b) => b.createdAtMs - a.createdAtMs)
+}
+
+/** By name, by its part after the colon, or by the beginning of its id. */
+export async function showImage(engine: Engine, craikHome: string, asked: string): Promise<CraikImage> {
+  const images = await listImages(engine, craikHome)
+  const isAsked = ({ id, name }: CraikImage) =>
+    name === asked ||
+    name?.split(':')[1] === asked ||
+    (/^(?:sha256:)?[0-9a-f]{6,64}$/.test(asked) && id.slice(7).startsWith(asked.replace(/^sha256:/, '')))
+  const found = images.filter(isAsked)
+  if (found.length === 1) return found[0]!
+  const hint = 'see which there are:  craik image list'
+  if (found.length > 1) throw new CraikError('usage', `${asked} means ${found.length} images`, { hint })
+  throw new CraikError('not_found', `the engine at ${engine.address} has no image ${asked} of Craik’s`, {
+    hint,
+  })
+}
+
+/**
+ * Removes the images of other builds, or with `all` every one, but never one that is in use: pinned by a record of
+ * ours, or of a container of whomever.
+ */
+export async function pruneImages(
+  engine: Engine,
+  craikHome: string,
+  inUse: ReadonlySet<string>,
+  { all = false, signal }: { readonly all?: boolean; readonly signal?: AbortSignal } = {},
+): Promise<Pruned> {
+  const removed: CraikImage[] = []
+  const kept: { image: CraikImage; why: string }[] = []
+  for (const image of await listImages(engine, craikHome)) {
+    signal?.throwIfAborted()
+    if (inUse.has(image.id)) kept.push({ image, why: 'a sandbox or snapshot needs it' })
+    else if (image.isCurrent && !all) kept.push({ image, why: 'this build of Craik uses it' })
+    else {
+      const why = await remove(engine, image)
+      if (why === undefined) removed.push(image)
+      else kept.push({ image, why })
+    }
+  }
+  return { removed, kept }
+}
+
+/** By its name where it has one: then a name that somebody else gave it keeps it. Never by force. */
+async function remove(engine: Engine, { id, name }: CraikImage): Promise<string | undefined> {
+  const options = { deadlineMs: REMOVE_DEADLINE_MS }
+  try {
+    await engine.ask('remove an image', () => engine.docker.getImage(name ?? id).remove(), options)
+    return undefined
+  } catch (error) {
+    if (isGone(error)) return undefined
+    if (faultOf(error) === 'refused') return 'a container of the engine, or another image, needs it'
+    throw error
+  }
+}
+
+function described(info: ImageInfo): Omit<CraikImage, 'isCurrent'> | undefined {
+  const kind = info.Labels?.[LABEL.kind]
+  if (kind !== 'base' && kind !== 'sandbox') return undefined
+  const packages = (info.Labels[LABEL.packages] ?? '').split(',').filter((name) => name !== '')
+  return {
+    id: info.Id,
+    // Podman says where a name is from: of what was made here localhost, or over this API Docker's registry.
+    name: info.RepoTags?.map((name) => name.replace(/^(?:localhost|docker\.io)\//, ''))
+      .filter((name) => name.startsWith(`craik/${kind}:`))
+      .sort((a, b) => a.length - b.length)[0],
+    kind,
+    packages: readable(packages),
+    inputs: info.Labels[LABEL.inputs] ?? '',
+    createdAtMs: info.Created * 1000,
+    bytes: info.Size,
+  }
+}
+
+/** Labels are what somebody with the engine's rights wrote. */
+function readable(packages: readonly string[]): readonly string[] {
+  try {
+    return checkPackages(packages)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,25 @@
+/** Names of Debian packages, as a person asks for them: read strictly, because programs that run as root get them. */
+import { CraikError } from '../../../../errors.ts'
+
+/** As Debian's policy has it: lower case, at least two characters; no version, no architecture, no option. */
+const NAME = /^[a-z0-9][a-z0-9+.-]{1,99}$/
+const MAX_PACKAGES = 100
+
+/** `jq,ripgrep` as names in order, each once. */
+export function parsePackages(text: string): readonly string[] {
+  return checkPackages(text.split(',').map((name) => name.trim()))
+}
+
+export function checkPackages(names: readonly string[]): readonly string[] {
+  const wrong = names.find((name) => !NAME.test(name))
+  if (wrong !== undefined)
+    throw new CraikError('usage', `${JSON.stringify(wrong.slice(0, 100))} is no name of a Debian package`, {
+      hint: 'names are lower case, without versions, with commas between:  --apt jq,ripgrep',
+    })
+  const unique = [...new Set(names)].sort()
+  if (unique.length > MAX_PACKAGES)
+    throw new CraikError('usage', `${unique.length} packages are too many for one image`, {
+      hint: `at most ${MAX_PACKAGES}`,
+    })
+  return unique
+}

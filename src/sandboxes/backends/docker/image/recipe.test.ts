@@ -1,0 +1,52 @@
+import { describe, expect, it } from 'vitest'
+import { allPackages, baseKey, readRecipe, sandboxKey } from './recipe.ts'
+
+const recipe = readRecipe()
+const base = baseKey(recipe, [], 'x64')
+
+describe('the key of a root file system', () => {
+  it('is the same for the same inputs, in whatever order packages are asked for', () => {
+    expect(baseKey(readRecipe(), [], 'x64')).toBe(base)
+    expect(baseKey(recipe, ['jq', 'ripgrep'], 'x64')).toBe(baseKey(recipe, ['ripgrep', 'jq'], 'x64'))
+    expect(baseKey(recipe, ['git'], 'x64')).toBe(base)
+  })
+
+  it.each([
+    ['another package', baseKey(recipe, ['jq'], 'x64')],
+    ['another machine', baseKey(recipe, [], 'arm64')],
+    ['another suite', baseKey({ ...recipe, suite: 'trixie' }, [], 'x64')],
+    ['another time', baseKey({ ...recipe, epochSeconds: 1 }, [], 'x64')],
+    ['one package less', baseKey({ ...recipe, packages: recipe.packages.slice(1) }, [], 'x64')],
+    ['another argument', baseKey({ ...recipe, mmdebstrap: [] }, [], 'x64')],
+    ['another Dockerfile', baseKey({ ...recipe, dockerfile: `${recipe.dockerfile}#` }, [], 'x64')],
+    [
+      'another script',
+      baseKey({ ...recipe, scripts: { ...recipe.scripts, apt: Buffer.from('') } }, [], 'x64'),
+    ],
+  ])('is another one with %s', (_, other) => {
+    expect(other).toMatch(/^[0-9a-f]{64}$/)
+    expect(other).not.toBe(base)
+  })
+})
+
+describe('the key of the image that sandboxes run', () => {
+  const key = sandboxKey(base, { node: '111:a', 'sidecar.mjs': '444:b' }, 'USER 1000')
+
+  it('is another one with another root file system, program, mode or setting', () => {
+    const others = [
+      sandboxKey(baseKey(recipe, ['jq'], 'x64'), { node: '111:a', 'sidecar.mjs': '444:b' }, 'USER 1000'),
+      sandboxKey(base, { node: '111:a', 'sidecar.mjs': '444:c' }, 'USER 1000'),
+      sandboxKey(base, { node: '555:a', 'sidecar.mjs': '444:b' }, 'USER 1000'),
+      sandboxKey(base, { node: '111:a', 'sidecar.mjs': '444:b' }, 'USER 0'),
+    ]
+    expect(new Set([key, ...others]).size).toBe(5)
+  })
+})
+
+describe('the recipe', () => {
+  it('has what agents and the tests of every sandbox need', () => {
+    expect(allPackages(recipe, [])).toEqual(
+      expect.arrayContaining(['ca-certificates', 'git', 'procps', 'python3', 'tini', 'vim-tiny']),
+    )
+  })
+})
