@@ -61,6 +61,29 @@ describe('control groups', () => {
     expect(group.members()).toEqual([12, 13])
   })
 
+  it('of either version are frozen and thawed where they can be', async () => {
+    const first = new SandboxCgroup({ version: 1, parents: { freezer: test.path('f') } }, 'sbx')
+    expect(first.canFreeze).toBe(false)
+    mkdirSync(test.path('f/sbx'), { recursive: true })
+    writeFileSync(test.path('f/sbx/freezer.state'), 'THAWED')
+    expect(first.canFreeze).toBe(true)
+    await first.freeze()
+    expect(written('f/sbx/freezer.state')).toBe('FROZEN')
+    await first.thaw()
+    expect(written('f/sbx/freezer.state')).toBe('THAWED')
+
+    const second = new SandboxCgroup({ version: 2, parents: { memory: test.path('u') } }, 'sbx')
+    mkdirSync(test.path('u/sbx'), { recursive: true })
+    writeFileSync(test.path('u/sbx/cgroup.freeze'), '0')
+    writeFileSync(test.path('u/sbx/cgroup.events'), 'populated 1\nfrozen 1\n')
+    await second.freeze()
+    expect(written('u/sbx/cgroup.freeze')).toBe('1')
+
+    const none = new SandboxCgroup({ version: 'none', parents: {} }, 'sbx')
+    expect(none.canFreeze).toBe(false)
+    await none.thaw()
+  })
+
   it('tell nothing that cannot be seen', () => {
     const group = new SandboxCgroup({ version: 'none', parents: {} }, 'sbx')
     group.create(LIMITS)

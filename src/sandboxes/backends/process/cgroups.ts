@@ -11,10 +11,12 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../../../errors.ts'
 import type { LimitSpec, ObservedUse } from '../../backend.ts'
 
-type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct'
-const CONTROLLERS: readonly Controller[] = ['memory', 'pids', 'cpu', 'cpuacct']
+type Controller = 'memory' | 'pids' | 'cpu' | 'cpuacct' | 'freezer'
+/** `freezer` is one of the first version; in the second every group can be frozen. */
+const CONTROLLERS: readonly Controller[] = ['memory', 'pids', 'cpu', 'cpuacct', 'freezer']
 
 /** Where groups may be made. */
 export interface Cgroups {
@@ -26,6 +28,8 @@ export interface Cgroups {
 const PERIOD_US = 100_000
 const REMOVE_DEADLINE_MS = 5000
 const REMOVE_PAUSE_MS = 20
+const FREEZE_DEADLINE_MS = 10_000
+const FREEZE_PAUSE_MS = 10
 
 /** What this process may use, found by making a group and removing it again. */
 export function probeCgroups(mounts = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
@@ -44,7 +48,8 @@ export function probeCgroups(mounts = readFileSync('/proc/self/mountinfo', 'utf8
   return { version: 2, parents: Object.fromEntries(use.map((controller) => [controller, parent])) }
 }
 
-function mountedControllers(mounts: string): {
+/** Where each controller of the first version is mounted, and the second version. */
+export function mountedControllers(mounts: string): {
   readonly v1: Map<string, string>
   readonly v2: string | undefined
 } {
@@ -168,6 +173,47 @@ export class SandboxCgroup {
     }
   }
 
+  /** Whether what runs in it can be made to stand still. */
+  get canFreeze(): boolean {
+    const { path } = this.#freezing('THAWED', '0')
+    return path !== undefined && existsSync(path)
+  }
+
+  /** Done when everything in it stands still. */
+  async freeze(): Promise<void> {
+    await this.#set('FROZEN', '1')
+  }
+
+  async thaw(): Promise<void> {
+    await this.#set('THAWED', '0')
+  }
+
+  async #set(first: 'FROZEN' | 'THAWED', second: '0' | '1'): Promise<void> {
+    const { path, value, isReached } = this.#freezing(first, second)
+    if (path === undefined || !existsSync(path)) return
+    const endsMs = performance.now() + FREEZE_DEADLINE_MS
+    // In the first version it may stay half-way until it is told once more.
+    for (;;) {
+      attempt(() => writeExisting(path, value))
+      if (isReached() || !existsSync(path)) return
+      if (performance.now() > endsMs)
+        throw new CraikError('timeout', 'what runs in the sandbox does not stand still, or does not go on')
+      await sleep(FREEZE_PAUSE_MS)
+    }
+  }
+
+  #freezing(first: 'FROZEN' | 'THAWED', second: '0' | '1') {
+    if (this.#version === 1) {
+      const { freezer } = this.#folders
+      const path = freezer && join(freezer, 'freezer.state')
+      return { path, value: first, isReached: () => readIfThere(path ?? '') === first }
+    }
+    const folder = this.#version === 2 ? this.#all[0] : undefined
+    const path = folder && join(folder, 'cgroup.freeze')
+    const isReached = () => field(join(folder ?? '', 'cgroup.events'), 'frozen') === Number(second)
+    return { path, value: second, isReached }
+  }
+
   /** Everything in it, by the numbers of this pid namespace. */
   members(): number[] {
     const lines = this.joinFiles.flatMap((file) => readIfThere(file).split('\n'))
@@ -194,7 +240,7 @@ function removed(folder: string): boolean {
   }
 }
 
-function writeExisting(path: string, value: number): void {
+function writeExisting(path: string, value: number | string): void {
   if (existsSync(path)) writeFileSync(path, String(value))
 }
 

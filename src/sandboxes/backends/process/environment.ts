@@ -1,4 +1,4 @@
-/** Names that a sandbox's own environment may not set: they would steer the sidecar instead of what runs beside it. */
+/** Names that cannot be set for a whole sandbox: should they ever reach the sidecar, they would steer it. */
 import { CraikError } from '../../../errors.ts'
 
 const STEERING =

@@ -1,4 +1,5 @@
 /** What lies in a sandbox's own folder on the host, and who may reach it. */
+import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { HostUser } from '../../backend.ts'
@@ -35,7 +36,10 @@ export function stagedFolders(staged: string) {
   }
 }
 
-/** With a size the disk is a file system of its own, mounted when the sandbox starts. */
+/**
+ * With a size the disk is a file system of its own, mounted when the sandbox starts. A disk that is there already is that
+ * of a sandbox that was stopped: nothing in it is touched, because whatever ran in it may have put links anywhere.
+ */
 export async function makeFolders(
   folder: string,
   user: HostUser | undefined,
@@ -48,6 +52,8 @@ export async function makeFolders(
     await mkdir(path, { recursive: true })
     await chmod(path, 0o755)
   }
+  const disk = imageBytes === undefined ? diskFolders(folders.data).spill : folders.image
+  if (existsSync(disk)) return folders
   if (imageBytes === undefined) {
     await fillDisk(folders.data, user)
     return folders
@@ -61,7 +67,8 @@ export async function makeFolders(
   return folders
 }
 
-async function fillDisk(disk: string, user: HostUser | undefined): Promise<void> {
+/** Empty, and the sandbox’s own. */
+export async function fillDisk(disk: string, user: HostUser | undefined): Promise<void> {
   for (const name of ['home', 'home/workspace', 'spill']) {
     const path = join(disk, name)
     await mkdir(path, { mode: 0o700 })

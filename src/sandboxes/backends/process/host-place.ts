@@ -32,7 +32,6 @@ export async function startOnHost(
     env: {
       [INHERITED_MARKER]: spec.id,
       ...cleanEnvironment(environment),
-      ...spec.environment,
       ...sidecarEnvironment(spec, folders),
     },
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -67,7 +67,6 @@ export async function startIsolated(
     programs: { bwrap: bubblewrap.path, disableUserns: bubblewrap.disableUserns, ...programs },
     limits: spec.limits,
     resources: plan.resources,
-    environment: spec.environment,
   })
   const command = launchCommand(programs, cgroup.joinFiles, staging, argv)
   const launched = await launch({ id: spec.id, argv: command, inputs })
@@ -93,7 +92,10 @@ export function isolatedPlace(
       const diskBytes = await imageUse(folders.image)
       return { ...cgroup.observe(), ...(diskBytes !== undefined && { diskBytes }) }
     },
+    freezing: cgroup.canFreeze ? cgroup : undefined,
     async end() {
+      // What stands still does not end.
+      await cgroup.thaw()
       // bubblewrap itself leaves when its child is gone.
       await endProcesses([handle.inner])
       await endProcesses([handle.outer])
@@ -105,6 +107,7 @@ export function isolatedPlace(
 /** Whatever runs for a sandbox that is not to run, also when nobody wrote down that it does. */
 export async function sweepIsolated(spec: SandboxSpec, machine: Machine): Promise<void> {
   const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
+  await cgroup.thaw()
   await endAll(async () => {
     const members = cgroup.members().flatMap((pid) => ownerOf(pid) ?? [])
     return [...members, ...(await findPlaceProcesses(spec))]

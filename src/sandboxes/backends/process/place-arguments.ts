@@ -56,12 +56,11 @@ export interface PlaceOptions {
   readonly programs: PlacePrograms
   readonly limits: LimitSpec
   readonly resources: ResourceLimits
-  readonly environment: Readonly<Record<string, string>>
 }
 
 /** The arguments, and what they read from descriptors 5 and up. */
 export function placeInvocation(options: PlaceOptions): Invocation {
-  const { sources, programs, limits, environment } = options
+  const { sources, programs, limits } = options
   const inputs: Buffer[] = []
   const descriptorOf = (content: Buffer | string) =>
     String(FIRST_INPUT - 1 + inputs.push(Buffer.from(content)))
@@ -87,7 +86,7 @@ export function placeInvocation(options: PlaceOptions): Invocation {
     ...workspaceArguments(sources.workspace),
     ...['--symlink', '/tmp', '/var/tmp', '--remount-ro', '/'],
     ...['--chdir', INSIDE.home, '--clearenv'],
-    ...['--args', descriptorOf(environmentArguments({ ...environment, ...sidecarEnvironment() }))],
+    ...['--args', descriptorOf(environmentArguments(sidecarEnvironment()))],
     '--',
     ...insideCommand(options),
   ]

@@ -24,7 +24,6 @@ const spec = (changes: Partial<SandboxSpec> = {}): SandboxSpec => ({
   workspace: { mode: 'copy' },
   limits: { memoryBytes: 2 ** 29, processes: 100 },
   hostUser: { uid: 2_100_000_000, gid: 2_100_000_000 },
-  environment: {},
   ...changes,
 })
 

@@ -132,7 +132,6 @@ describe('a number that another process has now', () => {
         workspace: { mode: 'copy' },
         limits: { memoryBytes: 1, processes: 1 },
         hostUser: undefined,
-        environment: {},
       },
       gone,
     )

@@ -16,12 +16,14 @@ export interface PlaceParts {
   readonly complaint?: () => string
   /** Figures that are better than those of its processes. */
   readonly observe: () => Promise<ObservedUse>
+  /** Where what runs in it can be made to stand still. */
+  readonly freezing?: { freeze(): Promise<void>; thaw(): Promise<void> } | undefined
   /** Ends all of it and removes what held it. Called once at a time, again when it failed. */
   readonly end: () => Promise<void>
 }
 
 export function runningPlace(parts: PlaceParts): RunningPlace {
-  const { handle, isolation, socketFolder } = parts
+  const { handle, isolation, socketFolder, freezing } = parts
   let destroyed = false
   let destroying: Promise<void> | undefined
   return {
@@ -29,7 +31,7 @@ export function runningPlace(parts: PlaceParts): RunningPlace {
     isolation,
     hostUid: handle.hostUid,
     limits: handle.limits,
-    socketFolder,
+    line: { kind: 'socket', folder: socketFolder },
     ended: whenGone(parts, () => destroyed),
     async observe() {
       const better = await parts.observe()
@@ -38,6 +40,7 @@ export function runningPlace(parts: PlaceParts): RunningPlace {
       const isComplete = [cpuMs, memoryBytes, processes].every((figure) => figure !== undefined)
       return isComplete ? better : { ...(await observeProcesses(handle.inner)), ...better }
     },
+    ...(freezing && { pause: () => freezing.freeze(), unpause: () => freezing.thaw() }),
     destroy() {
       destroyed = true
       destroying ??= parts.end().finally(() => {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -23,6 +24,17 @@ describe('a workspace in place', () => {
     await expect(refuseSockets(test.path('project'))).rejects.toThrow('sockets of the host: deep/er/a.sock')
   })
 
+  it('is not refused for a pipe, which a folder that is only read is', async () => {
+    execFileSync('mkfifo', [test.path('project/deep/pipe')])
+    await refuseSockets(test.path('project'))
+    await expect(
+      refuseSockets(test.path('project'), { what: 'the folder', pipes: true, instead: 'copy it' }),
+    ).rejects.toMatchObject({
+      message: 'the folder holds sockets or pipes of the host: deep/pipe',
+      hint: expect.stringContaining('copy it'),
+    })
+  })
+
   it('is accepted when sockets lie behind links only', async () => {
     mkdirSync(test.path('elsewhere'))
     await using _one = await listen(test.path('elsewhere/a.sock'))
@@ -32,7 +44,9 @@ describe('a workspace in place', () => {
 
   it('is refused when it holds more than can be looked through', async () => {
     for (let i = 0; i < 10; i++) writeFileSync(test.path(`project/${i}`), '')
-    await expect(refuseSockets(test.path('project'), 10)).rejects.toThrow('more files than can be checked')
-    await refuseSockets(test.path('project'), 12)
+    await expect(refuseSockets(test.path('project'), { maxEntries: 10 })).rejects.toThrow(
+      'more files than can be checked',
+    )
+    await refuseSockets(test.path('project'), { maxEntries: 12 })
   })
 })

@@ -7,25 +7,46 @@ import { CraikError } from '../../../errors.ts'
 const MAX_ENTRIES = 2_000_000
 const MAX_NAMED = 5
 
+export interface SocketSearch {
+  /** What the folder is called in a refusal, and what can be done in place of showing it. */
+  readonly what?: string
+  readonly instead?: string
+  /** Named pipes too: what cannot be written to has no other way to reach a program of the host either. */
+  readonly pipes?: boolean
+  readonly maxEntries?: number
+}
+
 /** Refuses a folder that holds sockets, or more than can be looked through. Follows no links. */
-export async function refuseSockets(folder: string, maxEntries = MAX_ENTRIES): Promise<void> {
+export async function refuseSockets(
+  folder: string,
+  {
+    what = 'the workspace',
+    instead = 'work on a copy: leave out --in-place',
+    pipes = false,
+    maxEntries = MAX_ENTRIES,
+  }: SocketSearch = {},
+): Promise<void> {
+  const refusal = (why: string) =>
+    new CraikError('usage', `${what} ${why}`, { hint: `end the programs that listen there, or ${instead}` })
   const found: string[] = []
   const waiting = [folder]
   let left = maxEntries
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    for (const entry of await entriesOf(next)) {
+    for (const entry of await entriesOf(next, refusal)) {
       if (--left < 0) throw refusal('holds more files than can be checked for sockets')
       if (entry.isDirectory()) waiting.push(join(next, entry.name))
-      if (entry.isSocket()) found.push(relative(folder, join(next, entry.name)))
+      if (entry.isSocket() || (pipes && entry.isFIFO())) found.push(relative(folder, join(next, entry.name)))
     }
   }
   if (found.length === 0) return
   const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : ''
-  throw refusal(`holds sockets of the host: ${found.slice(0, MAX_NAMED).join(', ')}${more}`)
+  throw refusal(
+    `holds sockets${pipes ? ' or pipes' : ''} of the host: ${found.slice(0, MAX_NAMED).join(', ')}${more}`,
+  )
 }
 
 /** A folder of somebody else that is closed to us is closed to the sandbox; one of our own it could open. */
-async function entriesOf(folder: string): Promise<Dirent[]> {
+async function entriesOf(folder: string, refusal: (why: string) => CraikError): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true })
   } catch (error) {
@@ -35,10 +56,4 @@ async function entriesOf(folder: string): Promise<Dirent[]> {
     if (code === 'EACCES' && stats !== undefined && stats.uid !== process.getuid?.()) return []
     throw refusal(`holds a folder that cannot be looked through (${code})`)
   }
-}
-
-function refusal(why: string): CraikError {
-  return new CraikError('usage', `the workspace ${why}`, {
-    hint: 'end the programs that listen there, or work on a copy: leave out --in-place',
-  })
 }

@@ -26,7 +26,9 @@ export function resolveWorkspace(
   asked: string,
   craikHome: string,
   environment: NodeJS.ProcessEnv,
+  what = 'the workspace',
 ): Workspace {
+  const refusal = (why: string) => refused(what, why)
   const folder = realFolder(asked)
   if (folder === undefined) throw refusal('is not a folder that can be opened')
   const own = realFolder(craikHome) ?? craikHome
@@ -39,13 +41,25 @@ export function resolveWorkspace(
   if (folder === '/' || homes.some((home) => contains(folder, home))) {
     throw refusal('is a home folder, or holds one')
   }
-  requireResolved(asked)
+  requireResolved(asked, what)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
   return { folder, covered }
 }
 
-function refusal(why: string): CraikError {
-  return new CraikError('usage', `the workspace ${why}`, {
+/** A folder that is only to be read, by the same rules; `at` is how a refusal tells which. */
+export function resolveShown(
+  asked: string,
+  at: string,
+  { craikHome, environment }: { readonly craikHome: string; readonly environment: NodeJS.ProcessEnv },
+): string {
+  const what = `the folder for ${at}`
+  const { folder, covered } = resolveWorkspace(asked, craikHome, environment, what)
+  if (covered.length > 0) throw refused(what, 'holds Craik’s own home')
+  return folder
+}
+
+function refused(what: string, why: string): CraikError {
+  return new CraikError('usage', `${what} ${why}`, {
     hint: 'choose a project’s own folder, such as a repository',
   })
 }

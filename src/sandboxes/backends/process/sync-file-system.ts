@@ -1,0 +1,21 @@
+/** Makes sure that everything written below a folder is on the disk for good. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { CraikError } from '../../../errors.ts'
+import { SYSTEM_PATH } from './programs.ts'
+import { findSystemProgram } from './system-program.ts'
+
+const run = promisify(execFile)
+const SYNC_DEADLINE_MS = 10 * 60_000
+
+/** One call for all of it: a sync of each file would take longer than writing them. */
+export async function syncFileSystem(folder: string): Promise<void> {
+  const sync = findSystemProgram('sync', SYSTEM_PATH)
+  if (sync === undefined)
+    throw new CraikError('unavailable', 'sync is not on this machine', { hint: 'apt-get install coreutils' })
+  try {
+    await run(sync, ['-f', '--', folder], { timeout: SYNC_DEADLINE_MS, env: {} })
+  } catch (cause) {
+    throw new CraikError('disk_full', 'what was written could not be brought to the disk', { cause })
+  }
+}
