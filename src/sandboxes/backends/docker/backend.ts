@@ -1,0 +1,154 @@
+/** Sandboxes in containers, made by an engine that speaks Docker's API. */
+import { CraikError } from '../../../errors.ts'
+import type { Availability, ContainerSpec, SandboxBackend, SandboxSpec } from '../../backend.ts'
+import type { SandboxDisks } from '../../disks.ts'
+import { canMountImages, MIN_IMAGE_BYTES } from '../process/disk-image.ts'
+import { folderDisks } from '../process/disks.ts'
+import { placeFolders } from '../process/folders.ts'
+import { chooseHostUser } from '../process/host-user.ts'
+import { containerPlace, removeTraces, startContainer } from './container-place.ts'
+import { isGone } from './engine/ask.ts'
+import type { Engine } from './engine/engine.ts'
+import { Engines } from './engines.ts'
+import { parseHandle } from './handle.ts'
+import { builtImage } from './image/ensure-image.ts'
+import { isOurs } from './names.ts'
+import { existingImage, planContainer } from './plan.ts'
+import { removeContainers } from './remove-container.ts'
+import type { Around } from './shown.ts'
+import { volumeDisks } from './volume-disks.ts'
+import { removeVolumes } from './volumes.ts'
+
+export function dockerBackend(around: Around): SandboxBackend {
+  const engines = new Engines(around.environment)
+  let mountable: Promise<boolean> | undefined
+
+  /** Only root mounts; then a disk is a file system of the size that was asked for. */
+  const diskBytesOf = async ({ limits: { diskBytes } }: SandboxSpec, { state }: ContainerSpec) => {
+    if (diskBytes === undefined || state === 'volume') return undefined
+    mountable ??= canMountImages(around.craikHome)
+    return (await mountable) ? diskBytes : undefined
+  }
+
+  const withItsEngine = async (spec: SandboxSpec, use: (engine: Engine) => Promise<void>) => {
+    try {
+      await engines.with(spec.container?.engine, use)
+    } catch (error) {
+      // Nothing says that it ever was in a container, and there is no engine that could hold one.
+      if (spec.container !== undefined || !isWithoutEngine(error)) throw error
+    }
+  }
+
+  const sweep = async (spec: SandboxSpec) => {
+    await engines.removals.pass(undefined, () =>
+      withItsEngine(spec, (engine) => removeContainers(engine, spec, around.craikHome)),
+    )
+    await removeTraces(spec)
+  }
+
+  return {
+    kind: 'container',
+    pooled: true,
+
+    async probe() {
+      try {
+        const engine = await engines.reach()
+        return { isolation: 'container', version: `${engine.product} ${engine.version}` }
+      } catch (error) {
+        if (!(error instanceof CraikError)) throw error
+        return { isolation: 'none', reason: error.message, fix: error.hint } satisfies Availability
+      }
+    },
+
+    plan: (asked) =>
+      engines.with(undefined, (engine) =>
+        planContainer(engine, asked, () =>
+          asked.image === undefined
+            ? builtImage(engine, { readableNode: asked.runtime === 'runsc' }, around)
+            : existingImage(engine, asked.image),
+        ),
+      ),
+
+    async create(spec) {
+      const container = requirePossible(spec)
+      const diskBytes = await diskBytesOf(spec, container)
+      return engines.with(container.engine, async (engine) => {
+        try {
+          await removeContainers(engine, spec, around.craikHome)
+          const handle = await startContainer(engine, spec, container, diskBytes, around)
+          return containerPlace(engines, engine, handle, spec, around)
+        } catch (error) {
+          await sweep(spec).catch(() => {})
+          throw error
+        }
+      })
+    },
+
+    async recover(handle, spec) {
+      const known = parseHandle(handle)
+      return engines.with(known.engine, async (engine) => {
+        try {
+          const { State, Config } = await engine.ask('look for a container', () =>
+            engine.docker.getContainer(known.container).inspect(),
+          )
+          const isIt = isOurs(Config.Labels, spec.id, around.craikHome) && State.StartedAt === known.startedAt
+          if (!isIt || !(State.Running || State.Paused)) return undefined
+          return containerPlace(engines, engine, known, spec, around)
+        } catch (error) {
+          if (isGone(error)) return undefined
+          throw error
+        }
+      })
+    },
+
+    sweep,
+
+    disks: disksByState({
+      folder: folderDisks({
+        ownerOf: (spec) => chooseHostUser(spec),
+        imageBytesOf: async (spec) => diskBytesOf(spec, containerOf(spec)),
+        // Mounted where the engine looks, which is where we are.
+        reachRunning: async (spec) => ({ path: placeFolders(spec.folder).data, close: async () => {} }),
+      }),
+      volume: volumeDisks({
+        withEngine: (spec, use) => engines.with(containerOf(spec).engine, use),
+        craikHome: around.craikHome,
+      }),
+    }),
+
+    async discard(spec) {
+      if (spec.container?.state === 'folder') return
+      await withItsEngine(spec, (engine) => removeVolumes(engine, spec.id, around.craikHome))
+    },
+  }
+}
+
+function disksByState(disks: Readonly<Record<ContainerSpec['state'], SandboxDisks>>): SandboxDisks {
+  const of = (spec: SandboxSpec) => disks[spec.container?.state ?? 'folder']
+  return {
+    read: async (spec, running, options) => of(spec).read(spec, running, options),
+    write: async (spec, archive, options) => of(spec).write(spec, archive, options),
+    exchange: async (spec) => of(spec).exchange(spec),
+    isExchanged: async (spec) => of(spec).isExchanged(spec),
+    revert: async (spec) => of(spec).revert(spec),
+    settle: async (spec) => of(spec).settle(spec),
+  }
+}
+
+function containerOf({ container }: SandboxSpec): ContainerSpec {
+  if (container !== undefined) return container
+  throw new CraikError('internal', 'nobody said what the container is made of')
+}
+
+function isWithoutEngine(error: unknown): boolean {
+  return error instanceof CraikError && error.details?.none === true
+}
+
+function requirePossible(spec: SandboxSpec): ContainerSpec {
+  const { isolation, limits } = spec
+  if (isolation !== 'container')
+    throw new CraikError('unavailable', `a container cannot be isolated as ${isolation}`)
+  if (limits.diskBytes !== undefined && limits.diskBytes < MIN_IMAGE_BYTES)
+    throw new CraikError('usage', `the disk of a sandbox has at least ${MIN_IMAGE_BYTES} bytes`)
+  return containerOf(spec)
+}

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest'
+import { newId, type SandboxId } from '../../../lib/ids.ts'
+import type { ContainerSpec, SandboxSpec } from '../../backend.ts'
+import { containerConfig, type Shown } from './container-config.ts'
+import type { Engine } from './engine/engine.ts'
+
+const ENGINE = {
+  ...{ product: 'docker', architecture: 'x64', processors: 2, remapsUsers: false },
+  holds: { memory: true, processes: true, cpu: true },
+} as unknown as Engine
+const HOME: Shown = { type: 'bind', source: '/s/home', target: '/home/agent', readOnly: false }
+const SOCKET: Shown = { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true }
+const ID = newId<SandboxId>('sbx', 1)
+
+function configOver(line: ContainerSpec['line'], shown: readonly Shown[]) {
+  const container: ContainerSpec = {
+    ...{ image: 'sha256:1', imageName: 'craik/sandbox:1', runtime: 'runc' },
+    ...{ line, state: 'folder', engine: 'ONE' },
+  }
+  const spec: SandboxSpec = {
+    ...{ id: ID, isolation: 'container', folder: '/s', workspace: { mode: 'copy' }, hostUser: undefined },
+    limits: { memoryBytes: 2 ** 29, processes: 100, cpuMillis: 1500, diskBytes: 2 ** 26 },
+    container,
+  }
+  const user = { uid: 1000, gid: 1000 }
+  return containerConfig(ENGINE, { spec, container, craikHome: import.meta.dirname, user, shown })
+}
+
+describe('a container', () => {
+  // The escape suite runs whole over the socket alone.
+  it('is asked for in the same words over each line, but for where the socket is', () => {
+    const socket = configOver('socket', [SOCKET, HOME])
+    const relay = configOver('relay', [HOME])
+    const { '/run/craik': own, ...tmpfs } = relay.HostConfig!.Tmpfs as Record<string, string>
+    expect(own).toMatch(/^rw,nosuid,nodev,size=1048576,noexec,/)
+    const [shown, ...mounts] = socket.HostConfig!.Mounts!
+    expect(shown).toMatchObject({ Target: '/run/craik', ReadOnly: true })
+    const withoutLine = ({ Env, ...config }: typeof socket) => ({
+      ...config,
+      Env: Env!.filter((entry) => !/^CRAIK_(SOCKET|LISTEN)=/.test(entry)),
+    })
+    expect(withoutLine({ ...relay, HostConfig: { ...relay.HostConfig, Tmpfs: tmpfs } })).toEqual(
+      withoutLine({ ...socket, HostConfig: { ...socket.HostConfig, Mounts: mounts } }),
+    )
+  })
+})

@@ -1,0 +1,157 @@
+/** What the engine is asked to make: no network, no rights, a root that cannot be written, and nothing else of the host. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ContainerCreateOptions, HostConfig } from 'dockerode'
+import { CraikError } from '../../../errors.ts'
+import { GATEWAY_PORT, INSIDE, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../../sidecar/protocol.ts'
+import type { ContainerSpec, HostUser, SandboxSpec } from '../../backend.ts'
+import { dockerProfile } from '../../seccomp/docker-profile.ts'
+import type { Engine } from './engine/engine.ts'
+import { containerName, labelsOf } from './names.ts'
+
+const MIB = 1024 * 1024
+const SHM_BYTES = 256 * MIB
+const RUN_BYTES = 16 * MIB
+const LISTEN_BYTES = MIB
+const MAX_TMP_BYTES = 1024 * MIB
+/** Files, and processes of a user: Podman asks for more than a system may give when nothing is said. */
+const ULIMIT = 16_384
+/** Where spilled output goes: on the sandbox's disk, and out of the way of its home. */
+export const SPILL_INSIDE = '/var/spool/craik'
+const INIT = ['/usr/bin/tini', '--']
+
+/** A folder or file of the host, or a volume of the engine. */
+export interface Shown {
+  readonly type: 'bind' | 'volume'
+  readonly source: string
+  readonly target: string
+  readonly readOnly: boolean
+  /** With what is mounted below it. */
+  readonly deep?: boolean
+}
+
+export interface ContainerParts {
+  readonly spec: SandboxSpec
+  readonly container: ContainerSpec
+  readonly craikHome: string
+  readonly user: HostUser
+  readonly shown: readonly Shown[]
+}
+
+export function containerConfig(engine: Engine, parts: ContainerParts): ContainerCreateOptions {
+  const { spec, container, craikHome, user } = parts
+  return {
+    name: containerName(spec.id),
+    Image: container.image,
+    User: `${user.uid}:${user.gid}`,
+    Hostname: 'sandbox',
+    WorkingDir: INSIDE.home,
+    Env: Object.entries({ ...baseEnvironment(), ...sidecarEnvironment(container) }).map(
+      ([name, value]) => `${name}=${value}`,
+    ),
+    Entrypoint: [...INIT, `${INSIDE.runtime}/node`, ...SIDECAR_NODE_FLAGS, `${INSIDE.runtime}/sidecar.mjs`],
+    Cmd: [],
+    Labels: labelsOf(spec.id, craikHome),
+    ...{ Tty: false, OpenStdin: false, AttachStdin: false, AttachStdout: false, AttachStderr: false },
+    HostConfig: hostConfig(engine, parts),
+  }
+}
+
+/** The types know no cgroup namespaces. */
+type FullHostConfig = HostConfig & { readonly CgroupnsMode: 'private' }
+
+function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerParts): FullHostConfig {
+  const { memoryBytes, processes, cpuMillis } = spec.limits
+  const { holds } = engine
+  return {
+    NetworkMode: 'none',
+    // Otherwise the host's resolvers are named inside, for nobody to ask; Podman names none.
+    ...(engine.product === 'docker' && { Dns: ['127.0.0.1'] }),
+    // Docker opens ICMP sockets to every group; this is what the kernel has for nobody.
+    ...(engine.product === 'docker' &&
+      !engine.remapsUsers && { Sysctls: { 'net.ipv4.ping_group_range': '1 0' } }),
+    CapDrop: ['ALL'],
+    Privileged: false,
+    ReadonlyRootfs: true,
+    SecurityOpt: ['no-new-privileges', `seccomp=${profileFor(engine, spec.folder)}`],
+    IpcMode: 'private',
+    CgroupnsMode: 'private',
+    Runtime: container.runtime,
+    RestartPolicy: { Name: 'no' },
+    // What passes would otherwise be in the engine's logs.
+    LogConfig: { Type: 'none', Config: {} },
+    Init: false,
+    ...(holds.memory && { Memory: memoryBytes, MemorySwap: memoryBytes }),
+    ...(holds.processes && { PidsLimit: container.runtime === 'runsc' ? hostThreads(processes) : processes }),
+    ...(holds.cpu &&
+      cpuMillis !== undefined && { NanoCpus: Math.min(cpuMillis, engine.processors * 1000) * 1_000_000 }),
+    // Core dumps would hold what a program knew.
+    Ulimits: [
+      { Name: 'core', Soft: 0, Hard: 0 },
+      { Name: 'nofile', Soft: ULIMIT, Hard: ULIMIT },
+      ...(engine.product === 'podman' ? [{ Name: 'nproc', Soft: ULIMIT, Hard: ULIMIT }] : []),
+    ],
+    ShmSize: SHM_BYTES,
+    Tmpfs: {
+      '/tmp': tmpfs(Math.min(MAX_TMP_BYTES, Math.floor(memoryBytes / 2)), 'exec,mode=1777'),
+      // The runtime gives it the mode of the image's folder, so it takes an owner who may write there.
+      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755${engine.product === 'docker' ? ownedBy(user) : ''}`),
+      ...(container.line === 'relay' && {
+        // Open to all, because not every engine says whose it is; there is one user inside.
+        [INSIDE.socketFolder]: tmpfs(LISTEN_BYTES, 'noexec,mode=1777'),
+      }),
+    },
+    Mounts: shown.map(({ type, source, target, readOnly, deep }) => ({
+      Type: type,
+      Source: source,
+      Target: target,
+      ReadOnly: readOnly,
+      ...(type === 'bind' && { BindOptions: { Propagation: 'rprivate', NonRecursive: !deep } }),
+    })),
+  }
+}
+
+/**
+ * gVisor’s kernel is one process of the host with several threads for each of the sandbox’s, and it ends when it gets no
+ * more of them. So the host is protected, and the sandbox’s own number is not held.
+ */
+function hostThreads(processes: number): number {
+  return 4 * processes + 256
+}
+
+/** Docker takes the profile itself, Podman the path of a file. */
+function profileFor({ architecture, product }: Engine, folder: string): string {
+  const profile = dockerProfile(architecture)
+  if (profile === undefined)
+    throw new CraikError('unavailable', `no system call filter for ${architecture}`, {
+      hint: 'use an engine on an x64 or arm64 machine',
+    })
+  if (product === 'docker') return JSON.stringify(profile)
+  const path = join(folder, 'seccomp.json')
+  writeFileSync(path, JSON.stringify(profile), { mode: 0o600 })
+  return path
+}
+
+function tmpfs(bytes: number, options: string): string {
+  return `rw,nosuid,nodev,size=${bytes},${options}`
+}
+
+function ownedBy({ uid, gid }: HostUser): string {
+  return `,uid=${uid},gid=${gid}`
+}
+
+function baseEnvironment(): Record<string, string> {
+  return { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin', LANG: 'C.UTF-8' }
+}
+
+function sidecarEnvironment({ line }: ContainerSpec): Record<string, string> {
+  return {
+    ...(line === 'relay'
+      ? { [SIDECAR_ENV.listen]: INSIDE.listenSocket }
+      : { [SIDECAR_ENV.socket]: `${INSIDE.socketFolder}/${INSIDE.socketName}` }),
+    [SIDECAR_ENV.home]: INSIDE.home,
+    [SIDECAR_ENV.workspace]: INSIDE.workspace,
+    [SIDECAR_ENV.gatewayPort]: String(GATEWAY_PORT),
+    [SIDECAR_ENV.spill]: SPILL_INSIDE,
+  }
+}

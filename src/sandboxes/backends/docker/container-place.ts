@@ -1,0 +1,194 @@
+/** A sandbox in a container: started, found again, and ended without a trace. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Container, ContainerInspectInfo } from 'dockerode'
+import { CraikError } from '../../../errors.ts'
+import { INSIDE } from '../../../sidecar/protocol.ts'
+import type { ContainerSpec, HostUser, LimitReport, RunningPlace, SandboxSpec } from '../../backend.ts'
+import { imageUse } from '../process/disk-image.ts'
+import { placeFolders } from '../process/folders.ts'
+import { chooseHostUser } from '../process/host-user.ts'
+import { faultInWorkspace } from '../process/workspace-evidence.ts'
+import { releaseWorkspace } from '../process/workspace-guard.ts'
+import { containerConfig } from './container-config.ts'
+import { dialRelay } from './dial.ts'
+import { closeDisk } from './disk.ts'
+import type { Engine } from './engine/engine.ts'
+import type { Engines } from './engines.ts'
+import { type Expected, faultInDescription, isShownInside, lookAtProcess } from './evidence.ts'
+import { type DockerHandle, spellHandle } from './handle.ts'
+import { faultInMounted } from './mounts.ts'
+import { spillVolume } from './names.ts'
+import { removeContainer } from './remove-container.ts'
+import { type Around, type Prepared, prepareShown } from './shown.ts'
+import { observeContainer } from './usage.ts'
+import { removeVolume } from './volumes.ts'
+import { whenEnded } from './watch-end.ts'
+
+/** The image's own `agent`, where its number on the host is the engine's to choose. */
+export const USER_OF_IMAGE: HostUser = { uid: 1000, gid: 1000 }
+const START_DEADLINE_MS = 60_000
+/** Until the engine's runtime has become the first program inside, it looks like itself. */
+const LOOK_DEADLINE_MS = 10_000
+const LOOK_PAUSE_MS = 10
+
+/** Fails with what it made left to the caller to sweep. */
+export async function startContainer(
+  engine: Engine,
+  spec: SandboxSpec,
+  container: ContainerSpec,
+  diskBytes: number | undefined,
+  around: Around,
+): Promise<DockerHandle> {
+  const user = userOf(spec, container)
+  const prepared = await prepareShown(engine, spec, container, user, diskBytes, around)
+  const { shown } = prepared
+  const parts = { spec, container, craikHome: around.craikHome, user, shown }
+  const made = await engine.ask(
+    'make a container',
+    () => engine.docker.createContainer(containerConfig(engine, parts)),
+    { deadlineMs: START_DEADLINE_MS },
+  )
+  await engine.ask('start a container', () => made.start(), { deadlineMs: START_DEADLINE_MS })
+  const found = await engine.ask('look at a container', () => made.inspect())
+  const hostUid = await examine(engine, found, { container, user, shown }, prepared)
+  return {
+    container: found.Id,
+    engine: engine.id,
+    startedAt: found.State.StartedAt,
+    pid: found.State.Pid,
+    hostUid,
+    limits: reportOf(engine, spec, prepared.isDiskBounded),
+  }
+}
+
+function userOf(spec: SandboxSpec, { state }: ContainerSpec): HostUser {
+  if (state === 'volume') return USER_OF_IMAGE
+  const own = { uid: process.getuid?.() ?? 1000, gid: process.getgid?.() ?? 1000 }
+  return chooseHostUser(spec) ?? own
+}
+
+/** Looked at from outside before anything is entrusted to it. Tells whose rights it has on this machine. */
+async function examine(
+  engine: Engine,
+  found: ContainerInspectInfo,
+  expected: Expected,
+  prepared: Prepared,
+): Promise<number> {
+  const refuse = (fault: string) => new CraikError('unavailable', `the sandbox does not isolate: ${fault}`)
+  if (!found.State.Running)
+    throw new CraikError('unavailable', `the sandbox ended at once (exit ${found.State.ExitCode})`, {
+      hint: `see whether ${expected.container.imageName} is one of Craik’s images:  craik image list`,
+    })
+  const described = faultInDescription(found, expected, engine.product)
+  if (described !== undefined) throw refuse(described)
+  // gVisor's own kernel is what runs there on the host; the rights of what it runs are its own affair.
+  if (!engine.sharesFolders || expected.container.runtime === 'runsc') return expected.user.uid
+  const endsMs = performance.now() + LOOK_DEADLINE_MS
+  for (;;) {
+    const seen = lookAt(found.State.Pid, expected, prepared, engine)
+    if (seen.fault === undefined) return seen.uid
+    if (performance.now() > endsMs) throw refuse(seen.fault)
+    await sleep(LOOK_PAUSE_MS)
+  }
+}
+
+function lookAt(pid: number, { user, shown }: Expected, { workspace, mounts }: Prepared, engine: Engine) {
+  try {
+    const { uid, fault } = lookAtProcess(pid)
+    if (fault !== undefined) return { uid, fault }
+    if (engine.remapsUsers) return { uid, fault: undefined }
+    if (uid !== user.uid) return { uid, fault: 'it runs as another user than it should' }
+    const home = shown.find(({ type, target }) => type === 'bind' && target === INSIDE.home)
+    if (home && !isShownInside(pid, home.target, home.source))
+      return { uid, fault: 'its home is not the disk that was made for it' }
+    return { uid, fault: (workspace && faultInWorkspace(pid, workspace)) ?? faultInMounted(pid, mounts) }
+  } catch (error) {
+    return { uid: 0, fault: `it cannot be looked at (${(error as NodeJS.ErrnoException).code})` }
+  }
+}
+
+function reportOf(
+  engine: Engine,
+  { limits, workspace, container }: SandboxSpec,
+  isDiskBounded: boolean,
+): LimitReport {
+  const held = (holds: boolean) => (holds ? 'cgroup' : 'not-enforced')
+  const disk = isDiskBounded && workspace.mode === 'copy' ? 'filesystem' : 'not-enforced'
+  return {
+    memory: held(engine.holds.memory),
+    // gVisor counts its own threads; see where the limit is set.
+    processes: held(engine.holds.processes && container?.runtime !== 'runsc'),
+    cpu: limits.cpuMillis === undefined ? 'not-asked' : held(engine.holds.cpu),
+    disk: limits.diskBytes === undefined ? 'not-asked' : disk,
+  }
+}
+
+export function containerPlace(
+  engines: Engines,
+  engine: Engine,
+  handle: DockerHandle,
+  spec: SandboxSpec,
+  { craikHome }: Around,
+): RunningPlace {
+  const watching = new AbortController()
+  let isDestroyed = false
+  const ended = whenEnded(engines, handle, watching.signal).then((why) =>
+    why === undefined || isDestroyed ? 'it was destroyed' : why,
+  )
+  const asked = (doing: string, act: (engine: Engine) => Promise<unknown>) =>
+    engines.with(handle.engine, (one) => one.ask(doing, () => act(one))).then(() => {})
+  const containerOf = (one: Engine) => one.docker.getContainer(handle.container)
+  // Nothing freezes what an engine without rights holds by the first version of cgroups.
+  const canPause = !(engine.isRootless && engine.cgroupVersion === 1)
+  let destroying: Promise<void> | undefined
+  const { socket, image } = placeFolders(spec.folder)
+  return {
+    handle: spellHandle(handle),
+    isolation: 'container',
+    hostUid: handle.hostUid,
+    limits: handle.limits,
+    line:
+      spec.container?.line === 'relay'
+        ? { kind: 'dial', dial: (until) => dialRelay(engines, handle, until) }
+        : { kind: 'socket', folder: socket },
+    ended,
+    async observe() {
+      const [use, diskBytes] = await Promise.all([
+        engines.with(handle.engine, (one) => observeContainer(one, handle)),
+        imageUse(image),
+      ])
+      return { ...use, ...(diskBytes !== undefined && { diskBytes }) }
+    },
+    ...(canPause && {
+      pause: () => asked('pause a container', (one) => standStill(containerOf(one), true)),
+      unpause: () => asked('let a container go on', (one) => standStill(containerOf(one), false)),
+    }),
+    destroy() {
+      isDestroyed = true
+      const remove = async (one: Engine) => {
+        await removeContainer(one, handle.container)
+        await removeVolume(one, spillVolume(spec.id), spec.id, craikHome)
+        await removeTraces(spec)
+        watching.abort()
+      }
+      destroying ??= engines.removals
+        .pass(undefined, () => engines.with(handle.engine, remove))
+        .finally(() => {
+          destroying = undefined
+        })
+      return destroying
+    },
+  }
+}
+
+/** An engine refuses what is done already. */
+async function standStill(container: Container, isWanted: boolean): Promise<void> {
+  const { State } = await container.inspect()
+  if (State.Paused !== isWanted) await (isWanted ? container.pause() : container.unpause())
+}
+
+/** What the host itself holds for a container that is gone. */
+export async function removeTraces(spec: SandboxSpec): Promise<void> {
+  await closeDisk(spec.folder)
+  releaseWorkspace(spec.folder)
+}

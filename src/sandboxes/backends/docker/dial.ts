@@ -1,0 +1,56 @@
+/** Connects to a sidecar that listens inside its container: each connection is one engine exec of a relay to it. */
+import type { Duplex } from 'node:stream'
+import type { Exec } from 'dockerode'
+import { CraikError } from '../../../errors.ts'
+import { INSIDE } from '../../../sidecar/protocol.ts'
+import type { DialledStream } from '../../backend.ts'
+import type { Engines } from './engines.ts'
+import type { DockerHandle } from './handle.ts'
+import { RelayStream } from './relay-stream.ts'
+
+const DEADLINE_MS = 30_000
+/** Few threads and little memory, because both count as the sandbox's own. */
+const RELAY = [
+  ...[`${INSIDE.runtime}/node`, '--max-semi-space-size=1', '--v8-pool-size=0'],
+  `${INSIDE.runtime}/relay.mjs`,
+]
+
+export function dialRelay(
+  engines: Engines,
+  { engine: engineId, container }: DockerHandle,
+  until: AbortSignal,
+): Promise<DialledStream> {
+  return engines.with(engineId, (engine) =>
+    engine.ask(
+      'connect to a sandbox',
+      async (signal) => {
+        const exec = await engine.docker.getContainer(container).exec({
+          Cmd: RELAY,
+          WorkingDir: '/',
+          ...{ AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: false },
+        })
+        signal.throwIfAborted()
+        const raw = await startAttached(exec, signal)
+        if (signal.aborted) raw.destroy()
+        if (raw.destroyed) throw new CraikError('boundary_failed', 'the connection to a sandbox broke off')
+        return new RelayStream(raw)
+      },
+      { deadlineMs: DEADLINE_MS, signal: until },
+    ),
+  )
+}
+
+/**
+ * The engine's client never ends the request of a connection that is to stay open: one that was refused would stay for
+ * as long as this process, and keep it.
+ */
+async function startAttached(exec: Exec, signal: AbortSignal): Promise<Duplex> {
+  const failed = new AbortController()
+  try {
+    const abortSignal = AbortSignal.any([signal, failed.signal])
+    return await exec.start({ hijack: true, stdin: true, abortSignal })
+  } catch (error) {
+    failed.abort()
+    throw error
+  }
+}

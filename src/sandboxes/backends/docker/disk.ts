@@ -1,0 +1,113 @@
+/** A sandbox's disk where the engine sees the host's folders: a plain folder, or a file system of its own mounted there. */
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { chmod, mkdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { CraikError } from '../../../errors.ts'
+import type { HostUser } from '../../backend.ts'
+import { makeImage } from '../process/disk-image.ts'
+import { diskFolders, fillDisk, placeFolders } from '../process/folders.ts'
+import { SYSTEM_PATH } from '../process/programs.ts'
+import { findSystemProgram } from '../process/system-program.ts'
+
+const run = promisify(execFile)
+const MOUNT_DEADLINE_MS = 30_000
+const UNMOUNT_DEADLINE_MS = 10_000
+const PAUSE_MS = 250
+/** As the process backend mounts them: nothing on it is a device or gives rights. */
+const MOUNT_OPTIONS = 'loop,nosuid,nodev,noinit_itable,discard'
+
+export interface Disk {
+  readonly home: string
+  readonly spill: string
+  /** Full when it is full. */
+  readonly isBounded: boolean
+}
+
+/** The disk of a sandbox that was stopped is used as it is; otherwise an empty one is made, of that size if one is given. */
+export async function openDisk(folder: string, user: HostUser, bytes: number | undefined): Promise<Disk> {
+  const { data, image } = placeFolders(folder)
+  await mkdir(data, { recursive: true })
+  await chmod(data, 0o755)
+  const folders = diskFolders(data)
+  const isPlain = !isMounted(data) && existsSync(folders.home)
+  if (isPlain) return { ...folders, isBounded: false }
+  if (bytes === undefined && !existsSync(image)) {
+    await fillDisk(data, user)
+    return { ...folders, isBounded: false }
+  }
+  if (!existsSync(image)) await makeWholeImage(folder, image, bytes!, user)
+  if (!isMounted(data)) await mountImage(image, data)
+  return { ...folders, isBounded: true }
+}
+
+/** A file that has the name is a whole disk. */
+async function makeWholeImage(folder: string, image: string, bytes: number, user: HostUser): Promise<void> {
+  const [content, temporary] = [join(folder, 'disk'), `${image}.new`]
+  for (const left of [content, temporary]) await rm(left, { recursive: true, force: true })
+  await mkdir(content)
+  await chmod(content, 0o755)
+  await fillDisk(content, user)
+  await makeImage(temporary, bytes, content)
+  await rename(temporary, image)
+  await rm(content, { recursive: true })
+}
+
+/** For containers it has to be mounted where the engine looks, which is where we are. */
+async function mountImage(image: string, data: string): Promise<void> {
+  try {
+    await run(program('mount'), ['-o', MOUNT_OPTIONS, '--', image, data], {
+      timeout: MOUNT_DEADLINE_MS,
+      env: { PATH: SYSTEM_PATH },
+    })
+  } catch (cause) {
+    throw new CraikError('unavailable', 'the disk of the sandbox could not be mounted', { cause })
+  }
+}
+
+/** Idempotent; also for what an earlier process mounted. */
+export async function closeDisk(folder: string): Promise<void> {
+  const { data } = placeFolders(folder)
+  const endsMs = performance.now() + UNMOUNT_DEADLINE_MS
+  while (isMounted(data)) {
+    try {
+      await run(program('umount'), ['--', data], {
+        timeout: MOUNT_DEADLINE_MS,
+        env: { PATH: SYSTEM_PATH },
+      })
+    } catch (cause) {
+      if (performance.now() > endsMs)
+        throw new CraikError('unavailable', 'the disk of the sandbox is in use and cannot be unmounted', {
+          cause,
+        })
+      await sleep(PAUSE_MS)
+    }
+  }
+}
+
+function isMounted(path: string): boolean {
+  return mountPoints().includes(path)
+}
+
+/** Where something is mounted on this machine. */
+export function mountPoints(): readonly string[] {
+  if (process.platform !== 'linux') return []
+  return readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .map((line) => unescaped(line.split(' ')[4] ?? ''))
+}
+
+/** The kernel writes spaces and the like as octal numbers. */
+function unescaped(path: string): string {
+  return path.replaceAll(/\\([0-7]{3})/g, (_, octal: string) =>
+    String.fromCharCode(Number.parseInt(octal, 8)),
+  )
+}
+
+function program(name: string): string {
+  const path = findSystemProgram(name, SYSTEM_PATH)
+  if (path !== undefined) return path
+  throw new CraikError('unavailable', `${name} is not on this machine`, { hint: 'apt-get install mount' })
+}

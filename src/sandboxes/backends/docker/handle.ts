@@ -1,0 +1,40 @@
+/** What a later process needs to find a container again. */
+import { z } from 'zod'
+import { CraikError } from '../../../errors.ts'
+import { ENFORCEMENTS, type LimitReport, type PlaceHandle } from '../../backend.ts'
+
+const enforcement = z.enum(ENFORCEMENTS)
+
+const handleSchema = z.strictObject({
+  container: z.string().regex(/^[0-9a-f]{64}$/),
+  engine: z.string(),
+  /** As the engine spells it: a container that somebody started again is another place. */
+  startedAt: z.string(),
+  /** Of its first process, as the engine numbers it. */
+  pid: z.int().positive(),
+  hostUid: z.int().nonnegative(),
+  memory: enforcement,
+  processes: enforcement,
+  cpu: enforcement,
+  disk: enforcement,
+})
+
+export interface DockerHandle {
+  readonly container: string
+  readonly engine: string
+  readonly startedAt: string
+  readonly pid: number
+  readonly hostUid: number
+  readonly limits: LimitReport
+}
+
+export function spellHandle({ limits, ...rest }: DockerHandle): PlaceHandle {
+  return { ...rest, ...limits }
+}
+
+export function parseHandle(handle: PlaceHandle): DockerHandle {
+  const parsed = handleSchema.safeParse(handle)
+  if (!parsed.success) throw new CraikError('internal', 'the record of a sandbox does not tell how it runs')
+  const { memory, processes, cpu, disk, ...rest } = parsed.data
+  return { ...rest, limits: { memory, processes, cpu, disk } }
+}

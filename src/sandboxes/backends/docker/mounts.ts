@@ -1,0 +1,46 @@
+/** Folders of the host that a container can read: looked at before it starts, and again in what was mounted. */
+import { lstatSync, readFileSync } from 'node:fs'
+import { CraikError } from '../../../errors.ts'
+import type { MountSpec } from '../../backend.ts'
+import { resolveShown } from '../process/workspace.ts'
+import { refuseSockets } from '../process/workspace-sockets.ts'
+import { mountPoints } from './disk.ts'
+import type { Around } from './shown.ts'
+
+const INSTEAD = 'copy what is needed into the sandbox:  craik sandbox cp FOLDER ID:'
+
+/** What tells a folder from another one put in its place. */
+export interface CheckedMount extends MountSpec {
+  /** As `device:inode`. */
+  readonly identity: string
+}
+
+export async function checkMounts(
+  mounts: readonly MountSpec[],
+  around: Around,
+): Promise<readonly CheckedMount[]> {
+  const checked: CheckedMount[] = []
+  for (const { folder: asked, at } of mounts) {
+    const folder = resolveShown(asked, at, around)
+    const { dev, ino } = lstatSync(folder, { bigint: true })
+    const what = `the folder for ${at}`
+    await refuseSockets(folder, { what, instead: INSTEAD, pipes: true })
+    // Shown is the folder alone, so that what a mount in it hides would be seen, and nobody has looked at that.
+    if (mountPoints().some((point) => point.startsWith(`${folder}/`)))
+      throw new CraikError('usage', `${what} has another file system mounted in it`, { hint: INSTEAD })
+    checked.push({ folder, at, identity: `${dev}:${ino}` })
+  }
+  return checked
+}
+
+/** What is wrong with one of them as the kernel shows it; undefined when nothing is. */
+export function faultInMounted(pid: number, mounts: readonly CheckedMount[]): string | undefined {
+  const lines = mounts.length === 0 ? [] : readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')
+  const options = new Map(lines.map((line) => line.split(' ')).map((fields) => [fields[4], fields[5]]))
+  for (const { at, identity } of mounts) {
+    const { dev, ino } = lstatSync(`/proc/${pid}/root${at}`, { bigint: true })
+    if (`${dev}:${ino}` !== identity) return `${at} is not the folder that was chosen`
+    if (!options.get(at)?.split(',').includes('ro')) return `${at} can be written`
+  }
+  return undefined
+}

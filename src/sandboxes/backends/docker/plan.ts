@@ -1,0 +1,84 @@
+/** What a container will be made of: fixed before anything is decided, by what was asked and what the engine can do. */
+import { CraikError } from '../../../errors.ts'
+import type { ContainerRequest, ContainerSpec } from '../../backend.ts'
+import { isGone } from './engine/ask.ts'
+import type { Engine } from './engine/engine.ts'
+
+export async function planContainer(
+  engine: Engine,
+  asked: ContainerRequest,
+  findImage: () => Promise<{ readonly id: string; readonly name: string }>,
+): Promise<ContainerSpec> {
+  if (!engine.filtersCalls) throw noFilter(engine)
+  if (engine.product === 'podman' && !engine.sharesFolders) throw remotePodman(engine)
+  const runtime = asked.runtime ?? 'runc'
+  requireRuntime(engine, runtime)
+  const line = lineFor(engine, runtime, asked.line)
+  const image = await findImage()
+  return {
+    image: image.id,
+    imageName: image.name,
+    runtime,
+    line,
+    // Where users have other numbers outside, nobody but the engine can make a folder that is theirs.
+    state: engine.sharesFolders && !engine.remapsUsers ? 'folder' : 'volume',
+    engine: engine.id,
+  }
+}
+
+function noFilter({ address }: Engine): CraikError {
+  return new CraikError('unavailable', `the engine at ${address} filters no system calls`, {
+    hint: 'use an engine that was built with seccomp, on a kernel with CONFIG_SECCOMP_FILTER',
+  })
+}
+
+/** It takes the profile as a file of its own machine. */
+function remotePodman({ address }: Engine): CraikError {
+  return new CraikError(
+    'unavailable',
+    `the Podman at ${address} is on another machine, and takes no call filter from here`,
+    {
+      hint: 'run craik on that machine, or use Docker there',
+    },
+  )
+}
+
+function requireRuntime(engine: Engine, runtime: ContainerSpec['runtime']): void {
+  const isThere =
+    engine.runtimes.includes(runtime) || (runtime === 'runc' && engine.runtimes.includes('crun'))
+  if (isThere) return
+  const hint =
+    runtime === 'runsc'
+      ? 'install it and tell the engine:  sudo apt-get install runsc && sudo runsc install && sudo systemctl reload docker'
+      : 'install it:  sudo apt-get install runc'
+  const message = `the engine at ${engine.address} has no runtime ${runtime}`
+  throw new CraikError('unavailable', message, { hint, details: { runtimes: engine.runtimes } })
+}
+
+/** gVisor opens no sockets of the host; a socket in a folder that is not shared is none. */
+function lineFor(
+  engine: Engine,
+  runtime: ContainerSpec['runtime'],
+  asked: ContainerSpec['line'] | undefined,
+): ContainerSpec['line'] {
+  const canShare = engine.sharesFolders && runtime !== 'runsc'
+  if (asked !== 'socket' || canShare) return asked ?? (canShare ? 'socket' : 'relay')
+  const why =
+    runtime === 'runsc' ? 'gVisor opens no socket of the host' : 'it shares no folder with this machine'
+  throw new CraikError('unavailable', `the engine cannot reach a socket of the host: ${why}`, {
+    hint: 'leave out --line, or ask for --line relay',
+  })
+}
+
+/** An image that is there already. */
+export async function existingImage(engine: Engine, name: string): Promise<{ id: string; name: string }> {
+  try {
+    const { Id } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
+    return { id: Id.startsWith('sha256:') ? Id : `sha256:${Id}`, name }
+  } catch (error) {
+    if (!isGone(error)) throw error
+    throw new CraikError('not_found', `the engine at ${engine.address} has no image ${name}`, {
+      hint: 'see what there is:  craik image list',
+    })
+  }
+}

@@ -1,0 +1,107 @@
+/** The stream of one engine exec: what is written goes to its standard input, what is read is its standard output. */
+import { Duplex } from 'node:stream'
+import { CraikError } from '../../../errors.ts'
+import type { DialledStream } from '../../backend.ts'
+
+/** Before each piece the engine says of which output it is (one byte, three empty ones) and how long. */
+const HEADER_BYTES = 8
+const OUT = 1
+const ERR = 2
+/** Of standard error: enough to say what went wrong. */
+const MAX_HEARD_BYTES = 2048
+
+/** Nothing is held back: a piece is handed on as it arrives, and no more is read than is taken. */
+export class RelayStream extends Duplex implements DialledStream {
+  readonly #raw: Duplex
+  readonly #header = Buffer.alloc(HEADER_BYTES)
+  #headerBytes = 0
+  /** Of the piece that is being read. */
+  #left = 0
+  #isOut = false
+  #heard = Buffer.alloc(0)
+  bytesRead = 0
+  bytesWritten = 0
+
+  constructor(raw: Duplex) {
+    super({ allowHalfOpen: false })
+    this.#raw = raw
+    raw.on('data', (chunk: Buffer) => this.#take(chunk))
+    raw.once('end', () => this.#finish())
+    raw.once('close', () => this.#finish())
+    raw.once('error', (cause) => {
+      this.destroy(
+        new CraikError('boundary_failed', 'the engine broke off the relay to the sandbox', { cause }),
+      )
+    })
+    raw.pause()
+  }
+
+  /** What the relay complained of, for the error that follows. */
+  get heard(): string {
+    return this.#heard
+      .toString('utf8')
+      .replaceAll(/\p{C}+/gu, ' ')
+      .trim()
+  }
+
+  override _read(): void {
+    this.#raw.resume()
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.bytesWritten += chunk.length
+    if (this.#raw.writable) this.#raw.write(chunk, (error) => done(error))
+    else done(new CraikError('boundary_failed', 'the relay to the sandbox is gone'))
+  }
+
+  override _final(done: () => void): void {
+    this.#raw.end(() => done())
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#raw.destroy()
+    done(error)
+  }
+
+  #take(chunk: Buffer): void {
+    for (let rest = chunk; rest.length > 0; ) {
+      if (this.#left === 0) {
+        const count = Math.min(HEADER_BYTES - this.#headerBytes, rest.length)
+        rest.copy(this.#header, this.#headerBytes, 0, count)
+        this.#headerBytes += count
+        rest = rest.subarray(count)
+        if (this.#headerBytes < HEADER_BYTES || this.#begin()) continue
+        return
+      }
+      const piece = rest.subarray(0, this.#left)
+      rest = rest.subarray(piece.length)
+      this.#left -= piece.length
+      this.#hand(piece)
+    }
+  }
+
+  /** False when what came is no header. */
+  #begin(): boolean {
+    const output = this.#header.readUInt8(0)
+    this.#headerBytes = 0
+    this.#left = this.#header.readUInt32BE(4)
+    this.#isOut = output === OUT
+    if (output === OUT || output === ERR) return true
+    this.destroy(new CraikError('boundary_failed', 'the engine’s stream is not what it should be'))
+    return false
+  }
+
+  #hand(piece: Buffer): void {
+    if (!this.#isOut) {
+      const room = MAX_HEARD_BYTES - this.#heard.length
+      if (room > 0) this.#heard = Buffer.concat([this.#heard, piece.subarray(0, room)])
+      return
+    }
+    this.bytesRead += piece.length
+    if (!this.push(piece)) this.#raw.pause()
+  }
+
+  #finish(): void {
+    if (!this.destroyed && !this.readableEnded) this.push(null)
+  }
+}

@@ -1,0 +1,81 @@
+/** Removes what the engine holds for a sandbox, whoever left it there: found by its labels and its name. */
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { SandboxId } from '../../../lib/ids.ts'
+import type { SandboxSpec } from '../../backend.ts'
+import { faultOf, isGone } from './engine/ask.ts'
+import type { Engine } from './engine/engine.ts'
+import { endForgotten } from './forgotten.ts'
+import { containerName, homeFilter, isOurs, sandboxIn, spillVolume } from './names.ts'
+import { removeVolume } from './volumes.ts'
+
+const REMOVE_DEADLINE_MS = 60_000
+const PAUSE_MS = 250
+
+/**
+ * All containers of the sandbox, and its volume for output; its disk stays. Idempotent. With them go those of this home
+ * whose sandbox has no folder any more: an engine finishes what a process asked for that was killed meanwhile.
+ */
+export async function removeContainers(
+  engine: Engine,
+  { id, folder }: Pick<SandboxSpec, 'id' | 'folder'>,
+  craikHome: string,
+): Promise<void> {
+  const [all, named] = await Promise.all([
+    engine.ask('list its containers', () =>
+      engine.docker.listContainers({ all: true, filters: { label: [homeFilter(craikHome)] } }),
+    ),
+    containerCalled(engine, containerName(id), id, craikHome),
+  ])
+  const found = all.filter(({ Labels }) => {
+    const sandbox = sandboxIn(Labels)
+    return sandbox === id || (sandbox !== undefined && !existsSync(join(dirname(folder), sandbox)))
+  })
+  const ids = new Set([...found.map(({ Id }) => Id), ...(named === undefined ? [] : [named])])
+  for (const one of ids) await removeContainer(engine, one)
+  await removeVolume(engine, spillVolume(id), id, craikHome)
+}
+
+/** A list may leave out one that is being made; one of another home that has the name is not touched. */
+async function containerCalled(
+  engine: Engine,
+  name: string,
+  id: SandboxId,
+  craikHome: string,
+): Promise<string | undefined> {
+  try {
+    const { Id, Config } = await engine.ask('look for a container', () =>
+      engine.docker.getContainer(name).inspect(),
+    )
+    return isOurs(Config.Labels, id, craikHome) ? Id : undefined
+  } catch (error) {
+    if (isGone(error)) return undefined
+    throw error
+  }
+}
+
+/** Nothing of it runs afterwards, also not what its engine has forgotten. */
+export async function removeContainer(engine: Engine, container: string): Promise<void> {
+  await askToRemove(engine, container)
+  if (engine.sharesFolders && engine.product === 'docker') await endForgotten(container)
+}
+
+/** An engine that is busy with it, or finds its mounts busy, is asked again. */
+async function askToRemove(engine: Engine, container: string): Promise<void> {
+  const endsMs = performance.now() + REMOVE_DEADLINE_MS
+  for (;;) {
+    try {
+      await engine.ask(
+        'remove a container',
+        () => engine.docker.getContainer(container).remove({ force: true, v: true }),
+        { deadlineMs: REMOVE_DEADLINE_MS },
+      )
+      return
+    } catch (error) {
+      if (isGone(error)) return
+      if (faultOf(error) !== 'refused' || performance.now() > endsMs) throw error
+    }
+    await sleep(PAUSE_MS)
+  }
+}

@@ -1,0 +1,112 @@
+/** What of the host, or of the engine's volumes, a container is shown. */
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CraikError } from '../../../errors.ts'
+import { INSIDE } from '../../../sidecar/protocol.ts'
+import type { ContainerSpec, HostUser, SandboxSpec } from '../../backend.ts'
+import { placeFolders } from '../process/folders.ts'
+import { writeExclude } from '../process/git-exclude.ts'
+import { checkInPlace } from '../process/in-place.ts'
+import type { ExpectedWorkspace } from '../process/workspace-evidence.ts'
+import { guardWorkspace, takenNames } from '../process/workspace-guard.ts'
+import { type Shown, SPILL_INSIDE } from './container-config.ts'
+import { openDisk } from './disk.ts'
+import type { Engine } from './engine/engine.ts'
+import { type CheckedMount, checkMounts } from './mounts.ts'
+import { spillVolume } from './names.ts'
+import { writeEtc } from './own-etc.ts'
+import { diskVolume } from './volume-names.ts'
+import { makeVolume } from './volumes.ts'
+
+export interface Around {
+  readonly craikHome: string
+  readonly environment: NodeJS.ProcessEnv
+}
+
+export interface Prepared {
+  readonly shown: readonly Shown[]
+  readonly workspace: ExpectedWorkspace | undefined
+  readonly mounts: readonly CheckedMount[]
+  readonly isDiskBounded: boolean
+}
+
+/** Makes what is to be shown. What it made is removed by the place's end, or by a sweep. */
+export async function prepareShown(
+  engine: Engine,
+  spec: SandboxSpec,
+  container: ContainerSpec,
+  user: HostUser,
+  diskBytes: number | undefined,
+  around: Around,
+): Promise<Prepared> {
+  const socket = container.line === 'socket' ? [await socketFolder(spec.folder)] : []
+  if (container.state === 'volume') {
+    if (spec.workspace.mode === 'in-place') throw cannotShare()
+    if ((spec.mounts ?? []).length > 0) throw cannotShow()
+    const volumes = await ownVolumes(engine, spec, around.craikHome)
+    return { shown: [...socket, ...volumes], workspace: undefined, mounts: [], isDiskBounded: false }
+  }
+  // Looked at before anything is made for it.
+  const inPlace =
+    spec.workspace.mode === 'in-place' ? await checkInPlace(spec.workspace.folder, user, around) : undefined
+  const mounts = await checkMounts(spec.mounts ?? [], around)
+  const disk = await openDisk(spec.folder, user, diskBytes)
+  const etc = writeEtc(spec.folder, user).map((one) => bind(one.source, one.target, true))
+  const guarded = inPlace && guardWorkspace(spec.folder, inPlace.folder, user)
+  return {
+    shown: [
+      ...socket,
+      ...etc,
+      bind(disk.home, INSIDE.home, false),
+      bind(disk.spill, SPILL_INSIDE, false),
+      ...(inPlace ? [{ ...bind(inPlace.folder, INSIDE.workspace, false), deep: true }] : []),
+      ...(guarded ?? []).map(({ path, writable }) => ({
+        ...bind(join(inPlace!.folder, path), `${INSIDE.workspace}/${path}`, !writable),
+        deep: writable,
+      })),
+      ...(inPlace ? excludeFile(spec.folder, inPlace.folder) : []),
+      ...mounts.map(({ folder, at }) => bind(folder, at, true)),
+    ],
+    mounts,
+    workspace: inPlace && { identity: inPlace.identity, guarded: guarded ?? [] },
+    isDiskBounded: disk.isBounded,
+  }
+}
+
+function cannotShare(): CraikError {
+  return new CraikError('unavailable', 'this engine cannot work on a folder of this machine itself', {
+    hint: 'work on a copy: leave out --in-place',
+  })
+}
+
+function cannotShow(): CraikError {
+  return new CraikError('unavailable', 'this engine cannot show folders of this machine', {
+    hint: 'copy what is needed into the sandbox: leave out --mount, then  craik sandbox cp FOLDER ID:',
+  })
+}
+
+function bind(source: string, target: string, readOnly: boolean): Shown {
+  return { type: 'bind', source, target, readOnly }
+}
+
+async function socketFolder(folder: string): Promise<Shown> {
+  const { socket } = placeFolders(folder)
+  await mkdir(socket, { recursive: true, mode: 0o755 })
+  return bind(socket, INSIDE.socketFolder, true)
+}
+
+function excludeFile(folder: string, workspace: string): Shown[] {
+  const path = join(folder, 'etc/git-exclude')
+  return writeExclude(takenNames(folder), workspace, path)
+    ? [bind(path, `${INSIDE.workspace}/.git/info/exclude`, true)]
+    : []
+}
+
+async function ownVolumes(engine: Engine, spec: SandboxSpec, craikHome: string): Promise<readonly Shown[]> {
+  const wanted = [
+    [diskVolume(spec), INSIDE.home],
+    [spillVolume(spec.id), SPILL_INSIDE],
+  ] as const
+  for (const [name] of wanted) await makeVolume(engine, name, spec.id, craikHome)
+  return wanted.map(([source, target]) => ({ type: 'volume', source, target, readOnly: false }))
+}
