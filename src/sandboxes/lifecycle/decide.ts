@@ -11,13 +11,15 @@ import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
 import type { Begun, Denied } from './tokens.ts'
 
 /** How receipts name the kind of place, as the catalogue of backends does. */
-const BACKEND_IDS = { process: 'sandbox_local_process' } as const
+const BACKEND_IDS = { process: 'sandbox_local_process', docker: 'sandbox_container' } as const
 
 export interface Question {
   readonly operator: string
   readonly capability: Capability
   readonly operation: string
   readonly target: string
+  /** A folder of this machine, without links in it. */
+  readonly path?: string | undefined
   readonly policyEnvelopeId: string
   readonly grantId?: string | undefined
   /** Tried before others are looked for. */
@@ -39,6 +41,7 @@ export async function judgeQuestion(keeper: SandboxKeeper, question: Question): 
     capability,
     operation,
     target,
+    path,
     policyEnvelopeId,
     grantId,
     ownGrantId,
@@ -49,6 +52,7 @@ export async function judgeQuestion(keeper: SandboxKeeper, question: Question): 
     capability,
     operation,
     target,
+    ...(path !== undefined && { path }),
     scope: {},
     policy_envelope_id: policyEnvelopeId,
   }

@@ -94,6 +94,28 @@ export function approveCreate(
   return createGrant(store, terms, { expiresAtMs: clock.nowMs() + 60_000 })
 }
 
+/** Leave to give one folder to one sandbox, to write to or to read. */
+export function approveFolder(
+  store: Store,
+  clock: Clock,
+  {
+    operator = ADA,
+    folder,
+    use,
+  }: { readonly operator?: string; readonly folder: string; readonly use: string },
+) {
+  const terms = {
+    capability: 'sandbox.mount',
+    operations: [use],
+    subject: operator,
+    scope: 'any' as const,
+    target: { paths: [folder] },
+    max_uses: 1,
+    approved_by: operator,
+  }
+  return createGrant(store, terms, { expiresAtMs: clock.nowMs() + 60_000 })
+}
+
 export class LifecycleStore {
   readonly clock = new TestClock()
   readonly store = inProcessStore(this.clock)
@@ -101,7 +123,10 @@ export class LifecycleStore {
   /** A running sandbox of Ada's. */
   async sandbox(changes: Partial<BeginCreateInput> = {}): Promise<SandboxRecord> {
     const input = creation(changes)
-    const { operator, name } = input
+    const { operator, name, workspace, mounts = [] } = input
+    const folders = mounts.map(({ folder }) => ({ folder, use: 'read' }))
+    if (workspace.mode === 'in-place') folders.push({ folder: workspace.folder, use: 'write' })
+    for (const one of folders) await approveFolder(this.store, this.clock, { operator, ...one })
     await approveCreate(this.store, this.clock, { operator, ...(name !== undefined && { name }) })
     const begun = await this.store.write(beginCreate, input)
     if (begun.effect === 'denied') throw new Error(`denied by ${begun.evaluation.rule}`)
@@ -129,4 +154,13 @@ export class LifecycleStore {
       ...rows.map(({ line }) => line),
     ]
   }
+}
+
+/** As far as admission reads it. */
+export function admissionRow(
+  state: string,
+  limits: Partial<SandboxRecord['spec']['limits']>,
+  more: Readonly<Record<string, unknown>> = {},
+): { readonly document: string } {
+  return { document: JSON.stringify({ name: 'box', state, spec: { limits }, created_at_ms: 1, ...more }) }
 }

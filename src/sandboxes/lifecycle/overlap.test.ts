@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ADA, approveCreate, BOB, creation, LifecycleStore } from './lifecycle.fixture.ts'
+import { BOB, creation, LifecycleStore } from './lifecycle.fixture.ts'
 import { beginCreate } from './tokens.ts'
 
 const inPlace = (folder: string) => ({
@@ -34,9 +34,43 @@ test('two sandboxes share the same folder', async () => {
 })
 
 test('who may create none is not told which folders are worked in', async () => {
-  const { store, clock } = new LifecycleStore()
-  await approveCreate(store, clock, { operator: ADA })
-  await store.write(beginCreate, creation(inPlace('/team/project')))
-  const answer = await store.write(beginCreate, creation({ operator: BOB, ...inPlace('/team') }))
+  const fixture = new LifecycleStore()
+  await fixture.sandbox(inPlace('/team/project'))
+  const answer = await fixture.store.write(beginCreate, creation({ operator: BOB, ...inPlace('/team') }))
   expect(answer).toMatchObject({ effect: 'denied' })
+})
+
+const SAID = { network: 'none', mounts: { all: 1, writable: 0 }, image: true } as const
+const container = {
+  ...{ image: `sha256:${'a'.repeat(64)}`, imageName: 'craik/sandbox:1', runtime: 'runc' as const },
+  ...{ line: 'socket' as const, state: 'folder' as const, engine: 'ONE' },
+}
+const reading = (folder: string) => ({
+  ...{ backend: 'docker' as const, isolation: 'container' as const, container },
+  mounts: [{ folder, at: '/mnt/library' }],
+  stated: { ...SAID, environment: true, workspace: true },
+})
+
+test('no sandbox is shown a folder that another one could exchange, whichever came first', async () => {
+  const fixture = new LifecycleStore()
+  await fixture.sandbox({ name: 'writer', ...inPlace('/team/project') })
+  await expect(fixture.sandbox(reading('/team/project/part'))).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('in the workspace of sandbox writer'),
+  })
+  await fixture.sandbox({ name: 'reader', ...reading('/team/library/docs') })
+  await expect(fixture.sandbox(inPlace('/team/library'))).rejects.toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining('sandbox reader is shown a folder'),
+  })
+  await expect(
+    fixture.sandbox({ ...reading('/team/own/part'), ...inPlace('/team/own') }),
+  ).rejects.toMatchObject({ code: 'conflict' })
+})
+
+test('a folder that is worked in can be shown as a whole, and so can what holds it', async () => {
+  const fixture = new LifecycleStore()
+  await fixture.sandbox(inPlace('/team/project'))
+  await fixture.sandbox(reading('/team/project'))
+  await fixture.sandbox(reading('/team'))
 })

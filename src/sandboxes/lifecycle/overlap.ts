@@ -1,6 +1,6 @@
 /** Which folders no two sandboxes work in at once. */
 import { CraikError } from '../../errors.ts'
-import type { WorkspaceSpec } from '../backend.ts'
+import type { MountSpec, WorkspaceSpec } from '../backend.ts'
 
 /**
  * A folder in place inside that of another sandbox, or around it, is refused: the outer one could exchange what the inner
@@ -27,16 +27,57 @@ export function refuseOverlap(
   )
 }
 
+/**
+ * A folder that is shown is refused below one in which a sandbox works in place, and the other way round: who writes
+ * there chooses what is found under its name. The same folder is shared.
+ */
+export function refuseMountOverlap(
+  workspace: WorkspaceSpec,
+  mounts: readonly MountSpec[],
+  rows: readonly { readonly document: string }[],
+): void {
+  const own = workspace.mode === 'in-place' ? [{ name: 'itself', folder: workspace.folder }] : []
+  const writers = [...rows.flatMap(({ document }) => placed(document) ?? []), ...own]
+  for (const { folder } of mounts) {
+    const writer = writers.find((one) => isBelow(one.folder, folder))
+    if (writer !== undefined)
+      throw new CraikError('conflict', `a mount lies in the workspace of sandbox ${writer.name}`, {
+        hint: 'that one works in place, and could put another folder there: mount a copy of it',
+      })
+  }
+  if (workspace.mode !== 'in-place') return
+  const reader = rows
+    .flatMap(({ document }) => shown(document))
+    .find(({ folder }) => isBelow(workspace.folder, folder))
+  if (reader !== undefined)
+    throw new CraikError('conflict', `sandbox ${reader.name} is shown a folder in the workspace`, {
+      hint: `delete that one:  craik sandbox delete ${reader.name}   or work on a copy: leave out --in-place`,
+    })
+}
+
+interface Placed {
+  readonly name: string
+  readonly folder: string
+}
+
 /** Also of a record that was changed outside Craik: what runs there runs on. */
-function placed(document: string): { readonly name: string; readonly folder: string } | undefined {
-  const record = JSON.parse(document) as {
-    readonly name?: string
-    readonly spec?: { readonly workspace?: WorkspaceSpec }
-  } | null
-  const workspace = record?.spec?.workspace
-  return workspace?.mode === 'in-place'
-    ? { name: String(record?.name), folder: String(workspace.folder) }
-    : undefined
+function placed(document: string): Placed | undefined {
+  const { name, spec } = recordIn(document)
+  const workspace = spec?.workspace
+  return workspace?.mode === 'in-place' ? { name: String(name), folder: String(workspace.folder) } : undefined
+}
+
+function shown(document: string): Placed[] {
+  const { name, spec } = recordIn(document)
+  const mounts = Array.isArray(spec?.mounts) ? (spec.mounts as readonly MountSpec[]) : []
+  return mounts.map((mount) => ({ name: String(name), folder: String(mount?.folder) }))
+}
+
+function recordIn(document: string): {
+  readonly name?: string
+  readonly spec?: { readonly workspace?: WorkspaceSpec; readonly mounts?: unknown }
+} {
+  return JSON.parse(document) ?? {}
 }
 
 /** Both are real paths: without links, and without a slash at their end. */

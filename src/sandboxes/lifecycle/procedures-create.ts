@@ -1,32 +1,38 @@
 /** Creating a sandbox: decided and recorded before anything is started, complete or removed afterwards. */
-import { hash, randomInt } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
 import { buildEnvelope } from '../../policy/envelope.ts'
 import { createEnvelope } from '../../policy/procedures.ts'
 import { builtInText } from '../../policy/profiles.ts'
 import { refuseSecrets } from '../../policy/request.ts'
-import type { HostUser } from '../backend.ts'
+import { endDraft, type Outcome } from '../../receipts/log.ts'
+import type { Measure } from '../../receipts/schema.ts'
+import type { ContainerSpec, HostUser } from '../backend.ts'
 import { OPERATIONS } from '../operations.ts'
+import { placeOffered, type ReadyPlace, takePlace } from '../pool/adopt.ts'
+import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
+import { requireRoom, UNBOUNDED } from './admission.ts'
 import { judgeQuestion, linksOf, settle } from './decide.ts'
+import { judgeFolders, settleFolders } from './folders.ts'
 import { createTarget, grantToOwner } from './grants.ts'
-import { refuseOverlap } from './overlap.ts'
+import { refuseMountOverlap, refuseOverlap } from './overlap.ts'
 import type { SandboxKeeper } from './sandbox-keeper.ts'
-import { MAX_SANDBOXES, type SandboxRecord } from './sandbox-record.ts'
+import { MAX_SANDBOXES, type RecordedPlace, type SandboxRecord } from './sandbox-record.ts'
+import { refuseRequest, refuseStated } from './stated.ts'
 import type { BeginCreateInput, BeginCreateOutput, EndCreateInput, EndCreateOutput } from './tokens.ts'
-
-/**
- * A range that nobody else hands out: above systemd's containers (524,288 to 1,879,048,191), `/etc/subuid` (by default at
- * most 600,100,000) and the directories of SSSD (by default at most 2,000,200,000), and below systemd's range for
- * foreign images (from 2,147,352,576).
- */
-const FIRST_UID = 2_100_000_000
-const UIDS = 65_536
+import { OPERABLE, TRANSITIONS } from './transitions.ts'
+import { freeUser, usedUids } from './users.ts'
 
 export async function beginCreate(
   keeper: SandboxKeeper,
   input: BeginCreateInput,
 ): Promise<BeginCreateOutput> {
   refuseSecrets({ name: input.name, environment: input.environment }, 'the sandbox')
+  const refusal = refuseStated(input.backend, input.stated)
+  if (refusal !== undefined) return refuseRequest(keeper, input, refusal)
+  const warm = await placeOffered(keeper, input)
+  if (input.adopt !== undefined && warm === undefined) return { effect: 'gone' }
   const policyEnvelopeId = input.policyEnvelopeId ?? (await sandboxEnvelope(keeper, input.operator))
   const judged = await judgeQuestion(keeper, {
     ...OPERATIONS.create,
@@ -35,15 +41,31 @@ export async function beginCreate(
     policyEnvelopeId,
     grantId: input.grantId,
   })
+  const folders = judged.isAllowed ? await judgeFolders(keeper, input, policyEnvelopeId) : []
+  const withheld = folders.find(({ isAllowed }) => !isAllowed)
   // Only who may create one is told what there is already.
-  const fixed = judged.isAllowed ? await chosen(keeper, input) : undefined
+  const fixed = judged.isAllowed && withheld === undefined ? await chosen(keeper, input, warm) : undefined
+  // What was denied is not told of a place that another sandbox may get.
+  const id = fixed?.id ?? input.id
+  const given = await settleFolders(keeper, withheld === undefined ? folders : [withheld], input)
+  if (given.effect === 'denied') return given
   const settled = await settle(
     keeper,
     judged,
     {
-      links: linksOf(input),
+      links: {
+        ...linksOf({ id, backend: input.backend }),
+        ...(given.receipts.length > 0 && { receipt_ids: [...given.receipts] }),
+      },
       isolation: input.isolation,
-      metadata: { workspace: input.workspace.mode, isolation_asked: input.isolation },
+      metadata: {
+        workspace: input.workspace.mode,
+        ...((input.mounts ?? []).length > 0 && { mounts: input.mounts!.length }),
+        isolation_asked: input.isolation,
+        ...(input.container && containerFacts(input.container)),
+        ...(input.snapshot !== undefined && { snapshot: input.snapshot }),
+        ...(warm && { warm: true }),
+      },
     },
     input.owner,
   )
@@ -51,35 +73,55 @@ export async function beginCreate(
   if (fixed === undefined) throw new CraikError('internal', 'a sandbox was allowed that was not judged')
   const { begun } = settled
   const record: SandboxRecord = {
-    id: input.id,
+    id,
     name: fixed.name,
     backend: input.backend,
-    state: 'creating',
+    state: TRANSITIONS.create.during,
     spec: {
       isolation: input.isolation,
       workspace: input.workspace,
+      mounts: (input.mounts ?? []).map(({ folder, at }) => ({ folder, at })),
       limits: input.limits,
       environment: { ...input.environment },
       hostUser: fixed.hostUser ?? null,
+      container: input.container ?? null,
     },
     place: null,
     operator: input.operator,
     policy_envelope_id: policyEnvelopeId,
     allocated_uid: input.hostUser === 'allocate' ? fixed.hostUser!.uid : null,
     owner_grants: {},
-    pending: { begin_id: begun.id, begin: begun.begin, owner: input.owner },
-    epoch: null,
+    pending: { begin_id: begun.id, begin: begun.begin, owner: input.owner, from: null },
+    ends: input.ends ?? { idle_ms: null, lifetime_ms: null, keep_ms: null },
+    active_at_ms: null,
+    started_at_ms: null,
+    stopped_at_ms: null,
+    epoch: warm === undefined ? null : input.adopt!.epoch,
     notice: null,
     jobs_forgotten_to: null,
     created_at_ms: keeper.nowMs,
     updated_at_ms: keeper.nowMs,
   }
-  return { effect: 'allowed', record: await keeper.put(record, 'insert'), begun }
+  if (warm === undefined) return { effect: 'allowed', record: await keeper.put(record, 'insert'), begun }
+  // It runs already: what a create that starts one writes later is written in the same transaction.
+  const measures = [
+    {
+      name: 'duration_ms',
+      value: Math.max(0, keeper.nowMs - input.adopt!.beganAtMs),
+      source: 'observed' as const,
+    },
+  ]
+  const ended = endDraft(begun.id, begun.begin, passed(warm.place, measures, { warm: true }))
+  await keeper.sealer.append(keeper.tables, ended)
+  const running = await keeper.put(await started(keeper, record, warm.place), 'insert')
+  await takePlace(keeper, warm, input.adopt!.epoch)
+  return { effect: 'adopted', record: running }
 }
 
 export async function endCreate(keeper: SandboxKeeper, input: EndCreateInput): Promise<EndCreateOutput> {
-  const { pending, ...record } = await keeper.sandbox(input.id)
-  if (record.state !== 'creating' || pending === null) {
+  const record = await keeper.sandbox(input.id)
+  const { pending } = record
+  if (record.state !== TRANSITIONS.create.during || pending === null) {
     throw new CraikError('conflict', `sandbox ${input.id} is not being created: it is ${record.state}`)
   }
   if (input.status !== 'passed') {
@@ -89,29 +131,57 @@ export async function endCreate(keeper: SandboxKeeper, input: EndCreateInput): P
     return { record: undefined, receipt }
   }
   const { place, measures } = input
-  const receipt = await keeper.endPending(pending, {
+  const receipt = await keeper.endPending(pending, passed(place, measures))
+  return { record: await keeper.put(await started(keeper, record, place), 'update'), receipt }
+}
+
+function passed(
+  place: RecordedPlace,
+  measures: Measure[] | undefined,
+  more: Outcome['metadata'] = {},
+): Outcome {
+  return {
     status: 'passed',
     isolation: place.isolation,
     ...(measures && { measures }),
-    metadata: { ...place.enforced, host_uid: place.hostUid },
-  })
-  const owner_grants = await grantToOwner(keeper, record)
-  const running: SandboxRecord = { ...record, pending: null, state: 'running', place, owner_grants }
-  return { record: await keeper.put(running, 'update'), receipt }
+    metadata: { ...place.enforced, host_uid: place.hostUid, ...more },
+  }
+}
+
+/** As it is from now on; its operator gets their grants. */
+async function started(
+  keeper: SandboxKeeper,
+  record: SandboxRecord,
+  place: RecordedPlace,
+): Promise<SandboxRecord> {
+  return {
+    ...record,
+    pending: null,
+    state: OPERABLE,
+    place,
+    owner_grants: await grantToOwner(keeper, record),
+    active_at_ms: keeper.nowMs,
+    started_at_ms: keeper.nowMs,
+  }
+}
+
+/** What the receipt says of a container: which image, by its digest, and how it is reached. */
+function containerFacts({ image, runtime, line }: ContainerSpec): Record<string, string> {
+  return { image, runtime, line, network: 'none' }
 }
 
 /** What only one sandbox can have: its place in the home, its name, its user. */
 async function chosen(
   { tables }: SandboxKeeper,
-  { id, name, hostUser, workspace }: BeginCreateInput,
-): Promise<{ readonly name: string; readonly hostUser: HostUser | undefined }> {
-  const rows = await tables.sandboxes.list({}, MAX_SANDBOXES)
-  if (rows.length >= MAX_SANDBOXES) {
-    throw new CraikError('limit_reached', `there are ${MAX_SANDBOXES} sandboxes already`, {
-      hint: 'delete one that is not needed:  craik sandbox list',
-    })
-  }
+  { id: fresh, name, hostUser, workspace, mounts = [], limits, admission = UNBOUNDED }: BeginCreateInput,
+  warm: ReadyPlace | undefined,
+): Promise<{ readonly id: SandboxId; readonly name: string; readonly hostUser: HostUser | undefined }> {
+  const id = warm?.id ?? fresh
+  // Places that wait take no room from a sandbox: they are given up for it.
+  const rows = await tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
+  requireRoom(rows, limits, admission, 'create')
   refuseOverlap(workspace, rows)
+  refuseMountOverlap(workspace, mounts, rows)
   const isTaken = async (one: string) => (await tables.sandboxes.list({ name: one }, 1)).length > 0
   if (name !== undefined && (await isTaken(name))) {
     throw new CraikError('conflict', `a sandbox is called ${name} already`, {
@@ -120,21 +190,10 @@ async function chosen(
   }
   const short = `sandbox-${id.slice(-6).toLowerCase()}`
   const given = name ?? ((await isTaken(short)) ? `sandbox-${id.slice(4).toLowerCase()}` : short)
-  if (hostUser !== 'allocate') return { name: given, hostUser }
-  // Of what was changed outside Craik too: its user is not given to another.
-  const used = new Set(rows.map(({ document }) => uidIn(document)))
-  return { name: given, hostUser: freeUser(used) }
-}
-
-function uidIn(document: string): unknown {
-  return (JSON.parse(document) as { readonly allocated_uid?: unknown } | null)?.allocated_uid
-}
-
-/** From a random one on: another home of this machine allocates from the same range without knowing of ours. */
-function freeUser(used: ReadonlySet<unknown>): HostUser {
-  let uid = FIRST_UID + randomInt(UIDS)
-  while (used.has(uid)) uid = FIRST_UID + ((uid + 1 - FIRST_UID) % UIDS)
-  return { uid, gid: uid }
+  if (hostUser !== 'allocate') return { id, name: given, hostUser }
+  if (warm !== undefined) return { id, name: given, hostUser: warm.spec.hostUser ?? undefined }
+  const waiting = await tables.warmPlaces.list({}, MAX_WARM_ROWS)
+  return { id, name: given, hostUser: freeUser(usedUids([...rows, ...waiting])) }
 }
 
 /** One per operator and policy text. Under it nothing is done to a sandbox without a grant. */
@@ -142,7 +201,7 @@ export async function sandboxEnvelope(
   { tables, sealer, nowMs }: SandboxKeeper,
   operator: string,
 ): Promise<string> {
-  const policyText = await builtInText('automation')
+  const policyText = builtInText('automation')
   const name = hash('sha256', JSON.stringify([operator, 'automation', policyText]))
   const envelope = buildEnvelope({
     id: `envelope_sandboxes_${name.slice(0, 32)}`,

@@ -11,6 +11,7 @@ import {
   type BeginOperationInput,
   beginDelete,
   beginOperation,
+  beginTransition,
   endOperation,
   refuseInbound,
   requireJobOwner,
@@ -19,7 +20,7 @@ import {
 
 type Crossing = BeginOperationInput['operation']
 const CROSSINGS = (Object.keys(OPERATIONS) as OperationName[]).filter(
-  (name): name is Crossing => name !== 'create' && name !== 'delete',
+  (name): name is Crossing => OPERATIONS[name].counted !== undefined,
 )
 
 /** What an operation needs besides its name. */
@@ -27,13 +28,15 @@ function asked(operation: Crossing): Partial<BeginOperationInput> {
   return { ...(OPERATIONS[operation].counted === 'jobs' ? hello() : {}), operation }
 }
 
-describe.each([...CROSSINGS, 'delete' as const])('%s', (name) => {
+describe.each([...CROSSINGS, 'stop' as const, 'pause' as const, 'delete' as const])('%s', (name) => {
   const { capability, operation } = OPERATIONS[name]
 
   async function ask(fixture: LifecycleStore, id: Parameters<LifecycleStore['begin']>[0], grantId?: string) {
     const given = grantId === undefined ? {} : { grantId }
-    if (name !== 'delete') return fixture.begin(id, { ...asked(name), ...given })
-    return fixture.store.write(beginDelete, { id, operator: ADA, owner: ME, ...given })
+    if (name === 'delete') return fixture.store.write(beginDelete, { id, operator: ADA, owner: ME, ...given })
+    if (name === 'stop' || name === 'pause')
+      return fixture.store.write(beginTransition, { id, verb: name, operator: ADA, owner: ME, ...given })
+    return fixture.begin(id, { ...asked(name), ...given })
   }
 
   async function revokeOwn(fixture: LifecycleStore, grants: Readonly<Record<string, string>>) {
@@ -87,7 +90,7 @@ describe.each([...CROSSINGS, 'delete' as const])('%s', (name) => {
       operations: [operation],
       approved_by: ADA,
     }
-    const wrong = await createGrant(fixture.store, { ...terms, capability: 'sandbox.stop', subject: ADA })
+    const wrong = await createGrant(fixture.store, { ...terms, capability: 'sandbox.restore', subject: ADA })
     const foreign = await createGrant(fixture.store, { ...terms, capability, subject: BOB })
     for (const { grant } of [wrong, foreign])
       expect(await ask(fixture, mine.id, grant.id)).toMatchObject({ effect: 'denied' })
@@ -132,7 +135,7 @@ test('an operator whom the envelope does not name is denied, whatever grants the
 
 test('under an envelope that names two operators, a grant of the second is found', async () => {
   const fixture = new LifecycleStore()
-  const policyText = await builtInText('automation')
+  const policyText = builtInText('automation')
   const envelope = buildEnvelope({
     id: 'policy_shared',
     taskId: null,

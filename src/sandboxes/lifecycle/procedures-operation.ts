@@ -21,6 +21,7 @@ import type {
   EndOperationOutput,
   JobInput,
 } from './tokens.ts'
+import { notRunning, OPERABLE } from './transitions.ts'
 
 const JOB_ID = /^job_[0-9A-HJKMNP-TV-Z]{26}$/
 
@@ -176,12 +177,8 @@ interface RestartInput {
   readonly owner: Owner
 }
 
-function requireRunning({ id, name, state, notice }: SandboxRecord): void {
-  if (state === 'running') return
-  const why = state === 'lost' && notice !== null ? `: ${notice}` : ''
-  throw new CraikError('sandbox_stopped', `sandbox ${name} does not run: it is ${state}${why}`, {
-    hint: state === 'lost' ? `remove it:  craik sandbox delete ${id}` : `see:  craik sandbox show ${id}`,
-  })
+function requireRunning(record: SandboxRecord): void {
+  if (record.state !== OPERABLE) throw notRunning(record)
 }
 
 async function argvOf(

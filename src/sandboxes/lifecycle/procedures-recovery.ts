@@ -40,11 +40,12 @@ function openJob({ row, job }: KeptJob, owner: Owner): OpenJob {
   return { jobId, operation, operator, owner, begun: { id: beginId, begin, epoch } }
 }
 
-function isFree(of: Owner, mine: Owner): boolean {
+/** Its process is dead, or asks itself. */
+export function isFree(of: Owner, mine: Owner): boolean {
   return sameOwner(of, mine) || ownerState(of) === 'dead'
 }
 
-function sameOwner(a: Owner, b: Owner): boolean {
+export function sameOwner(a: Owner, b: Owner): boolean {
   return (
     a.bootId === b.bootId &&
     a.pid === b.pid &&

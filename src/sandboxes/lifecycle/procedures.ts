@@ -1,6 +1,10 @@
 /** What the writer thread can do for sandboxes. */
 import type { Clock } from '../../lib/clock.ts'
 import type { Procedure, Procedures, Tables } from '../../store/store.ts'
+import * as pool from '../pool/procedures.ts'
+import * as poolTokens from '../pool/tokens.ts'
+import * as snapshots from '../snapshots/procedures.ts'
+import * as snapshotTokens from '../snapshots/tokens.ts'
 import { recheck } from './carried.ts'
 import { forgetJobs } from './forget-jobs.ts'
 import { requireJobOwner } from './job-owner.ts'
@@ -10,6 +14,7 @@ import { beginDeleteDamaged, endDeleteDamaged } from './procedures-damaged.ts'
 import { beginDelete, changeSandbox, endDelete } from './procedures-delete.ts'
 import { beginOperation, checkOperation, endOperation, restartJob } from './procedures-operation.ts'
 import { adoptJobs, closeOrphans } from './procedures-recovery.ts'
+import { beginTransition, endTransition } from './procedures-transition.ts'
 import { SandboxKeeper, type SandboxSealer } from './sandbox-keeper.ts'
 import * as tokens from './tokens.ts'
 
@@ -29,6 +34,8 @@ export function lifecycleProcedures(sealer: SandboxSealer, clock: Clock): Proced
     ...kept(tokens.restartJob, restartJob),
     ...kept(tokens.requireJobOwner, requireJobOwner),
     ...kept(tokens.recheck, recheck),
+    ...kept(tokens.beginTransition, beginTransition),
+    ...kept(tokens.endTransition, endTransition),
     ...kept(tokens.beginDelete, beginDelete),
     ...kept(tokens.endDelete, endDelete),
     ...kept(tokens.beginDeleteDamaged, beginDeleteDamaged),
@@ -41,5 +48,14 @@ export function lifecycleProcedures(sealer: SandboxSealer, clock: Clock): Proced
     ...kept(tokens.closeEpoch, closeEpoch),
     ...kept(tokens.closeLeftEpochs, closeLeftEpochs),
     ...kept(tokens.refuseInbound, refuseInbound),
+    ...kept(snapshotTokens.endSnapshot, snapshots.endSnapshot),
+    ...kept(snapshotTokens.beginSnapshotAction, snapshots.beginSnapshotAction),
+    ...kept(snapshotTokens.endSnapshotAction, snapshots.endSnapshotAction),
+    ...kept(snapshotTokens.beginImport, snapshots.beginImport),
+    ...kept(snapshotTokens.endImport, snapshots.endImport),
+    ...kept(poolTokens.beginWarm, pool.beginWarm),
+    ...kept(poolTokens.readyWarm, pool.readyWarm),
+    ...kept(poolTokens.leaveWarm, pool.leaveWarm),
+    ...kept(poolTokens.dropWarm, pool.dropWarm),
   }
 }

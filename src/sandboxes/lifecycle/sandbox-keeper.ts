@@ -54,7 +54,7 @@ export class SandboxKeeper {
   async sandbox(id: string): Promise<SandboxRecord> {
     const row = await this.tables.sandboxes.get(id)
     if (row === undefined) throw unknownSandbox(id)
-    if (this.#isOurs(`sandbox:${id}`, row)) return parseSandbox(row.document)
+    if (this.isOurs(`sandbox:${id}`, row)) return parseSandbox(row.document)
     throw damagedSandbox(id, 'was changed outside Craik')
   }
 
@@ -86,11 +86,11 @@ export class SandboxKeeper {
   }
 
   #fits(row: SandboxJobRow): boolean {
-    return this.#isOurs(sealOfJob(row.sandboxId, row.jobId, row.beginId), row)
+    return this.isOurs(sealOfJob(row.sandboxId, row.jobId, row.beginId), row)
   }
 
-  /** A seal that names a key which is not here is none of ours. */
-  #isOurs(what: string, { document, seal }: Pick<SandboxJobRow, 'document' | 'seal'>): boolean {
+  /** Whether its seal fits. One that names a key which is not here is none of ours. */
+  isOurs(what: string, { document, seal }: Pick<SandboxJobRow, 'document' | 'seal'>): boolean {
     try {
       return this.sealer.checkRecord(what, document, seal) === 'verified'
     } catch {

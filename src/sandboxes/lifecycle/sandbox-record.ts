@@ -3,29 +3,42 @@ import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { reference } from '../../policy/request.ts'
-import { ENFORCEMENTS, ISOLATIONS, type LimitSpec } from '../backend.ts'
-import { SANDBOX_STATES } from '../manager-types.ts'
+import {
+  BACKEND_NAMES,
+  CONTAINER_LINES,
+  CONTAINER_RUNTIMES,
+  CONTAINER_STATES,
+  ENFORCEMENTS,
+  ISOLATIONS,
+  type LimitSpec,
+} from '../backend.ts'
+import { SANDBOX_STATES } from './transitions.ts'
 
 /** Of one home; what a machine can hold ends sooner. */
 export const MAX_SANDBOXES = 256
 
 const bytes = z.int().nonnegative()
 const enforcement = z.enum(ENFORCEMENTS)
-const uid = z.int().min(0).max(4_294_967_294)
+export const uid = z.int().min(0).max(4_294_967_294)
+const span = z.int().positive().nullable()
 
-const owner = z.strictObject({
+export const owner = z.strictObject({
   bootId: z.string().max(100),
   pid: bytes,
   startedAt: z.string().max(100),
   pidNamespace: z.string().max(100),
 })
 
-const spec = z.strictObject({
+export const spec = z.strictObject({
   isolation: z.enum(ISOLATIONS),
   workspace: z.discriminatedUnion('mode', [
     z.strictObject({ mode: z.literal('copy') }),
     z.strictObject({ mode: z.literal('in-place'), folder: z.string().min(1).max(4096) }),
   ]),
+  /** Read-only. */
+  mounts: z
+    .array(z.strictObject({ folder: z.string().min(1).max(4096), at: z.string().regex(/^\/mnt\/[^/]+$/) }))
+    .default([]),
   limits: z.strictObject({
     memoryBytes: bytes,
     processes: bytes,
@@ -35,7 +48,34 @@ const spec = z.strictObject({
   environment: z.record(z.string(), z.string()),
   /** Null: the one that Craik runs as. */
   hostUser: z.strictObject({ uid, gid: uid }).nullable(),
+  /** Of a container; null for every other kind of place. */
+  container: z
+    .strictObject({
+      image: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+      imageName: z.string().min(1).max(300),
+      runtime: z.enum(CONTAINER_RUNTIMES),
+      line: z.enum(CONTAINER_LINES),
+      state: z.enum(CONTAINER_STATES),
+      engine: z.string().min(1).max(200),
+    })
+    .nullable()
+    .default(null),
 })
+
+/** What was reached, once it runs. */
+export const place = z.strictObject({
+  handle: z.record(z.string(), z.union([z.string(), z.number()])),
+  isolation: z.enum(ISOLATIONS),
+  hostUid: uid,
+  enforced: z.strictObject({
+    memory: enforcement,
+    processes: enforcement,
+    cpu: enforcement,
+    disk: enforcement,
+  }),
+})
+
+export const sandboxId = z.string().regex(/^sbx_[0-9A-HJKMNP-TV-Z]{26}$/)
 
 /** What of a begin its end repeats. */
 const begin = z.strictObject({
@@ -48,33 +88,37 @@ const begin = z.strictObject({
 })
 
 const sandboxRecord = z.strictObject({
-  id: z.string().regex(/^sbx_[0-9A-HJKMNP-TV-Z]{26}$/),
+  id: sandboxId,
   name: z.string().min(1).max(64),
-  backend: z.literal('process'),
+  backend: z.enum(BACKEND_NAMES),
   state: z.enum(SANDBOX_STATES),
   spec,
-  /** What was reached, once it runs. */
-  place: z
-    .strictObject({
-      handle: z.record(z.string(), z.union([z.string(), z.number()])),
-      isolation: z.enum(ISOLATIONS),
-      hostUid: uid,
-      enforced: z.strictObject({
-        memory: enforcement,
-        processes: enforcement,
-        cpu: enforcement,
-        disk: enforcement,
-      }),
-    })
-    .nullable(),
+  place: place.nullable(),
   operator: reference,
   policy_envelope_id: reference,
   /** The user that was allocated for it alone; null when it has none of its own. */
   allocated_uid: uid.nullable(),
   /** The grants that came with it, by capability; revoked with it. */
   owner_grants: z.record(z.string(), reference),
-  /** The create or delete in progress: its begin, which only the recovery of the sandbox closes. */
-  pending: z.strictObject({ begin_id: reference, begin, owner }).nullable(),
+  /** What is in progress with the sandbox as a whole: its begin, which only its recovery closes. */
+  pending: z
+    .strictObject({
+      begin_id: reference,
+      begin,
+      owner,
+      /** The state in which it began. */
+      from: z.enum(SANDBOX_STATES).nullable().default(null),
+    })
+    .nullable(),
+  /** When it is stopped, and, once it is, removed without being told to; null: never. */
+  ends: z
+    .strictObject({ idle_ms: span, lifetime_ms: span, keep_ms: span })
+    .default({ idle_ms: null, lifetime_ms: null, keep_ms: null }),
+  /** Written about once a minute while it is used; what was not written is lost in a crash, and nothing else. */
+  active_at_ms: z.int().nullable().default(null),
+  /** When its place was started last, and when it ended. */
+  started_at_ms: z.int().nullable().default(null),
+  stopped_at_ms: z.int().nullable().default(null),
   /** Of the boundary that counts now, or counted last. */
   epoch: reference.nullable(),
   notice: z.string().max(500).nullable(),

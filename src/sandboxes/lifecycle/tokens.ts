@@ -15,11 +15,21 @@ import type { DecisionRequest } from '../../policy/request.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Measure, ReceiptStatus } from '../../receipts/schema.ts'
 import { procedure } from '../../store/store.ts'
-import type { HostUser, Isolation, LimitSpec, WorkspaceSpec } from '../backend.ts'
+import type {
+  BackendName,
+  ContainerSpec,
+  HostUser,
+  Isolation,
+  LimitSpec,
+  MountSpec,
+  WorkspaceSpec,
+} from '../backend.ts'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
-import type { SandboxState } from '../manager-types.ts'
 import type { OperationName } from '../operations.ts'
+import type { AdmissionLimits } from './admission.ts'
 import type { RecordedBegin, RecordedPlace, SandboxRecord } from './sandbox-record.ts'
+import type { Stated } from './stated.ts'
+import type { Verb } from './transitions.ts'
 
 /** Policy, or whose a job is, said no. A denial receipt is written, and nothing may be done. */
 export interface Denied {
@@ -29,6 +39,8 @@ export interface Denied {
   readonly asked: DecisionRequest
   readonly evaluation: Pick<Evaluation, 'rule' | 'missing' | 'grantOutcome' | 'grantWouldHelp'>
   readonly profile?: Profile
+  /** What of the request it is about, when the request alone was enough to say no. */
+  readonly fields?: readonly string[]
 }
 
 /** A begin that is on disk: the effect may start, and has to end it. */
@@ -46,19 +58,37 @@ export interface BeginCreateInput {
   readonly grantId?: string
   /** Without one, the envelope of the operator's sandboxes: profile `automation`. */
   readonly policyEnvelopeId?: string
-  readonly backend: 'process'
+  readonly backend: BackendName
   readonly isolation: Isolation
   readonly workspace: WorkspaceSpec
+  readonly mounts?: readonly MountSpec[]
+  /** What the request said itself; without it, nothing. */
+  readonly stated?: Stated
+  /** The sandbox whose mounts it keeps. */
+  readonly forkOf?: SandboxId
   readonly limits: LimitSpec
   readonly environment: Readonly<Record<string, string>>
   /** `allocate`: a user that no other sandbox of this home has. */
   readonly hostUser: HostUser | 'allocate' | undefined
+  readonly container?: ContainerSpec | undefined
+  /** The id of the snapshot that its disk is made from. */
+  readonly snapshot?: string
+  /** A place that waits for a sandbox, and that this process holds: the sandbox has its id, and runs at once. */
+  readonly adopt?: { readonly id: SandboxId; readonly epoch: string; readonly beganAtMs: number }
+  /** Without it, never. */
+  readonly ends?: SandboxRecord['ends']
+  /** What all sandboxes may have together; without it, as much as there may be at all. */
+  readonly admission?: AdmissionLimits
   readonly owner: Owner
 }
 
 export type BeginCreateOutput =
   | Denied
   | { readonly effect: 'allowed'; readonly record: SandboxRecord; readonly begun: Begun }
+  /** It runs: begin and end are on record. */
+  | { readonly effect: 'adopted'; readonly record: SandboxRecord }
+  /** The place that was offered is not there any more: nothing was decided or written. */
+  | { readonly effect: 'gone' }
 
 export type EndCreateInput = { readonly id: SandboxId } & (
   | { readonly status: 'passed'; readonly place: RecordedPlace; readonly measures?: Measure[] }
@@ -74,7 +104,10 @@ export interface EndCreateOutput {
 
 export interface BeginOperationInput {
   readonly id: SandboxId
-  readonly operation: Exclude<OperationName, 'create' | 'delete'>
+  readonly operation: Exclude<
+    OperationName,
+    'create' | 'stop' | 'pause' | 'resume' | 'snapshot' | 'restore' | 'delete'
+  >
   readonly operator: string
   readonly grantId?: string
   readonly epoch: string
@@ -124,12 +157,52 @@ export interface EndOperationInput {
 /** Undefined when the job was ended before: a job ends once. */
 export type EndOperationOutput = ReceiptRef | undefined
 
-export interface BeginDeleteInput {
+/** What is done to a sandbox as a whole; `transitions.ts` says when it may be, and where it leads. */
+export interface BeginTransitionInput {
   readonly id: SandboxId
+  readonly verb: Exclude<Verb, 'create' | 'unpause'>
   readonly operator: string
   readonly grantId?: string
   readonly owner: Owner
+  /** Integers, booleans and references, for the begin's receipt. */
+  readonly metadata?: Readonly<Record<string, Json>>
+  readonly links?: Readonly<Record<string, string>>
+  /** What a dead process, or this one before, was at in the middle ends as indeterminate, and this is begun instead. */
+  readonly takeOver?: boolean
+  /** A `conflict` when a job is open. */
+  readonly unlessBusy?: boolean
+  /** For what starts a place again. */
+  readonly admission?: AdmissionLimits
 }
+
+export type BeginTransitionOutput =
+  | Denied
+  /** Nothing is to be done; begin and end are on record. */
+  | { readonly effect: 'already'; readonly record: SandboxRecord }
+  | {
+      readonly effect: 'allowed'
+      /** `unpause` when a paused one was to be resumed. */
+      readonly verb: Verb
+      readonly record: SandboxRecord
+      readonly begun: Begun
+    }
+
+export interface EndTransitionInput {
+  readonly id: SandboxId
+  readonly status: 'passed' | 'failed' | 'indeterminate'
+  /** Of a place that was started. */
+  readonly place?: RecordedPlace
+  readonly notice?: string
+  readonly measures?: Measure[]
+  readonly metadata?: Readonly<Record<string, Json>>
+}
+
+export interface EndTransitionOutput {
+  readonly record: SandboxRecord
+  readonly receipt: ReceiptRef
+}
+
+export type BeginDeleteInput = Omit<BeginTransitionInput, 'verb' | 'admission'>
 
 export type BeginDeleteOutput =
   | Denied
@@ -145,11 +218,13 @@ export interface EndDeleteDamagedInput {
 
 export interface ChangeSandboxInput {
   readonly id: SandboxId
-  /** `lost` leaves a receipt, and ends what is open. */
-  readonly state?: Exclude<SandboxState, 'creating' | 'deleting'>
+  /** It leaves a receipt, and ends what is open. */
+  readonly state?: 'lost'
   readonly place?: RecordedPlace
   readonly epoch?: string
   readonly notice?: string | null
+  /** Never goes back. */
+  readonly activeAtMs?: number
 }
 
 /** About a stream that stays open under the decision that began it. */
@@ -220,6 +295,11 @@ export const requireJobOwner = procedure<
 >('sandboxes.require_job_owner')
 /** Whether what was begun may go on; undefined when it may. */
 export const recheck = procedure<RecheckInput, Denied | undefined>('sandboxes.recheck')
+export const beginTransition = procedure<BeginTransitionInput, BeginTransitionOutput>(
+  'sandboxes.begin_transition',
+)
+/** Of all but create and delete, which end in ways of their own. Jobs end with the place that they ran in. */
+export const endTransition = procedure<EndTransitionInput, EndTransitionOutput>('sandboxes.end_transition')
 export const beginDelete = procedure<BeginDeleteInput, BeginDeleteOutput>('sandboxes.begin_delete')
 /** Of one whose record was changed outside Craik: `tampered` is what `beginDelete` says of it. */
 export const beginDeleteDamaged = procedure<BeginDeleteInput, BeginDeleteDamagedOutput>(

@@ -1,0 +1,177 @@
+/** Whether one more sandbox fits: counted over the records, in the transaction that would add it. */
+import { CraikError } from '../../errors.ts'
+import type { LimitSpec } from '../backend.ts'
+import { MAX_SANDBOXES } from './sandbox-record.ts'
+import { SANDBOX_STATES, type SandboxState, STATES } from './transitions.ts'
+
+/** The most that the sandboxes of a home may have together. */
+export interface AdmissionLimits {
+  /** Of any state. */
+  readonly total: number
+  /** That have a place: running, paused, or about to. */
+  readonly running: number
+  /** Of those that have a place, as far as each was given a limit of its own. */
+  readonly cpuMillis: number
+  readonly memoryBytes: number
+  /** Of all of them: a disk is kept when its sandbox is stopped. */
+  readonly diskBytes: number
+}
+
+export const UNBOUNDED: AdmissionLimits = {
+  total: MAX_SANDBOXES,
+  running: MAX_SANDBOXES,
+  cpuMillis: Number.MAX_SAFE_INTEGER,
+  memoryBytes: Number.MAX_SAFE_INTEGER,
+  diskBytes: Number.MAX_SAFE_INTEGER,
+}
+
+interface Counted {
+  readonly name: string
+  readonly state: SandboxState
+  readonly activeAtMs: number
+  readonly limits: Partial<LimitSpec>
+}
+
+export interface InUse extends Record<keyof AdmissionLimits, number> {}
+
+/** Also of records that were changed outside Craik: what they stand for takes its room all the same. */
+export function inUse(rows: readonly { readonly document: string }[]): InUse {
+  return summed(rows.map(({ document }) => counted(document)))
+}
+
+/** One of the limits, and how much of it is taken. */
+export interface Room {
+  /** As in the details of a refusal. */
+  readonly limit: (typeof SPELLED)[keyof AdmissionLimits]
+  readonly inUse: number
+  readonly most: number
+}
+
+/** All of them, in the order in which they are asked about. */
+export function roomIn(
+  rows: readonly { readonly document: string }[],
+  most: AdmissionLimits,
+): readonly Room[] {
+  const used = inUse(rows)
+  return LIMIT_NAMES.map((name) => ({ limit: SPELLED[name], inUse: used[name], most: most[name] }))
+}
+
+/** Whether they have more together than they may. */
+export function isOverfull(rows: readonly { readonly document: string }[], most: AdmissionLimits): boolean {
+  const used = inUse(rows)
+  return LIMIT_NAMES.some((limit) => used[limit] > most[limit])
+}
+
+/**
+ * `resume`: its disk and its place among all of them are counted already. A sandbox that itself asks for more than there
+ * is could never be made, and is told so by the same numbers.
+ */
+export function requireRoom(
+  rows: readonly { readonly document: string }[],
+  asked: LimitSpec,
+  most: AdmissionLimits,
+  what: 'create' | 'resume',
+): void {
+  const all = rows.map(({ document }) => counted(document))
+  const used = summed(all)
+  const more: InUse = {
+    total: what === 'create' ? 1 : 0,
+    running: 1,
+    cpuMillis: asked.cpuMillis ?? 0,
+    memoryBytes: asked.memoryBytes,
+    diskBytes: what === 'create' ? (asked.diskBytes ?? 0) : 0,
+  }
+  for (const limit of LIMIT_NAMES) {
+    if (more[limit] === 0 || used[limit] + more[limit] <= most[limit]) continue
+    throw new CraikError('limit_reached', messageOf(limit, more[limit], used[limit], most[limit]), {
+      hint: hintOf(limit, all),
+      details: {
+        limit: SPELLED[limit],
+        asked: more[limit],
+        in_use: used[limit],
+        most: most[limit],
+      },
+    })
+  }
+}
+
+const LIMIT_NAMES = ['total', 'running', 'memoryBytes', 'cpuMillis', 'diskBytes'] as const
+
+const SPELLED = {
+  total: 'sandboxes',
+  running: 'running',
+  memoryBytes: 'memory_bytes',
+  cpuMillis: 'cpu_millis',
+  diskBytes: 'disk_bytes',
+} as const satisfies Readonly<Record<keyof AdmissionLimits, string>>
+
+function messageOf(limit: keyof AdmissionLimits, asked: number, used: number, most: number): string {
+  switch (limit) {
+    case 'total':
+      return `there are ${used} sandboxes already, of at most ${most}`
+    case 'running':
+      return `${used} sandboxes run already, of at most ${most}`
+    case 'memoryBytes':
+      return `the running sandboxes may use ${gib(used)} of memory, and ${gib(asked)} more is over the ${gib(most)} for all of them`
+    case 'cpuMillis':
+      return `the running sandboxes may use ${used / 1000} cores, and ${asked / 1000} more is over the ${most / 1000} for all of them`
+    case 'diskBytes':
+      return `the disks of the sandboxes may grow to ${gib(used)}, and ${gib(asked)} more is over the ${gib(most)} for all of them`
+  }
+}
+
+/** Where a person asks for less. */
+const FLAG: Partial<Record<keyof AdmissionLimits, string>> = {
+  memoryBytes: ' (--memory)',
+  cpuMillis: ' (--cpus)',
+  diskBytes: ' (--disk)',
+}
+
+/** The one that was left alone for longest. */
+function hintOf(limit: keyof AdmissionLimits, all: readonly Counted[]): string {
+  const isKept = limit === 'total' || limit === 'diskBytes'
+  const candidates = all.filter(({ state }) => (isKept ? true : state === 'running' || state === 'paused'))
+  const [oldest] = candidates.toSorted((a, b) => a.activeAtMs - b.activeAtMs)
+  if (oldest === undefined)
+    return `ask for less${FLAG[limit] ?? ''}, or raise it in config/limits.yaml, then:  craik supervisor stop`
+  const verb = isKept ? 'delete' : 'stop'
+  return `${verb} one that is not needed, such as:  craik sandbox ${verb} ${oldest.name}   or raise it in config/limits.yaml, then:  craik supervisor stop`
+}
+
+function summed(all: readonly Counted[]): InUse {
+  const placed = all.filter(({ state }) => STATES[state].takesRoom)
+  const sum = (of: readonly Counted[], name: keyof LimitSpec) =>
+    of.reduce((total, { limits }) => total + amount(limits[name]), 0)
+  return {
+    total: all.length,
+    running: placed.length,
+    cpuMillis: sum(placed, 'cpuMillis'),
+    memoryBytes: sum(placed, 'memoryBytes'),
+    diskBytes: sum(all, 'diskBytes'),
+  }
+}
+
+function counted(document: string): Counted {
+  const record = JSON.parse(document) as {
+    readonly name?: unknown
+    readonly state?: unknown
+    readonly active_at_ms?: unknown
+    readonly created_at_ms?: unknown
+    readonly spec?: { readonly limits?: Partial<LimitSpec> }
+  } | null
+  const state = SANDBOX_STATES.find((one) => one === record?.state)
+  return {
+    name: String(record?.name),
+    state: state ?? 'running',
+    activeAtMs: amount(record?.active_at_ms) || amount(record?.created_at_ms),
+    limits: record?.spec?.limits ?? {},
+  }
+}
+
+function amount(value: unknown): number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : 0
+}
+
+function gib(bytes: number): string {
+  return `${Math.round((bytes / 1024 ** 3) * 10) / 10} GB`
+}

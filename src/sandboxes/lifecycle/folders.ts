@@ -1,0 +1,66 @@
+/** The folders of this machine that a new sandbox is given: each is a question of its own, on record like any other. */
+import type { ReceiptId } from '../../lib/ids.ts'
+import { endDraft } from '../../receipts/log.ts'
+import type { MountSpec, WorkspaceSpec } from '../backend.ts'
+import { FOLDER_USES } from '../operations.ts'
+import { type Judged, judgeQuestion, linksOf, settle } from './decide.ts'
+import { createTarget } from './grants.ts'
+import type { SandboxKeeper } from './sandbox-keeper.ts'
+import type { BeginCreateInput, Denied } from './tokens.ts'
+
+type Given = Pick<
+  BeginCreateInput,
+  'id' | 'name' | 'backend' | 'operator' | 'workspace' | 'mounts' | 'forkOf' | 'owner'
+>
+
+/** Spends and writes nothing yet. A grant is looked up for each: the one that the request names is for the sandbox. */
+export async function judgeFolders(
+  keeper: SandboxKeeper,
+  input: Given,
+  policyEnvelopeId: string,
+): Promise<readonly Judged[]> {
+  const kept = input.forkOf === undefined ? [] : (await keeper.sandbox(input.forkOf)).spec.mounts
+  const judged: Judged[] = []
+  for (const { use, folder } of foldersOf(input.workspace, input.mounts ?? [], kept))
+    judged.push(
+      await judgeQuestion(keeper, {
+        ...FOLDER_USES[use],
+        operator: input.operator,
+        target: createTarget(input.name),
+        path: folder,
+        policyEnvelopeId,
+      }),
+    )
+  return judged
+}
+
+/** All are allowed. The sandbox's own receipts tell what came of it, so that these end as soon as they begin. */
+export async function settleFolders(
+  keeper: SandboxKeeper,
+  judged: readonly Judged[],
+  { id, backend, owner }: Given,
+): Promise<Denied | { readonly effect: 'allowed'; readonly receipts: readonly ReceiptId[] }> {
+  const receipts: ReceiptId[] = []
+  for (const one of judged) {
+    const settled = await settle(keeper, one, { links: linksOf({ id, backend }) }, owner)
+    if (settled.effect === 'denied') return settled
+    const { id: beginId, begin } = settled.begun
+    await keeper.sealer.append(keeper.tables, endDraft(beginId, begin, { status: 'passed' }))
+    receipts.push(beginId)
+  }
+  return { effect: 'allowed', receipts }
+}
+
+/** What a fork keeps was asked when it was first given. */
+function foldersOf(
+  workspace: WorkspaceSpec,
+  mounts: readonly MountSpec[],
+  kept: readonly MountSpec[],
+): readonly { readonly use: keyof typeof FOLDER_USES; readonly folder: string }[] {
+  const folders = new Set(mounts.map(({ folder }) => folder))
+  for (const { folder } of kept) folders.delete(folder)
+  return [
+    ...(workspace.mode === 'in-place' ? [{ use: 'write' as const, folder: workspace.folder }] : []),
+    ...[...folders].map((folder) => ({ use: 'read' as const, folder })),
+  ]
+}

@@ -1,0 +1,151 @@
+/** What is done to a sandbox as a whole: begun in one transaction with its decision, ended in another. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import { endDraft } from '../../receipts/log.ts'
+import { OPERATIONS } from '../operations.ts'
+import { requireRoom } from './admission.ts'
+import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
+import { closeLeftEpochs } from './procedures-counts.ts'
+import { isFree } from './procedures-recovery.ts'
+import type { SandboxKeeper } from './sandbox-keeper.ts'
+import { MAX_SANDBOXES, type SandboxRecord } from './sandbox-record.ts'
+import type {
+  BeginTransitionInput,
+  BeginTransitionOutput,
+  EndTransitionInput,
+  EndTransitionOutput,
+} from './tokens.ts'
+import {
+  notPossible,
+  outcomeOf,
+  type SandboxState,
+  STATES,
+  TRANSITIONS,
+  type Verb,
+  verbFor,
+  verbInProgress,
+} from './transitions.ts'
+
+const MAX_NOTICE = 500
+
+export async function beginTransition(
+  keeper: SandboxKeeper,
+  input: BeginTransitionInput,
+): Promise<BeginTransitionOutput> {
+  const record = await keeper.sandbox(input.id)
+  const state = stateToLeave(record, input)
+  const verb = verbFor(input.verb, state)
+  const { operation, from, already, during } = TRANSITIONS[verb]
+  const judged = await judgeQuestion(keeper, questionAbout(record, OPERATIONS[operation], input))
+  const isDone = already.includes(state)
+  // Only who may do it is told how things stand.
+  if (judged.isAllowed) await requirePossible(keeper, record, input, verb, isDone || from.includes(state))
+  const settled = await settle(
+    keeper,
+    judged,
+    {
+      links: { ...linksOf(record), ...input.links },
+      ...(record.place && { isolation: record.place.isolation }),
+      metadata: { ...input.metadata, from: state },
+    },
+    input.owner,
+  )
+  if (settled.effect === 'denied') return settled
+  const { begun } = settled
+  if (isDone) {
+    const outcome = { status: 'passed', metadata: { already: true } } as const
+    await keeper.sealer.append(keeper.tables, endDraft(begun.id, begun.begin, outcome))
+    return { effect: 'already', record }
+  }
+  if (record.pending !== null) await keeper.endPending(record.pending, { status: 'indeterminate' })
+  const pending = { begin_id: begun.id, begin: begun.begin, owner: input.owner, from: state }
+  return {
+    effect: 'allowed',
+    verb,
+    record: await keeper.put({ ...record, state: during, pending }, 'update'),
+    begun,
+  }
+}
+
+/** As it is, or, of what was given up in the middle, as it will be taken to be. */
+function stateToLeave({ state, pending }: SandboxRecord, input: BeginTransitionInput): SandboxState {
+  if (pending === null || input.takeOver !== true || !isFree(pending.owner, input.owner)) return state
+  const verb = verbInProgress(state, pending.from)
+  const outcome = verb && outcomeOf(verb, 'indeterminate', pending.from)
+  return outcome === undefined || outcome === 'removed' ? 'lost' : outcome
+}
+
+async function requirePossible(
+  keeper: SandboxKeeper,
+  record: SandboxRecord,
+  input: BeginTransitionInput,
+  verb: Verb,
+  fits: boolean,
+): Promise<void> {
+  const isTakenOver = input.takeOver === true && record.pending !== null
+  if (!fits || (record.pending !== null && !(isTakenOver && isFree(record.pending.owner, input.owner))))
+    throw notPossible(verb, record)
+  if (input.unlessBusy === true && (await keeper.openJobs(record.id)).length > 0)
+    throw new CraikError('conflict', `something runs in sandbox ${record.name}`)
+  if (input.admission !== undefined && !STATES[record.state].takesRoom) {
+    const rows = await keeper.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
+    requireRoom(rows, record.spec.limits, input.admission, 'resume')
+  }
+}
+
+export async function endTransition(
+  keeper: SandboxKeeper,
+  input: EndTransitionInput,
+): Promise<EndTransitionOutput> {
+  const { id, status, place, measures } = input
+  const record = await keeper.sandbox(id)
+  const { pending } = record
+  const verb = pending === null ? undefined : verbInProgress(record.state, pending.from)
+  if (pending === null || verb === undefined)
+    throw new CraikError('conflict', `nothing is in progress with sandbox ${id}: it is ${record.state}`)
+  const to = outcomeOf(verb, status, pending.from, place !== undefined)
+  if (to === 'removed') throw new CraikError('internal', `the end of ${verb} removes the record`)
+  const hasPlace = STATES[to].takesRoom
+  if (!hasPlace) await endPlace(keeper, id, to)
+  const receipt = await keeper.endPending(pending, {
+    status,
+    ...(place && { isolation: place.isolation }),
+    ...(measures && { measures }),
+    metadata: { ...input.metadata, ...(place && { ...place.enforced, host_uid: place.hostUid }), to },
+  })
+  const { nowMs } = keeper
+  const wasStopped = pending.from !== null && !STATES[pending.from].takesRoom
+  const changed: SandboxRecord = {
+    ...record,
+    state: to,
+    pending: null,
+    ...(place !== undefined && { place, started_at_ms: nowMs }),
+    ...(to === 'stopped' && { place: null }),
+    ...(hasPlace ? { active_at_ms: nowMs } : {}),
+    stopped_at_ms: hasPlace ? null : wasStopped ? (record.stopped_at_ms ?? nowMs) : nowMs,
+    notice: shortened(input.notice),
+  }
+  return { record: await keeper.put(changed, 'update'), receipt }
+}
+
+/** In the transaction after which no job begins: also what was begun so late that nobody knows of it yet. */
+export async function endPlace(
+  keeper: SandboxKeeper,
+  id: SandboxId,
+  to: SandboxState | 'removed',
+): Promise<void> {
+  for (const job of await keeper.openJobs(id)) await keeper.endJob(job, JOB_ENDS[to] ?? JOB_ENDS.lost!)
+  await closeLeftEpochs(keeper, { id })
+}
+
+/** How a job ends with the place that it ran in. */
+const JOB_ENDS: Readonly<Partial<Record<SandboxState | 'removed', Parameters<SandboxKeeper['endJob']>[1]>>> =
+  {
+    stopped: { status: 'failed', metadata: { outcome: 'stopped' } },
+    lost: { status: 'indeterminate', metadata: { outcome: 'lost' } },
+    removed: { status: 'indeterminate', metadata: { deleted: true } },
+  }
+
+export function shortened(notice: string | null | undefined): string | null {
+  return notice?.slice(0, MAX_NOTICE).toWellFormed() ?? null
+}
