@@ -1,0 +1,142 @@
+/** The archive of a snapshot: written compressed and digested, read back only as what was written. */
+import { createHash } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { type Readable, Transform } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { CraikError } from '../../errors.ts'
+import { componentsOf } from '../../lib/safe-tar/names.ts'
+import { readTar } from '../../lib/safe-tar/reader.ts'
+import { type Manifest, notASnapshot, SNAPSHOT_LIMITS } from './manifest.ts'
+import { asWriteError } from './snapshot-files.ts'
+
+export interface WrittenArchive {
+  readonly bytes: number
+  readonly sha256: string
+}
+
+/** Compresses what comes, to a new file that is on the disk for good afterwards. */
+export async function writeArchive(
+  path: string,
+  source: Readable,
+  until: AbortSignal,
+): Promise<WrittenArchive> {
+  return write(path, [source, createZstdCompress()], until)
+}
+
+/** As it comes, which is compressed already. */
+export async function copyArchive(
+  path: string,
+  source: Readable,
+  until: AbortSignal,
+): Promise<WrittenArchive> {
+  return write(path, [source], until)
+}
+
+async function write(
+  path: string,
+  from: readonly (Readable | Transform)[],
+  until: AbortSignal,
+): Promise<WrittenArchive> {
+  const digest = new Digesting(SNAPSHOT_LIMITS.archiveBytes)
+  // Flushed: synced before it is closed.
+  const file = createWriteStream(path, { flags: 'wx', mode: 0o600, flush: true })
+  try {
+    await pipeline([...from, digest, file] as never, { signal: until })
+  } catch (error) {
+    if (until.aborted) throw until.reason
+    throw asWriteError(error)
+  }
+  return digest.result()
+}
+
+/** What the archive holds; checked as it is read: its digest at the end, before which nothing may be done with it. */
+export function readArchive(file: FileHandle, manifest: Manifest, until: AbortSignal): CheckedArchive {
+  const digest = new Digesting(manifest.archive.bytes)
+  const content = createZstdDecompress()
+  const done = pipeline([file.createReadStream(), digest, content] as never, { signal: until })
+  done.catch(() => {})
+  return {
+    content,
+    async verified() {
+      await done.catch((cause) => {
+        if (until.aborted) throw until.reason
+        throw notAsWritten(cause)
+      })
+      const { bytes, sha256 } = digest.result()
+      if (bytes !== manifest.archive.bytes || sha256 !== manifest.archive.sha256) throw notAsWritten()
+    },
+  }
+}
+
+export interface CheckedArchive {
+  /** The tar archive. */
+  readonly content: Readable
+  /** After all of it was read. */
+  verified(): Promise<void>
+}
+
+/** Walks an archive of unknown origin and holds it against what its manifest says; nothing is unpacked. */
+export async function examineArchive(
+  content: Readable,
+  manifest: Manifest,
+  until: AbortSignal,
+): Promise<void> {
+  const seen = { files: 0, folders: 0, links: 0, bytes: 0 }
+  for await (const entry of readTar(content, until)) {
+    componentsOf(entry.name)
+    if (entry.kind === 'file') {
+      seen.files++
+      seen.bytes += entry.bytes
+    } else if (entry.kind === 'folder') seen.folders++
+    else if (entry.kind === 'symlink' || entry.kind === 'hardlink') seen.links++
+    else throw notASnapshot(`it holds a ${entry.kind}`)
+    if (entry.kind === 'hardlink') componentsOf(entry.link)
+    for (const [what, most] of Object.entries(seenAtMost(manifest)))
+      if (seen[what as keyof typeof seen] > most) throw notASnapshot(`it holds more ${what} than it says`)
+  }
+  for (const [what, said] of Object.entries(seenAtMost(manifest)))
+    if (seen[what as keyof typeof seen] !== said) throw notASnapshot(`it holds fewer ${what} than it says`)
+}
+
+function seenAtMost({ content: { files, folders, links, bytes } }: Manifest) {
+  return { files, folders, links, bytes }
+}
+
+export function notAsWritten(cause?: unknown): CraikError {
+  return new CraikError('tampered', 'the archive of the snapshot is not as it was written', {
+    hint: 'nothing was changed; see:  craik snapshot list',
+    cause,
+  })
+}
+
+/** Lets everything through, and knows what it was. */
+class Digesting extends Transform {
+  readonly #hash = createHash('sha256')
+  readonly #most: number
+  #bytes = 0
+  #sha256: string | undefined
+
+  constructor(most: number) {
+    super()
+    this.#most = most
+  }
+
+  override _transform(chunk: Buffer, _encoding: string, done: (error: Error | null, data?: Buffer) => void) {
+    this.#bytes += chunk.length
+    if (this.#bytes > this.#most) {
+      done(
+        new CraikError('too_large', `the snapshot is larger than ${this.#most.toLocaleString('en')} bytes`),
+      )
+      return
+    }
+    this.#hash.update(chunk)
+    done(null, chunk)
+  }
+
+  result(): WrittenArchive {
+    this.#sha256 ??= this.#hash.digest('hex')
+    return { bytes: this.#bytes, sha256: this.#sha256 }
+  }
+}

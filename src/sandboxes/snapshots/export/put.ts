@@ -1,0 +1,137 @@
+/** Sends a file by one PUT, and believes nothing but a status that says it was taken. */
+import type { Readable } from 'node:stream'
+import { Transform } from 'node:stream'
+import { request } from 'undici'
+import { CraikError } from '../../../errors.ts'
+import type { Destination } from './destination.ts'
+import { type DialOptions, judgedAgent } from './judged-dial.ts'
+import { type SigningKeys, signed, UNSIGNED } from './sigv4.ts'
+
+/** The most that S3 takes in one request. */
+export const MAX_PUT_BYTES = 5 * 1024 ** 3
+/** Nothing was taken for so long: nobody is there any more. */
+const STALLED_MS = 2 * 60_000
+const MAX_ANSWER_BYTES = 4096
+const CONTENT_TYPE = 'application/x-tar'
+
+export interface PutContent {
+  readonly bytes: number
+  open(): Readable
+}
+
+export async function putFile(
+  destination: Destination,
+  content: PutContent,
+  options: DialOptions & {
+    readonly keys?: SigningKeys
+    readonly now: Date
+    readonly until: AbortSignal
+  },
+): Promise<void> {
+  if (content.bytes > MAX_PUT_BYTES)
+    throw new CraikError(
+      'too_large',
+      `a snapshot of more than ${MAX_PUT_BYTES / 1024 ** 3} GB is not sent by one request`,
+      {
+        hint: 'export it to a file, and send that with a tool of the store’s own:  craik snapshot export ID FILE',
+      },
+    )
+  const { host, port, path } = destination
+  const named = host.includes(':') ? `[${host}]` : host
+  const authority = port === 443 ? named : `${named}:${port}`
+  const headers = {
+    'content-type': CONTENT_TYPE,
+    'content-length': String(content.bytes),
+  }
+  const agent = await judgedAgent(destination, options)
+  const stalled = new AbortController()
+  const body = watched(content.open(), () =>
+    stalled.abort(new CraikError('timeout', `${host} takes nothing any more`)),
+  )
+  const until = AbortSignal.any([options.until, stalled.signal])
+  try {
+    const answer = await request(`https://${authority}${path}`, {
+      method: 'PUT',
+      dispatcher: agent,
+      signal: until,
+      body,
+      headers:
+        destination.kind === 's3'
+          ? signed(
+              {
+                method: 'PUT',
+                host: authority,
+                path,
+                headers,
+                region: destination.region,
+                contentSha256: UNSIGNED,
+              },
+              options.keys!,
+              options.now,
+            )
+          : headers,
+    })
+    const said = await beginningOf(answer.body)
+    if (answer.statusCode < 200 || answer.statusCode > 299) throw refusal(host, answer.statusCode, said)
+  } catch (error) {
+    if (until.aborted) throw until.reason
+    if (error instanceof CraikError) throw error
+    throw new CraikError('export_failed', `the snapshot could not be sent to ${host} (${codeOf(error)})`, {
+      hint: 'what arrived of it is not whole; check the destination, then try again',
+      cause: error,
+    })
+  } finally {
+    body.destroy()
+    await agent.destroy().catch(() => {})
+  }
+}
+
+/** Calls when nobody has read from it for too long. */
+function watched(source: Readable, onStall: () => void): Readable {
+  let timer = setTimeout(onStall, STALLED_MS)
+  const through = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      clearTimeout(timer)
+      timer = setTimeout(onStall, STALLED_MS)
+      done(null, chunk)
+    },
+  })
+  const over = () => clearTimeout(timer)
+  through.once('close', () => {
+    over()
+    source.destroy()
+  })
+  source.once('error', (error) => through.destroy(error))
+  source.once('end', over)
+  return source.pipe(through)
+}
+
+async function beginningOf(body: Readable): Promise<string> {
+  let said = ''
+  try {
+    for await (const chunk of body) {
+      said += (chunk as Buffer).toString('latin1')
+      if (said.length >= MAX_ANSWER_BYTES) break
+    }
+  } catch {}
+  return said.slice(0, MAX_ANSWER_BYTES)
+}
+
+/** What a store says is shown as far as it is one of its codes. */
+function refusal(host: string, status: number, said: string): CraikError {
+  const code = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(said)?.[1]
+  const why =
+    status >= 300 && status < 400
+      ? `${host} wants it sent elsewhere (status ${status}), which is not followed`
+      : `${host} refused the snapshot (status ${status}${code === undefined ? '' : `, ${code}`})`
+  return new CraikError('export_failed', why, {
+    hint: 'check the destination and what it allows, then try again',
+    details: { status, ...(code !== undefined && { code }) },
+  })
+}
+
+function codeOf(error: unknown): string {
+  const { code, cause } = error as { readonly code?: unknown; readonly cause?: { readonly code?: unknown } }
+  const found = cause?.code ?? code
+  return typeof found === 'string' && /^[A-Z0-9_]{1,60}$/.test(found) ? found : 'the connection failed'
+}

@@ -1,0 +1,227 @@
+/** What the writer thread does for snapshots. */
+import { CraikError } from '../../errors.ts'
+import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
+import type { SnapshotId } from '../../lib/ids.ts'
+import type { Capability } from '../../policy/capabilities.ts'
+import { createGrant, revokeGrant } from '../../policy/procedures.ts'
+import { refuseSecrets } from '../../policy/request.ts'
+import { endDraft } from '../../receipts/log.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { judgeQuestion, settle } from '../lifecycle/decide.ts'
+import { sandboxEnvelope } from '../lifecycle/procedures-create.ts'
+import { endTransition } from '../lifecycle/procedures-transition.ts'
+import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
+import { digestOf, type Manifest, SNAPSHOT_LIMITS } from './manifest.ts'
+import {
+  damagedSnapshot,
+  parseSnapshot,
+  type SnapshotRecord,
+  sealOfSnapshot,
+  unknownSnapshot,
+} from './snapshot-record.ts'
+import type {
+  BeginImportInput,
+  BeginImportOutput,
+  BeginSnapshotActionInput,
+  BeginSnapshotActionOutput,
+  EndImportInput,
+  EndSnapshotActionInput,
+  EndSnapshotInput,
+  SnapshotAction,
+} from './tokens.ts'
+
+/** The longest that a grant may last. */
+const OWNER_GRANT_MS = 366 * 24 * 3600 * 1000
+
+const CAPABILITY: Readonly<Record<SnapshotAction, Capability>> = {
+  use: 'sandbox.restore',
+  export: 'sandbox.snapshot',
+  delete: 'sandbox.snapshot',
+}
+
+export async function endSnapshot(
+  keeper: SandboxKeeper,
+  { id, manifest, operator, measures }: EndSnapshotInput,
+): Promise<SnapshotRecord> {
+  const { record } = await endTransition(keeper, {
+    id,
+    status: 'passed',
+    ...(measures && { measures }),
+    metadata: { snapshot: manifest.id, digest: digestOf(manifest), still: manifest.content.still },
+  })
+  return keep(keeper, manifest, {
+    id: manifest.id as SnapshotId,
+    name: manifest.name,
+    imported: false,
+    operator,
+    policyEnvelopeId: record.policy_envelope_id,
+  })
+}
+
+export async function beginSnapshotAction(
+  keeper: SandboxKeeper,
+  { id, action, operator, grantId, owner, sandboxId, metadata }: BeginSnapshotActionInput,
+): Promise<BeginSnapshotActionOutput> {
+  const record = await snapshotIn(keeper, id)
+  const capability = CAPABILITY[action]
+  const judged = await judgeQuestion(keeper, {
+    capability,
+    operation: action,
+    operator,
+    target: `snapshot/${id}`,
+    policyEnvelopeId: record.policy_envelope_id,
+    grantId,
+    ownGrantId: operator === record.operator ? record.owner_grants[capability] : undefined,
+  })
+  const settled = await settle(
+    keeper,
+    judged,
+    {
+      links: { target_id: id, ...(sandboxId !== undefined && { sandbox_id: sandboxId }) },
+      metadata: { ...metadata, digest: record.digest },
+    },
+    owner,
+  )
+  return settled.effect === 'denied' ? settled : { ...settled, record }
+}
+
+export async function endSnapshotAction(
+  keeper: SandboxKeeper,
+  { id, begun, action, status, measures, metadata }: EndSnapshotActionInput,
+): Promise<ReceiptRef> {
+  if (action === 'delete' && status === 'passed') {
+    const { owner_grants } = await snapshotIn(keeper, id)
+    await revokeAll(keeper, Object.values(owner_grants), begun.begin.operator)
+    await keeper.tables.snapshots.remove(id)
+  }
+  const outcome = { status, ...(measures && { measures }), ...(metadata && { metadata }) }
+  return keeper.sealer.append(keeper.tables, endDraft(begun.id, begun.begin, outcome))
+}
+
+export async function beginImport(
+  keeper: SandboxKeeper,
+  { operator, grantId, owner }: BeginImportInput,
+): Promise<BeginImportOutput> {
+  const judged = await judgeQuestion(keeper, {
+    capability: 'sandbox.snapshot',
+    operation: 'import',
+    operator,
+    target: 'snapshot/new',
+    policyEnvelopeId: await sandboxEnvelope(keeper, operator),
+    grantId,
+  })
+  return settle(keeper, judged, { links: {} }, owner)
+}
+
+export async function endImport(
+  keeper: SandboxKeeper,
+  input: EndImportInput,
+): Promise<SnapshotRecord | undefined> {
+  const { begun, status } = input
+  const { operator } = begun.begin
+  const append = (outcome: Parameters<typeof endDraft>[2]) =>
+    keeper.sealer.append(keeper.tables, endDraft(begun.id, begun.begin, outcome))
+  if (status !== 'passed') {
+    await append({ status, ...(input.metadata && { metadata: input.metadata }) })
+    return undefined
+  }
+  const { id, name, manifest, measures } = input
+  const record = await keep(keeper, manifest, {
+    id,
+    name,
+    imported: true,
+    operator,
+    policyEnvelopeId: await sandboxEnvelope(keeper, operator),
+  })
+  const metadata = { snapshot: id, digest: record.digest }
+  await append({ status, metadata, ...(measures && { measures }) })
+  return record
+}
+
+async function keep(
+  keeper: SandboxKeeper,
+  manifest: Manifest,
+  given: Pick<SnapshotRecord, 'id' | 'name' | 'imported' | 'operator'> & {
+    readonly policyEnvelopeId: string
+  },
+): Promise<SnapshotRecord> {
+  const { id, name, imported, operator, policyEnvelopeId } = given
+  refuseSecrets({ name }, 'the snapshot')
+  const { snapshots } = keeper.tables
+  if ((await snapshots.list({ name }, 1)).length > 0) throw nameTaken(name)
+  if ((await snapshots.list({}, SNAPSHOT_LIMITS.snapshots)).length >= SNAPSHOT_LIMITS.snapshots)
+    throw new CraikError('limit_reached', `there are ${SNAPSHOT_LIMITS.snapshots} snapshots already`, {
+      hint: 'delete one that is not needed:  craik snapshot delete ID',
+    })
+  const record: SnapshotRecord = {
+    id,
+    name,
+    digest: digestOf(manifest),
+    manifest,
+    imported,
+    operator,
+    policy_envelope_id: policyEnvelopeId,
+    owner_grants: await grantToOwner(keeper, id, operator),
+    created_at_ms: keeper.nowMs,
+  }
+  const document = canonicalJson(JSON.parse(JSON.stringify(record)) as Json)
+  parseSnapshot(document)
+  const seal = await keeper.sealer.sealRecord(keeper.tables, sealOfSnapshot(id), document)
+  if (!(await snapshots.insert({ id, document, seal, createdAtMs: keeper.nowMs })))
+    throw new CraikError('conflict', `snapshot ${id} exists already`)
+  return record
+}
+
+export function nameTaken(name: string): CraikError {
+  return new CraikError('conflict', `a snapshot is called ${name} already`, { hint: 'give another --name' })
+}
+
+async function snapshotIn(keeper: SandboxKeeper, id: string): Promise<SnapshotRecord> {
+  const row = await keeper.tables.snapshots.get(id)
+  if (row === undefined) throw unknownSnapshot(id)
+  let status: string
+  try {
+    status = keeper.sealer.checkRecord(sealOfSnapshot(id), row.document, row.seal)
+  } catch {
+    status = 'tampered'
+  }
+  if (status !== 'verified') throw damagedSnapshot(id)
+  return parseSnapshot(row.document)
+}
+
+/** Whoever made a snapshot may use it, export it and delete it. */
+async function grantToOwner(
+  { tables, sealer, clock, nowMs }: SandboxKeeper,
+  id: SnapshotId,
+  operator: string,
+): Promise<Record<string, string>> {
+  const grants: Record<string, string> = {}
+  const actions = Object.entries(CAPABILITY)
+  for (const capability of new Set(Object.values(CAPABILITY))) {
+    const terms = {
+      capability,
+      operations: actions.filter(([, needed]) => needed === capability).map(([action]) => action),
+      subject: operator,
+      scope: 'any' as const,
+      target: { ref: `snapshot/${id}` },
+      max_uses: null,
+      reason: 'came with the snapshot',
+      approved_by: operator,
+    }
+    const { grant } = await createGrant(tables, { terms, expiresAtMs: nowMs + OWNER_GRANT_MS }, sealer, clock)
+    grants[capability] = grant.id
+  }
+  return grants
+}
+
+async function revokeAll(
+  { tables, sealer, clock }: SandboxKeeper,
+  ids: readonly string[],
+  operator: string,
+): Promise<void> {
+  for (const id of ids) {
+    const row = await tables.grants.get(id)
+    if (row !== undefined && row.revokedAtMs === null)
+      await revokeGrant(tables, { id, operator }, sealer, clock)
+  }
+}

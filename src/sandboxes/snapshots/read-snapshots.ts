@@ -1,0 +1,47 @@
+/** Snapshots as they are read, outside a transaction: one that does not fit its seal is not followed. */
+import { CraikError } from '../../errors.ts'
+import { checkRecord } from '../../receipts/record-seal.ts'
+import type { SealedRow } from '../../store/agent-tables.ts'
+import type { Home } from '../../store/home.ts'
+import type { RecordPlace } from '../lifecycle/read-records.ts'
+import { SNAPSHOT_LIMITS } from './manifest.ts'
+import {
+  damagedSnapshot,
+  parseSnapshot,
+  type SnapshotRecord,
+  sealOfSnapshot,
+  unknownSnapshot,
+} from './snapshot-record.ts'
+
+/** One that was changed, or cannot be read, does not hide the others. */
+export type ListedSnapshot =
+  | { readonly id: string; readonly record: SnapshotRecord }
+  | { readonly id: string; readonly record: undefined; readonly problem: string }
+
+/** Newest first. */
+export async function listSnapshots({ store, home }: RecordPlace): Promise<readonly ListedSnapshot[]> {
+  const rows = await store.read((tables) => tables.snapshots.list({}, 2 * SNAPSHOT_LIMITS.snapshots))
+  return rows.map((row) => {
+    try {
+      return { id: row.id, record: checked(home, row) }
+    } catch (error) {
+      if (!(error instanceof CraikError)) throw error
+      return { id: row.id, record: undefined, problem: error.message }
+    }
+  })
+}
+
+/** By id, or by name. */
+export async function getSnapshot({ store, home }: RecordPlace, idOrName: string): Promise<SnapshotRecord> {
+  const row = await store.read(
+    async ({ snapshots }) =>
+      (await snapshots.get(idOrName)) ?? (await snapshots.list({ name: idOrName }, 1)).at(0),
+  )
+  if (row === undefined) throw unknownSnapshot(idOrName)
+  return checked(home, row)
+}
+
+function checked(home: Home, { id, document, seal }: SealedRow): SnapshotRecord {
+  if (checkRecord(home, sealOfSnapshot(id), document, seal) !== 'verified') throw damagedSnapshot(id)
+  return parseSnapshot(document)
+}

@@ -1,0 +1,112 @@
+/** Where a snapshot's files are, and how they get there: under another name first, whole or not at all. */
+import { existsSync, lstatSync } from 'node:fs'
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import type { SnapshotId } from '../../lib/ids.ts'
+import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { SNAPSHOT_ID } from './manifest.ts'
+
+export const ARCHIVE_NAME = 'disk.tar.zst'
+export const MANIFEST_NAME = 'manifest.json'
+const PARTIAL = '.partial-'
+
+/** `snapshots` is the folder of all of them. */
+function archiveOf(snapshots: string, id: SnapshotId): string {
+  return join(folderOf(snapshots, id), ARCHIVE_NAME)
+}
+
+/** What is written to `folder` is nobody's until it is published; `drop` removes it, published or not. */
+export interface PartialSnapshot {
+  readonly folder: string
+  readonly archive: string
+  publish(manifest: string): Promise<void>
+  drop(): Promise<void>
+}
+
+export async function beginSnapshotFiles(snapshots: string, id: SnapshotId): Promise<PartialSnapshot> {
+  ensurePrivateFolder(snapshots, 'folder of the snapshots')
+  const folder = join(snapshots, `${PARTIAL}${id}`)
+  const published = folderOf(snapshots, id)
+  await written(() => mkdir(folder, { mode: 0o700 }))
+  return {
+    folder,
+    archive: join(folder, ARCHIVE_NAME),
+    async publish(manifest) {
+      await written(async () => {
+        const file = await open(join(folder, MANIFEST_NAME), 'wx', 0o600)
+        try {
+          await file.writeFile(manifest)
+          await file.sync()
+        } finally {
+          await file.close()
+        }
+        await syncFolder(folder)
+        await rename(folder, published)
+        await syncFolder(snapshots)
+      })
+    },
+    async drop() {
+      await rm(folder, { recursive: true, force: true })
+      await rm(published, { recursive: true, force: true })
+    },
+  }
+}
+
+export async function removeSnapshotFiles(snapshots: string, id: SnapshotId): Promise<void> {
+  await rm(folderOf(snapshots, id), { recursive: true, force: true })
+}
+
+/** Only when nothing is being made: whatever is not listed was never finished. The names of what went. */
+export async function sweepSnapshotFiles(
+  snapshots: string,
+  isListed: (id: string) => boolean,
+): Promise<readonly string[]> {
+  if (!existsSync(snapshots)) return []
+  const left = (await readdir(snapshots)).filter(
+    (name) => name.startsWith(PARTIAL) || (SNAPSHOT_ID.test(name) && !isListed(name)),
+  )
+  for (const name of left) await rm(join(snapshots, name), { recursive: true, force: true })
+  return left
+}
+
+/** Opened for reading, when it is the file that Craik wrote. */
+export async function openArchive(snapshots: string, id: SnapshotId, bytes: number) {
+  const path = archiveOf(snapshots, id)
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found?.isFile() !== true || found.size !== bytes)
+    throw new CraikError('tampered', `the archive of snapshot ${id} is not as Craik wrote it`, {
+      hint: `nothing was done; remove what is left of it:  craik snapshot delete ${id}`,
+    })
+  return open(path)
+}
+
+function folderOf(snapshots: string, id: SnapshotId): string {
+  if (!SNAPSHOT_ID.test(id)) throw new CraikError('internal', 'a snapshot has no proper id')
+  return join(snapshots, id)
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path)
+  await folder.sync().finally(() => folder.close())
+}
+
+async function written<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    throw asWriteError(cause)
+  }
+}
+
+/** What the system says when something of a snapshot cannot be written. */
+export function asWriteError(cause: unknown): unknown {
+  const { code, syscall } = cause as NodeJS.ErrnoException
+  if (cause instanceof CraikError || syscall === undefined) return cause
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new CraikError('disk_full', 'no space is left for the snapshot', {
+      hint: 'make room, such as with:  craik snapshot delete ID',
+      cause,
+    })
+  return new CraikError('home_unwritable', `the snapshot could not be written (${code})`, { cause })
+}

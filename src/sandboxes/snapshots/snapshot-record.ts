@@ -1,0 +1,47 @@
+/** A snapshot as the store keeps it: sealed, so that an edit in the database shows before anything follows it. */
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import type { SnapshotId } from '../../lib/ids.ts'
+import { reference } from '../../policy/request.ts'
+import { manifestSchema, SNAPSHOT_ID, SNAPSHOT_NAME } from './manifest.ts'
+
+const snapshotRecord = z.strictObject({
+  id: z.string().regex(SNAPSHOT_ID),
+  /** As it is called here; the manifest of an imported one may call it otherwise. */
+  name: z.string().regex(SNAPSHOT_NAME),
+  /** The digest of the manifest, and with it of everything in the snapshot. */
+  digest: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+  manifest: manifestSchema,
+  imported: z.boolean(),
+  operator: reference,
+  /** That of the sandbox it is of: what is made from it goes on under the same. */
+  policy_envelope_id: reference,
+  /** The grants that came with it, by capability; revoked with it. */
+  owner_grants: z.record(z.string(), reference),
+  created_at_ms: z.int(),
+})
+
+type Parsed = z.infer<typeof snapshotRecord>
+export type SnapshotRecord = Omit<Parsed, 'id'> & { readonly id: SnapshotId }
+
+export function parseSnapshot(document: string): SnapshotRecord {
+  const parsed = snapshotRecord.safeParse(JSON.parse(document))
+  if (!parsed.success) throw new CraikError('store_damaged', 'the record of a snapshot is not readable')
+  return parsed.data as SnapshotRecord
+}
+
+export function sealOfSnapshot(id: string): string {
+  return `snapshot:${id}`
+}
+
+export function damagedSnapshot(id: string): CraikError {
+  return new CraikError('tampered', `the record of snapshot ${id} was changed outside Craik`, {
+    hint: 'nothing was done; check the log:  craik receipts verify',
+  })
+}
+
+export function unknownSnapshot(idOrName: string): CraikError {
+  return new CraikError('not_found', `unknown snapshot: ${idOrName}`, {
+    hint: 'see them with:  craik snapshot list',
+  })
+}
