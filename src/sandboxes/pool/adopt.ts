@@ -1,0 +1,41 @@
+/** A place that waited becomes a sandbox's: in the transaction that decides about the sandbox, so that it happens once. */
+import { isDeepStrictEqual } from 'node:util'
+import { NOTHING_COUNTED } from '../lifecycle/counts.ts'
+import { saveCounts } from '../lifecycle/procedures-counts.ts'
+import { sameOwner } from '../lifecycle/procedures-recovery.ts'
+import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
+import type { RecordedPlace } from '../lifecycle/sandbox-record.ts'
+import type { BeginCreateInput } from '../lifecycle/tokens.ts'
+import { warmPlace } from './procedures.ts'
+import type { WarmRecord } from './warm-record.ts'
+
+export type ReadyPlace = WarmRecord & { readonly place: RecordedPlace }
+
+/** The one that was offered, if it is still there for this process, and is what would be started for the request. */
+export async function placeOffered(
+  keeper: SandboxKeeper,
+  input: BeginCreateInput,
+): Promise<ReadyPlace | undefined> {
+  const warm = input.adopt && (await warmPlace(keeper, input.adopt.id))
+  if (warm?.state !== 'ready' || warm.place === null) return undefined
+  const { spec } = warm
+  const isFitting =
+    sameOwner(warm.owner, input.owner) &&
+    warm.backend === input.backend &&
+    spec.isolation === input.isolation &&
+    input.workspace.mode === 'copy' &&
+    (input.mounts ?? []).length === 0 &&
+    input.snapshot === undefined &&
+    isDeepStrictEqual(spec.limits, input.limits) &&
+    isDeepStrictEqual(spec.container, input.container ?? null) &&
+    (input.hostUser === 'allocate'
+      ? warm.allocated_uid !== null
+      : input.hostUser === undefined && spec.hostUser === null)
+  return isFitting ? { ...warm, place: warm.place } : undefined
+}
+
+/** The sandbox is on record, and its epoch begins; there is no such place any more. */
+export async function takePlace(keeper: SandboxKeeper, { id }: ReadyPlace, epoch: string): Promise<void> {
+  await keeper.tables.warmPlaces.remove(id)
+  await saveCounts(keeper, { id, epoch, counts: NOTHING_COUNTED })
+}

@@ -1,0 +1,90 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { LATELY_MS, type Made, placesWanted } from './demand.ts'
+import { isFor, isSame, type Shape, shapeOf } from './shape.ts'
+
+const NOW_MS = 1_700_000_000_000
+
+const shape = (memoryBytes: number): Shape => ({
+  backend: 'docker',
+  isolation: 'container',
+  limits: { memoryBytes, processes: 100 },
+  hostUser: undefined,
+  container: {},
+})
+
+const history = fc
+  .array(fc.record({ size: fc.constantFrom(1, 2, 3), agoMs: fc.nat(2 * LATELY_MS) }), { maxLength: 40 })
+  .map((all) =>
+    all
+      .toSorted((a, b) => b.agoMs - a.agoMs)
+      .map(({ size, agoMs }): Made => ({ shape: shape(size), atMs: NOW_MS - agoMs })),
+  )
+
+describe('how many places wait', () => {
+  it('is none before the first sandbox and none when nothing was made for ten minutes', () => {
+    expect(placesWanted([], NOW_MS, 4)).toEqual([])
+    const first = [{ shape: shape(1), atMs: NOW_MS }]
+    expect(placesWanted(first, NOW_MS, 4)).toEqual([shape(1)])
+    expect(placesWanted(first, NOW_MS + LATELY_MS - 1, 4)).toEqual([shape(1)])
+    expect(placesWanted(first, NOW_MS + LATELY_MS, 4)).toEqual([])
+  })
+
+  it('is as many as were made lately and never more than may be, of what was made last', () => {
+    fc.assert(
+      fc.property(history, fc.nat(8), (made, most) => {
+        const wanted = placesWanted(made, NOW_MS, most)
+        const lately = made.filter(({ atMs }) => NOW_MS - atMs < LATELY_MS)
+        expect(wanted).toHaveLength(Math.min(most, lately.length))
+        expect(wanted).toEqual(
+          lately
+            .map((one) => one.shape)
+            .toReversed()
+            .slice(0, most),
+        )
+      }),
+    )
+  })
+})
+
+describe('what a place is started with', () => {
+  const request = {
+    backend: 'docker',
+    isolation: 'container',
+    workspace: { mode: 'copy' },
+    mounts: [],
+    limits: { memoryBytes: 1, processes: 100 },
+    hostUser: 'allocate',
+    container: undefined,
+  } as const
+
+  it('is nothing that could serve a folder of the host, its owner, or another image', () => {
+    expect(shapeOf(request)).toMatchObject({ limits: request.limits, container: {} })
+    expect(shapeOf({ ...request, workspace: { mode: 'in-place', folder: '/srv' } })).toBeUndefined()
+    expect(shapeOf({ ...request, mounts: [{ folder: '/srv', at: '/mnt/srv' }] })).toBeUndefined()
+    expect(shapeOf({ ...request, hostUser: { uid: 1000, gid: 1000 } })).toBeUndefined()
+    expect(shapeOf({ ...request, container: { image: 'debian' } })).toBeUndefined()
+  })
+
+  it('fits what says the same, or says what was chosen for who said nothing, and nothing else', () => {
+    const runc = {
+      image: 'i',
+      imageName: 'n',
+      runtime: 'runc',
+      line: 'socket',
+      state: 'folder',
+      engine: 'e',
+    } as const
+    const plain = shapeOf(request)!
+    const asked = (container: Shape['container']): Shape => ({ ...plain, container })
+    expect(isFor(plain, plain, runc)).toBe(true)
+    expect(isFor(asked({ runtime: 'runc', line: 'socket' }), plain, runc)).toBe(true)
+    expect(isFor(asked({ runtime: 'runsc' }), plain, runc)).toBe(false)
+    expect(isFor(asked({ line: 'relay' }), plain, runc)).toBe(false)
+    const relayed = asked({ line: 'relay' })
+    expect(isFor(plain, relayed, { ...runc, line: 'relay' })).toBe(false)
+    expect(isFor({ ...plain, limits: { ...plain.limits, processes: 99 } }, plain, runc)).toBe(false)
+    expect(isFor({ ...plain, hostUser: undefined }, plain, runc)).toBe(false)
+    expect(isSame(plain, structuredClone(plain))).toBe(true)
+  })
+})

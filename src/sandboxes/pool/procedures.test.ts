@@ -1,0 +1,201 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { ownerOf } from '../../lib/owner.ts'
+import {
+  ADA,
+  approveCreate,
+  BOB,
+  creation,
+  DEAD,
+  EPOCH,
+  LifecycleStore,
+  ME,
+  newSandboxId,
+  PLACE,
+} from '../lifecycle/lifecycle.fixture.ts'
+import { type BeginCreateInput, beginCreate } from '../lifecycle/tokens.ts'
+import { type BeginWarmInput, beginWarm, dropWarm, leaveWarm, readyWarm } from './tokens.ts'
+
+/** A process that lives, and is not this one. */
+const OTHER = ownerOf(process.ppid)!
+
+let scene: LifecycleStore
+beforeEach(async () => {
+  scene = new LifecycleStore()
+  // Nothing waits in a home before its first sandbox, and nothing is sealed before the first receipt.
+  await approveCreate(scene.store, scene.clock, { operator: BOB })
+})
+
+async function warm(changes: Partial<BeginWarmInput> = {}) {
+  const { backend, isolation, limits } = creation()
+  const id = newSandboxId()
+  const owner = changes.owner ?? ME
+  await scene.store.write(beginWarm, {
+    id,
+    backend,
+    isolation,
+    limits,
+    hostUser: 'allocate',
+    owner,
+    ...changes,
+  })
+  return scene.store.write(readyWarm, { id, place: PLACE, owner })
+}
+
+async function create(changes: Partial<BeginCreateInput>) {
+  await approveCreate(scene.store, scene.clock, { operator: ADA })
+  return scene.store.write(beginCreate, creation(changes))
+}
+
+const offer = (id: BeginCreateInput['id']) => ({ adopt: { id, epoch: EPOCH, beganAtMs: 0 } })
+const rows = () => scene.store.tables.warmPlaces.list({}, 100)
+
+describe('a place that waits', () => {
+  it('becomes a sandbox that runs, in one transaction with its decision, begin, end and grants', async () => {
+    const place = await warm()
+    const input = creation({ environment: { COLOUR: 'blue' }, ...offer(place.id) })
+    await approveCreate(scene.store, scene.clock, { operator: ADA })
+    const answer = await scene.store.write(beginCreate, input)
+    expect(answer).toMatchObject({
+      effect: 'adopted',
+      record: {
+        id: place.id,
+        state: 'running',
+        pending: null,
+        place: PLACE,
+        epoch: EPOCH,
+        allocated_uid: place.allocated_uid,
+        spec: { environment: { COLOUR: 'blue' }, hostUser: place.spec.hostUser },
+      },
+    })
+    expect(await rows()).toEqual([])
+    const bodies = (await scene.store.bodies()).filter(
+      ({ capability, phase }) => capability === 'sandbox.create' && phase !== 'point',
+    )
+    expect(bodies.map(({ phase, status }) => [phase, status])).toEqual([
+      ['begin', undefined],
+      ['end', 'passed'],
+    ])
+    for (const body of bodies) {
+      expect(body.links).toMatchObject({ sandbox_id: place.id })
+      expect(body.metadata).toMatchObject({ warm: true })
+    }
+    expect(JSON.stringify(bodies)).not.toContain(input.id)
+    const epochs = await scene.store.tables.boundaryEpochs.open(place.id)
+    expect(epochs.map(({ epoch }) => epoch)).toEqual([EPOCH])
+  })
+
+  it('is adopted once, however many ask for it at the same time', async () => {
+    const place = await warm()
+    const answers = await Promise.all(Array.from({ length: 20 }, () => create(offer(place.id))))
+    expect(answers.filter(({ effect }) => effect === 'adopted')).toHaveLength(1)
+    expect(answers.filter(({ effect }) => effect === 'gone')).toHaveLength(19)
+  })
+
+  it('is no sandbox of another process, and none when it is not ready, is being ended, or was changed', async () => {
+    const [theirs, starting, leaving, edited] = [
+      await warm({ owner: OTHER }),
+      newSandboxId(),
+      await warm(),
+      await warm(),
+    ]
+    const { backend, isolation, limits } = creation()
+    await scene.store.write(beginWarm, {
+      id: starting,
+      backend,
+      isolation,
+      limits,
+      hostUser: 'allocate',
+      owner: ME,
+    })
+    await scene.store.write(leaveWarm, { id: leaving.id, owner: ME })
+    scene.store.database
+      .prepare(`UPDATE warm_places SET document = replace(document, '4711', '1') WHERE id = ?`)
+      .run(edited.id)
+    const before = (await scene.store.bodies()).length
+    for (const id of [theirs.id, starting, leaving.id, edited.id, newSandboxId()])
+      expect(await scene.store.write(beginCreate, creation(offer(id)))).toEqual({ effect: 'gone' })
+    expect(await scene.store.bodies()).toHaveLength(before)
+  })
+
+  it.each<[string, Partial<BeginCreateInput>]>([
+    ['more memory', { limits: { memoryBytes: 1 << 31, processes: 100 } }],
+    ['another isolation', { isolation: 'none' }],
+    ['the user that Craik runs as', { hostUser: undefined }],
+    ['a snapshot', { snapshot: 'snap_00000000000000000000000000' }],
+    ['a mount', { mounts: [{ folder: '/srv/project', at: '/mnt/project' }] }],
+    ['a folder of the host', { workspace: { mode: 'in-place', folder: '/srv/project' } }],
+  ])('is not adopted by who asks for %s', async (_, changes) => {
+    const { id } = await warm()
+    expect(await create({ ...changes, ...offer(id) })).toEqual({ effect: 'gone' })
+    expect(await rows()).toHaveLength(1)
+  })
+
+  it('stays where it is when the sandbox is denied or its name is taken, and the receipt does not name it', async () => {
+    const { id } = await warm()
+    const denied = creation(offer(id))
+    expect(await scene.store.write(beginCreate, denied)).toMatchObject({ effect: 'denied' })
+    const said = JSON.stringify(await scene.store.bodies())
+    expect(said).toContain(denied.id)
+    expect(said).not.toContain(id)
+    await scene.sandbox({ name: 'taken' })
+    await approveCreate(scene.store, scene.clock, { operator: ADA, name: 'taken' })
+    await expect(
+      scene.store.write(beginCreate, creation({ name: 'taken', ...offer(id) })),
+    ).rejects.toMatchObject({
+      code: 'conflict',
+    })
+    expect(await rows()).toHaveLength(1)
+    expect(await create(offer(id))).toMatchObject({ effect: 'adopted' })
+  })
+})
+
+describe('users and room', () => {
+  it('gives no two the same user, whether they wait or are sandboxes', async () => {
+    const uids: (number | null)[] = []
+    for (let i = 0; i < 10; i++) {
+      uids.push((await warm()).allocated_uid)
+      uids.push((await scene.sandbox()).allocated_uid)
+    }
+    expect(new Set(uids).size).toBe(20)
+    expect(uids).not.toContain(null)
+  })
+
+  it('lets none wait where a sandbox would not fit besides, and no sandbox be refused because of one', async () => {
+    const admission = { total: 3, running: 2, cpuMillis: 1e6, memoryBytes: 2 ** 40, diskBytes: 2 ** 40 }
+    await scene.sandbox()
+    await warm({ admission })
+    await expect(warm({ admission })).rejects.toMatchObject({ code: 'limit_reached' })
+    expect(await create({ admission })).toMatchObject({ effect: 'allowed' })
+    await expect(create({ admission })).rejects.toMatchObject({ code: 'limit_reached' })
+  })
+})
+
+describe('ending what waits', () => {
+  it('is for its process and, when that is dead, for the next', async () => {
+    const [mine, theirs, left] = [await warm(), await warm({ owner: OTHER }), await warm({ owner: DEAD })]
+    const leave = (id: BeginCreateInput['id']) => scene.store.write(leaveWarm, { id, owner: ME })
+    expect(await leave(mine.id)).toMatchObject({ effect: 'left', record: { state: 'leaving' } })
+    expect(await leave(theirs.id)).toEqual({ effect: 'held' })
+    expect(await leave(left.id)).toMatchObject({ effect: 'left' })
+    await scene.store.write(dropWarm, { id: mine.id })
+    expect(await leave(mine.id)).toEqual({ effect: 'gone' })
+  })
+
+  it('never ends a sandbox, whatever somebody wrote into the table', async () => {
+    const { id } = await scene.sandbox()
+    scene.store.database
+      .prepare(`INSERT INTO warm_places (id, document, seal, created_at_ms) VALUES (?, '{}', 'none', 1)`)
+      .run(id)
+    expect(await scene.store.write(leaveWarm, { id, owner: ME })).toEqual({ effect: 'gone' })
+    expect(await rows()).toEqual([])
+  })
+
+  it('says of one that was changed that nothing but its id is known', async () => {
+    const { id } = await warm()
+    scene.store.database.prepare(`UPDATE warm_places SET seal = 'v1:none' WHERE id = ?`).run(id)
+    expect(await scene.store.write(leaveWarm, { id, owner: ME })).toEqual({
+      effect: 'left',
+      record: undefined,
+    })
+  })
+})

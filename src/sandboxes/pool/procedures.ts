@@ -1,0 +1,103 @@
+/** Places that wait for a sandbox: on record from before they are started until nothing of them is left, or one has them. */
+import { CraikError } from '../../errors.ts'
+import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { Owner } from '../../lib/owner.ts'
+import { requireRoom, UNBOUNDED } from '../lifecycle/admission.ts'
+import { isFree, sameOwner } from '../lifecycle/procedures-recovery.ts'
+import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
+import { MAX_SANDBOXES, type RecordedPlace } from '../lifecycle/sandbox-record.ts'
+import { freeUser, usedUids } from '../lifecycle/users.ts'
+import type { BeginWarmInput, LeaveWarmOutput } from './tokens.ts'
+import { MAX_WARM_ROWS, parseWarm, type WarmRecord } from './warm-record.ts'
+
+export async function beginWarm(keeper: SandboxKeeper, input: BeginWarmInput): Promise<WarmRecord> {
+  const { id, backend, isolation, limits, hostUser, container, admission = UNBOUNDED, owner } = input
+  const rows = [
+    ...(await keeper.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)),
+    ...(await keeper.tables.warmPlaces.list({}, MAX_WARM_ROWS)),
+  ]
+  requireRoom(rows, limits, admission, 'create')
+  const user = hostUser === 'allocate' ? freeUser(usedUids(rows)) : undefined
+  return put(
+    keeper,
+    {
+      id,
+      backend,
+      state: 'starting',
+      spec: {
+        isolation,
+        workspace: { mode: 'copy' },
+        mounts: [],
+        limits,
+        environment: {},
+        hostUser: user ?? null,
+        container: container ?? null,
+      },
+      place: null,
+      allocated_uid: user?.uid ?? null,
+      owner,
+      created_at_ms: keeper.nowMs,
+    },
+    'insert',
+  )
+}
+
+export async function readyWarm(
+  keeper: SandboxKeeper,
+  { id, place, owner }: { readonly id: SandboxId; readonly place: RecordedPlace; readonly owner: Owner },
+): Promise<WarmRecord> {
+  const record = await warmPlace(keeper, id)
+  if (record?.state !== 'starting' || !sameOwner(record.owner, owner))
+    throw new CraikError('conflict', `the warm place ${id} is not being started (any more)`)
+  return put(keeper, { ...record, state: 'ready', place }, 'update')
+}
+
+export async function leaveWarm(
+  keeper: SandboxKeeper,
+  { id, owner }: { readonly id: SandboxId; readonly owner: Owner },
+): Promise<LeaveWarmOutput> {
+  const { warmPlaces, sandboxes } = keeper.tables
+  if ((await warmPlaces.get(id)) === undefined) return { effect: 'gone' }
+  // A row that Craik did not write could name a sandbox: that is not ended by it.
+  if ((await sandboxes.get(id)) !== undefined) {
+    await warmPlaces.remove(id)
+    return { effect: 'gone' }
+  }
+  const record = await warmPlace(keeper, id)
+  if (record === undefined) return { effect: 'left', record }
+  if (!isFree(record.owner, owner)) return { effect: 'held' }
+  return { effect: 'left', record: await put(keeper, { ...record, state: 'leaving' }, 'update') }
+}
+
+export async function dropWarm(keeper: SandboxKeeper, { id }: { readonly id: SandboxId }): Promise<void> {
+  await keeper.tables.warmPlaces.remove(id)
+}
+
+/** Undefined when there is none, or what is there is not as Craik wrote it. */
+export async function warmPlace(keeper: SandboxKeeper, id: string): Promise<WarmRecord | undefined> {
+  const row = await keeper.tables.warmPlaces.get(id)
+  if (row === undefined || !keeper.isOurs(sealOfWarm(id), row)) return undefined
+  try {
+    return parseWarm(row.document)
+  } catch {
+    return undefined
+  }
+}
+
+async function put(keeper: SandboxKeeper, record: WarmRecord, how: 'insert' | 'update'): Promise<WarmRecord> {
+  const document = canonicalJson(JSON.parse(JSON.stringify(record)) as Json)
+  // What could not be read again is not written.
+  parseWarm(document)
+  const seal = await keeper.sealer.sealRecord(keeper.tables, sealOfWarm(record.id), document)
+  const row = { id: record.id, document, seal, createdAtMs: record.created_at_ms }
+  const { warmPlaces } = keeper.tables
+  const done = how === 'insert' ? await warmPlaces.insert(row) : await warmPlaces.update(row)
+  if (!done) throw new CraikError('conflict', `the warm place ${record.id} exists already, or is gone`)
+  return record
+}
+
+/** Another kind than a sandbox's: neither can be put in the place of the other. */
+function sealOfWarm(id: string): string {
+  return `warm_place:${id}`
+}
