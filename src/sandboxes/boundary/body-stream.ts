@@ -19,13 +19,21 @@ interface BodyOptions {
   readonly until: AbortSignal
   /** Fails when nothing comes for so long although the reader would take it. */
   readonly silenceMs?: number
+  /** Passes on together what comes together, up to so many bytes: every piece costs each stream behind it. */
+  readonly gatherBytes?: number
 }
+
+/** However small they are, no more of them are gathered: each costs far more than it holds. */
+const MANY_PIECES = 64
 
 export class BodyStream extends Readable {
   readonly #source: ClientHttp2Stream
   readonly #options: BodyOptions
   readonly #left = () => this.destroy(givenUp(this.#options.until, this.#options.doing))
   #silence: NodeJS.Timeout | undefined
+  #gathered: Buffer[] = []
+  #gatheredBytes = 0
+  #passing: NodeJS.Immediate | undefined
   #ended = false
 
   constructor(source: ClientHttp2Stream, options: BodyOptions) {
@@ -40,6 +48,8 @@ export class BodyStream extends Readable {
     source.once('close', () => this.#finish())
     options.until.addEventListener('abort', this.#left, { once: true })
     if (options.until.aborted) this.#left()
+    // An empty answer that came whole with its headers is over before anybody could listen.
+    if (source.readableEnded || source.destroyed) this.#finish()
     this.#listen()
   }
 
@@ -49,6 +59,7 @@ export class BodyStream extends Readable {
 
   override _destroy(error: Error | null, done: (error: Error | null) => void): void {
     clearTimeout(this.#silence)
+    clearImmediate(this.#passing)
     this.#options.until.removeEventListener('abort', this.#left)
     // One that both sides have ended closes by itself, and cutting makes an error each time.
     const { readableEnded, writableFinished } = this.#source
@@ -65,7 +76,26 @@ export class BodyStream extends Readable {
       this.destroy(error as Error)
       return
     }
-    if (!this.push(chunk)) this.#source.pause()
+    const { gatherBytes } = this.#options
+    if (gatherBytes === undefined) {
+      if (!this.push(chunk)) this.#source.pause()
+      return
+    }
+    this.#gathered.push(chunk)
+    this.#gatheredBytes += chunk.length
+    if (this.#gatheredBytes >= gatherBytes || this.#gathered.length >= MANY_PIECES) this.#passOn()
+    // After all that was read from the socket at once.
+    else this.#passing ??= setImmediate(() => this.#passOn())
+  }
+
+  #passOn(): void {
+    clearImmediate(this.#passing)
+    this.#passing = undefined
+    if (this.#gathered.length === 0) return
+    const whole = this.#gathered.length === 1 ? this.#gathered[0]! : Buffer.concat(this.#gathered)
+    this.#gathered = []
+    this.#gatheredBytes = 0
+    if (!this.push(whole)) this.#source.pause()
   }
 
   /** Node lets a stream that was cut off end like one that is whole; its code tells them apart. */
@@ -80,6 +110,7 @@ export class BodyStream extends Readable {
     }
     try {
       check.end()
+      this.#passOn()
       this.push(null)
     } catch (error) {
       this.destroy(error as Error)
@@ -88,7 +119,7 @@ export class BodyStream extends Readable {
 
   #listen(): void {
     const { silenceMs, doing } = this.#options
-    if (silenceMs === undefined || this.destroyed) return
+    if (silenceMs === undefined || this.#ended || this.destroyed) return
     this.#silence = setTimeout(() => {
       if (!this.#source.isPaused()) {
         const what = `the sandbox fell silent for ${silenceMs} ms, asked to ${doing}`

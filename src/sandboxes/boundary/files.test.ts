@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
-import { Readable } from 'node:stream'
+import { duplexPair, Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { failureOf, hostileSidecar, json, NEVER } from './hostile-sidecar.fixture.ts'
+import { connectBoundary } from './connect.ts'
+import { failureOf, HELLO, hostileSidecar, json, NEVER, speak } from './hostile-sidecar.fixture.ts'
 
 const STAT = { path: '/home/agent/a', type: 'file', bytes: 5, mode: 0o644, modifiedAtMs: 1 } as const
 
@@ -19,6 +20,21 @@ describe('reading a file', () => {
     const { etag, bytes, body } = await hostile.boundary.files.read('a', { offset: 2 }, NEVER)
     expect({ etag, bytes }).toEqual({ etag: 'e1', bytes: 5 })
     expect(Buffer.concat(await body.toArray()).toString()).toBe('llo')
+  })
+
+  it('gives all of it in its order, in whatever pieces it comes', async () => {
+    const sizes = [...Array<number>(300).fill(1), ...Array<number>(40).fill(16_000), 3]
+    const pieces = sizes.map((size, index) => Buffer.alloc(size, index))
+    const whole = Buffer.concat(pieces)
+    await using hostile = await hostileSidecar((stream, what) => {
+      if (what === 'POST /accept') return
+      const headers = { etag: 'e', 'craik-size': whole.length, 'content-length': whole.length }
+      stream.respond({ ':status': 200, ...headers })
+      for (const piece of pieces) stream.write(piece)
+      stream.end()
+    })
+    const { body } = await hostile.boundary.files.read('a', { offset: 0 }, NEVER)
+    expect(Buffer.concat(await body.toArray()).equals(whole)).toBe(true)
   })
 
   it.each([
@@ -61,6 +77,25 @@ describe('reading a file', () => {
     )
     const { body } = await hostile.boundary.files.read('a', { offset: 0 }, NEVER)
     expect((await failureOf(body.toArray())).message).toMatch(/fell silent/)
+  })
+
+  it('is done with an empty one also where all of the answer comes at once, and not from a socket', async () => {
+    const [inside, outside] = duplexPair()
+    const host = Object.assign(outside, { bytesRead: 0, bytesWritten: 0 })
+    speak(inside, (stream, what) => {
+      if (what === 'GET /hello') json(stream, 200, HELLO)
+      else if (what !== 'POST /accept') {
+        stream.respond({ ':status': 200, etag: 'e', 'craik-size': 0, 'content-length': 0 })
+        stream.end()
+      }
+    })
+    const boundary = await connectBoundary(host, NEVER, {
+      onInbound: () => {},
+      patience: { silenceMs: 1000 },
+    })
+    const { body } = await boundary.files.read('a', { offset: 0 }, NEVER)
+    expect(await body.toArray()).toEqual([])
+    await boundary.close()
   })
 
   it('says that the file is another one by now', async () => {

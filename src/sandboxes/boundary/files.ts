@@ -11,6 +11,9 @@ import { MAX_LIST_BYTES } from './patience.ts'
 import { send } from './send.ts'
 import { WatchLines } from './watch-lines.ts'
 
+/** Of a file's content, which comes in pieces of 16 KiB, what is passed on at a time. */
+const GATHER_BYTES = 128 * 1024
+
 export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFiles {
   const { silenceMs } = line.patience
   return {
@@ -23,7 +26,8 @@ export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFil
       try {
         const { etag, bytes, length } = contentOf(headers, range, doing)
         const check = new ExactLength(length, doing)
-        return { etag, bytes, body: new BodyStream(stream, { line, doing, check, until, silenceMs }) }
+        const options = { line, doing, check, until, silenceMs, gatherBytes: GATHER_BYTES }
+        return { etag, bytes, body: new BodyStream(stream, options) }
       } catch (error) {
         cut(stream)
         throw error

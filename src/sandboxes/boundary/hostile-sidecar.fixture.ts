@@ -105,7 +105,7 @@ export async function hostileSidecar(answer: Answer, patience: Partial<Patience>
   }
 }
 
-export function speak(socket: Socket, answer: Answer): ServerHttp2Session {
+export function speak(socket: Duplex, answer: Answer): ServerHttp2Session {
   const session = performServerHandshake(beside(socket), { settings: { maxConcurrentStreams: 4096 } })
   session.on('error', () => {})
   session.on('stream', (stream, headers) => {
@@ -116,7 +116,7 @@ export function speak(socket: Socket, answer: Answer): ServerHttp2Session {
 }
 
 /** A stream over the socket that leaves the socket free for bytes that HTTP/2 would not write. */
-function beside(socket: Socket): Duplex {
+function beside(socket: Duplex): Duplex {
   const stream = new Duplex({
     read: () => socket.resume(),
     // At once: a frame is written in parts, between which nothing else may come.
