@@ -1,5 +1,11 @@
 /** What a place to run things in can do. A backend is a folder with one exported object of this shape. */
+import type { Duplex } from 'node:stream'
 import type { SandboxId } from '../lib/ids.ts'
+import type { SandboxDisks } from './disks.ts'
+
+/** As a caller names them. */
+export const BACKEND_NAMES = ['process', 'docker'] as const
+export type BackendName = (typeof BACKEND_NAMES)[number]
 
 /** The seed's names for the kinds of place. */
 export const BACKEND_KINDS = ['local_process', 'container', 'remote_shell', 'browser_tool'] as const
@@ -8,6 +14,12 @@ export type BackendKind = (typeof BACKEND_KINDS)[number]
 /** Weakest first. `none`: the host itself. `process`: namespaces of its own (bubblewrap). */
 export const ISOLATIONS = ['none', 'process', 'container', 'remote', 'browser'] as const
 export type Isolation = (typeof ISOLATIONS)[number]
+
+/** Which isolations each backend can be asked for. */
+export const REACHED_BY: Readonly<Record<BackendName, readonly Isolation[]>> = {
+  process: ['process', 'none'],
+  docker: ['container'],
+}
 
 export interface Availability {
   readonly isolation: Isolation
@@ -24,14 +36,25 @@ export interface SandboxBackend {
   readonly kind: BackendKind
   /** The strongest it reaches on this machine, and what would make it stronger. */
   probe(): Promise<Availability>
-  /** Starts it: the isolation asked for, or a refusal; never a weaker one. Nothing is left behind when it fails. */
+  /** Of a backend with images: fixes what the container will be made of, before anything is decided or recorded. */
+  plan?(asked: ContainerRequest): Promise<ContainerSpec>
+  /**
+   * Starts it: the isolation asked for, or a refusal; never a weaker one. Nothing is left behind when it fails, but
+   * for its disk: one that is there already, of a sandbox that was stopped, is used as it is.
+   */
   create(spec: SandboxSpec): Promise<RunningPlace>
   /** Finds a place again that an earlier process started; undefined when it runs no more. */
   recover(handle: PlaceHandle, spec: SandboxSpec): Promise<RunningPlace | undefined>
   /** Removes whatever an interrupted create or destroy left of a place that is not to run. Idempotent. */
   sweep(spec: SandboxSpec, handle: PlaceHandle | undefined): Promise<void>
+  /** Removes the disk of a place that was swept, where that is not in its folder. Idempotent. */
+  discard?(spec: SandboxSpec): Promise<void>
+  /** Its places may be started before it is known whose they will be. Missing: each is started when it is asked for. */
+  readonly pooled?: true
+  /** Missing: its disks cannot be archived. */
+  readonly disks?: SandboxDisks
   /** Ends what a process that is gone left of its looking around, in no place. Never touches what somebody living made. */
-  endLeftovers(): Promise<void>
+  endLeftovers?(): Promise<void>
 }
 
 export interface SandboxSpec {
@@ -40,15 +63,57 @@ export interface SandboxSpec {
   /** The sandbox's own folder on the host, `sandboxes/<id>`: `data` (its disk), `socket`, and what the backend needs. */
   readonly folder: string
   readonly workspace: WorkspaceSpec
+  /** Other folders of the host that it can read; only for backends with images. */
+  readonly mounts?: readonly MountSpec[]
   readonly limits: LimitSpec
   /** Whose rights its programs have on the host; chosen when the sandbox is recorded, so that no two share one. */
   readonly hostUser: HostUser | undefined
-  /** References are resolved before; names and values are no secrets. */
-  readonly environment: Readonly<Record<string, string>>
+  /** What the container is made of; only for backends with images. */
+  readonly container?: ContainerSpec
+}
+
+export const CONTAINER_RUNTIMES = ['runc', 'runsc'] as const
+/** How the one stream gets out: a socket of the host in a shared folder, or an engine exec of a relay per connection. */
+export const CONTAINER_LINES = ['socket', 'relay'] as const
+/** Where the disk is: a folder of the host, or, where the engine does not see the host's folders, a volume of its own. */
+export const CONTAINER_STATES = ['folder', 'volume'] as const
+
+/** What a caller may ask for; what they leave out is chosen by what the engine can do. */
+export interface ContainerRequest {
+  /** A name, a tag or an id; undefined: Craik's own image, built when it is not there. */
+  readonly image?: string | undefined
+  readonly runtime?: (typeof CONTAINER_RUNTIMES)[number] | undefined
+  readonly line?: (typeof CONTAINER_LINES)[number] | undefined
+}
+
+/** Fixed when the sandbox is recorded, and the same whenever it is started again. */
+export interface ContainerSpec {
+  /** The engine's id of the image, `sha256:…`: never a name, which may come to mean another. */
+  readonly image: string
+  /** As a person knows it. */
+  readonly imageName: string
+  readonly runtime: (typeof CONTAINER_RUNTIMES)[number]
+  readonly line: (typeof CONTAINER_LINES)[number]
+  readonly state: (typeof CONTAINER_STATES)[number]
+  /** Which engine holds it, by the engine's own id: another one at the same address is not asked for it. */
+  readonly engine: string
 }
 
 /** `copy`: a folder of its own, filled through the boundary. `in-place`: the caller's folder itself, writable. */
 export type WorkspaceSpec = { readonly mode: 'copy' } | { readonly mode: 'in-place'; readonly folder: string }
+
+/** A folder of the host, without links in its path, that is shown at `/mnt/NAME` and cannot be written there. */
+export interface MountSpec {
+  readonly folder: string
+  readonly at: string
+}
+
+/** As a caller names them. No container has any but the first. */
+export const NETWORKS = ['none', 'restricted', 'bridge'] as const
+/** As a caller names them. No mount has any but the first. */
+export const MOUNT_MODES = ['read_only', 'read_write'] as const
+/** What a caller names as the image to mean Craik's own. */
+export const OWN_IMAGE = 'craik'
 
 /** undefined: the one that Craik runs as. */
 export interface HostUser {
@@ -84,15 +149,28 @@ export interface RunningPlace {
   readonly isolation: Isolation
   readonly hostUid: number
   readonly limits: LimitReport
-  /** The folder in which the host's socket has to be (re)made; the sidecar dials it, again and again. */
-  readonly socketFolder: string
+  readonly line: PlaceLine
   /** Settles when nothing runs in it any more, whoever ended it; says why as far as that is known. */
   readonly ended: Promise<string>
   /** What the host itself sees of it; a figure that it cannot see is missing. */
   observe(): Promise<ObservedUse>
-  /** Ends everything in it and removes what holds it (cgroups, mounts), not the folder. Idempotent. */
+  /** Nothing in it runs, and nothing is lost, until `unpause`. Missing: it cannot be paused here. Both are idempotent. */
+  readonly pause?: () => Promise<void>
+  readonly unpause?: () => Promise<void>
+  /** Ends everything in it and removes what holds it (cgroups, mounts), not the folder or volume with its disk. Idempotent. */
   destroy(): Promise<void>
 }
+
+/**
+ * How the boundary's stream is had. `socket`: the host listens in the folder, and the sidecar dials it again and again.
+ * `dial`: the host makes each connection.
+ */
+export type PlaceLine =
+  | { readonly kind: 'socket'; readonly folder: string }
+  | { readonly kind: 'dial'; readonly dial: (until: AbortSignal) => Promise<DialledStream> }
+
+/** Counts what goes through it, as a socket does. */
+export type DialledStream = Duplex & { readonly bytesRead: number; readonly bytesWritten: number }
 
 export interface ObservedUse {
   readonly memoryBytes?: number

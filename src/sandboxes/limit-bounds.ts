@@ -17,6 +17,19 @@ export const LIMIT_BOUNDS = {
   diskBytes: { least: 32 * MIB, most: 64 * TIB },
 } as const satisfies Record<string, Bounds>
 
+const SECOND_MS = 1000
+const DAY_MS = 86_400 * SECOND_MS
+
+/** How long a sandbox may be left alone, run, or be kept when it is stopped. */
+export const TIME_BOUNDS = {
+  idleMs: { least: 10 * SECOND_MS, most: 30 * DAY_MS },
+  lifetimeMs: { least: 60 * SECOND_MS, most: 365 * DAY_MS },
+  keepMs: { least: 60 * SECOND_MS, most: 3650 * DAY_MS },
+} as const satisfies Record<string, Bounds>
+
+/** How long jobs may be given to end when their sandbox is stopped. */
+export const GRACE_BOUNDS: Bounds = { least: 0, most: 60 * SECOND_MS }
+
 /**
  * What a sandbox may use when nothing was said. The disk has one too, although an ordinary user's is not held to it:
  * the limit report says so by name.

@@ -1,6 +1,6 @@
 /** What the rooms above ask of the sandboxes: every call is decided, receipted and only then done. */
 import type { Duplex, Readable } from 'node:stream'
-import type { JobId, SandboxId } from '../lib/ids.ts'
+import type { JobId, SandboxId, SnapshotId } from '../lib/ids.ts'
 import type {
   FileList,
   FileStat,
@@ -10,7 +10,19 @@ import type {
   ProcessInfo,
   Upload,
 } from '../sidecar/protocol.ts'
-import type { Isolation, LimitReport, LimitSpec, ObservedUse, WorkspaceSpec } from './backend.ts'
+import type {
+  BackendName,
+  ContainerRequest,
+  ContainerSpec,
+  Isolation,
+  LimitReport,
+  LimitSpec,
+  MOUNT_MODES,
+  MountSpec,
+  NETWORKS,
+  ObservedUse,
+  WorkspaceSpec,
+} from './backend.ts'
 import type {
   FileChange,
   FileContent,
@@ -19,6 +31,9 @@ import type {
   JobControl,
   UploadSpec,
 } from './boundary/boundary.ts'
+import type { Room } from './lifecycle/admission.ts'
+import type { SandboxState } from './lifecycle/transitions.ts'
+import type { Manifest } from './snapshots/manifest.ts'
 
 /** Who asks, and with which grant; without one, a usable grant of theirs for the very request is looked up. */
 export interface Caller {
@@ -28,19 +43,51 @@ export interface Caller {
   readonly signal: AbortSignal
 }
 
-export const SANDBOX_STATES = ['creating', 'running', 'deleting', 'lost'] as const
-/** `lost`: it ended without being told to; its folder is still there. */
-export type SandboxState = (typeof SANDBOX_STATES)[number]
-
 export interface CreateRequest {
   readonly name?: string
-  readonly backend: 'process'
+  readonly backend: BackendName
   /** The isolation asked for. `none` only when the caller named it. */
   readonly isolation: Isolation
-  readonly workspace: WorkspaceSpec
+  /** Without it, a copy. A container's request says it, as it says everything else up to `container.image`. */
+  readonly workspace?: WorkspaceSpec
   readonly limits: Partial<LimitSpec>
-  readonly environment: Readonly<Record<string, string>>
+  readonly environment?: Readonly<Record<string, string>>
+  readonly network?: (typeof NETWORKS)[number]
+  readonly mounts?: readonly (MountSpec & { readonly mode: (typeof MOUNT_MODES)[number] })[]
+  /** Only for backends with images. */
+  readonly container?: ContainerRequest
   readonly policyEnvelopeId?: string
+  /** A snapshot, by id or name: its disk becomes that of the sandbox, and what is left out above is as it says. */
+  readonly from?: string
+  /** The sandbox that this is a fork of, whose mounts it keeps; never from a client. */
+  readonly forkOf?: SandboxId
+  /** What is left out has its default; null: never. */
+  readonly ends?: Partial<SandboxEnds>
+}
+
+/** When it is stopped and, once it is, removed without being told to; null: never. */
+export interface SandboxEnds {
+  /** So long after anything last happened in it. */
+  readonly idleMs: number | null
+  /** So long after it was started. */
+  readonly lifetimeMs: number | null
+  /** Removed, with its disk, so long after it was stopped. */
+  readonly keepMs: number | null
+}
+
+export interface StopRequest {
+  /** How long its jobs have after SIGTERM; 0: none are asked. */
+  readonly graceMs?: number
+}
+
+export interface SnapshotRequest {
+  readonly name?: string
+}
+
+export interface ForkRequest {
+  readonly name?: string
+  /** A snapshot of the sandbox, by id or name; without one it is made now. */
+  readonly from?: string
 }
 
 /** A sandbox as it is shown. No path of the host that the caller did not give. */
@@ -52,12 +99,23 @@ export interface SandboxView {
   readonly isolation: Isolation
   readonly hostUid: number | null
   readonly workspace: WorkspaceSpec
+  /** Other folders of the host that it can read. */
+  readonly mounts: readonly (MountSpec & { readonly mode: 'read_only' })[]
+  /** What it is made of, when it is a container. */
+  readonly container: Omit<ContainerSpec, 'engine'> | null
   readonly limits: LimitSpec
   /** How each limit is held; null while it is being created. */
   readonly enforced: LimitReport | null
   readonly operator: string
   readonly policyEnvelopeId: string
   readonly createdAtMs: number
+  readonly ends: SandboxEnds
+  /** When something last happened in it, to within a minute; null while it is created. */
+  readonly activeAtMs: number | null
+  readonly startedAtMs: number | null
+  readonly stoppedAtMs: number | null
+  /** When it will be stopped if nothing happens in it until then; null: not by itself. */
+  readonly stopsAtMs: number | null
   /** Whether its sidecar is connected now. */
   readonly connected: boolean
   readonly runningJobs: number
@@ -76,14 +134,105 @@ interface DamagedSandbox {
 export interface SandboxManager {
   create(caller: Caller, request: CreateRequest): Promise<SandboxView>
   list(): Promise<readonly (SandboxView | DamagedSandbox)[]>
+  /** What all of them may have together, and how much of it is taken. */
+  room(): Promise<readonly Room[]>
   /** By id, or by name. */
   get(idOrName: string): Promise<SandboxView>
+  /** Nothing runs afterwards; disk, policy and grants stay. One that is stopped already is left as it is. */
+  stop(caller: Caller, id: SandboxId, request?: StopRequest): Promise<SandboxView>
+  /** Starts it again on its disk, or lets a paused one go on. */
+  resume(caller: Caller, id: SandboxId): Promise<SandboxView>
+  /** Everything in it stands still until it is resumed. */
+  pause(caller: Caller, id: SandboxId): Promise<SandboxView>
+  /** Its disk is archived, and what it is made of pinned; what runs in it stands still meanwhile where it can. */
+  snapshot(caller: Caller, id: SandboxId, request?: SnapshotRequest): Promise<SnapshotView>
+  /** Its disk is that of the snapshot afterwards; it runs if it ran. */
+  restore(caller: Caller, id: SandboxId, snapshotIdOrName: string): Promise<SandboxView>
+  /** Another sandbox with the same disk, limits and policy, and without its logins. */
+  fork(caller: Caller, id: SandboxId, request?: ForkRequest): Promise<SandboxView>
   delete(caller: Caller, id: SandboxId): Promise<void>
   /** What happened to it, oldest first, then on as it happens while `follow`: lines of JSON. */
   events(id: SandboxId, follow: boolean, until: AbortSignal): AsyncIterable<SandboxEvent>
   readonly jobs: ManagedJobs
   readonly files: ManagedFiles
   readonly inside: ManagedInside
+  readonly snapshots: ManagedSnapshots
+}
+
+/** A snapshot as it is shown. */
+export interface SnapshotView {
+  readonly id: SnapshotId
+  readonly name: string
+  /** Of everything in it. */
+  readonly digest: string
+  readonly createdAtMs: number
+  readonly createdBy: 'user' | 'auto'
+  readonly imported: boolean
+  readonly operator: string
+  readonly policyEnvelopeId: string
+  readonly origin: { readonly sandboxId: string; readonly name: string }
+  readonly backend: BackendName
+  readonly image: { readonly id: string; readonly name: string } | null
+  readonly isolation: Isolation
+  readonly workspace: 'copy' | 'in-place'
+  readonly limits: LimitSpec
+  readonly content: Manifest['content']
+  readonly archiveBytes: number
+}
+
+/** One whose record was changed outside Craik: nothing else of it is believed. */
+interface DamagedSnapshot {
+  readonly id: string
+  readonly name: string
+  readonly state: 'damaged'
+  readonly notice: string
+}
+
+export interface ManagedSnapshots {
+  list(): Promise<readonly (SnapshotView | DamagedSnapshot)[]>
+  /** By id, or by name. */
+  get(idOrName: string): Promise<SnapshotView>
+  delete(caller: Caller, idOrName: string): Promise<SnapshotId>
+  /** All of it as one file. Its receipt ends with the stream. */
+  open(caller: Caller, idOrName: string): Promise<OpenedSnapshot>
+  /** Sends the same file to where the destination says. */
+  export(caller: Caller, idOrName: string, destination: ExportRequest): Promise<Exported>
+  /** Nothing is listed before all of it was checked. */
+  import(caller: Caller, body: Readable, request: ImportRequest): Promise<SnapshotView>
+}
+
+export interface OpenedSnapshot {
+  readonly view: SnapshotView
+  readonly bytes: number
+  readonly body: Readable
+}
+
+export interface ImportRequest {
+  /** Without one, as it is called in the file. */
+  readonly name?: string
+  /** What `craik snapshot show` said of it where it comes from. */
+  readonly digest?: string
+}
+
+export interface ExportRequest {
+  /** `https://…` or `s3://bucket/key`. */
+  readonly destination: string
+  /** Of the S3-compatible store; without one, Amazon's own. */
+  readonly endpoint?: string
+  readonly region?: string
+  /** Names of secrets. */
+  readonly accessKeyRef?: string
+  readonly secretKeyRef?: string
+  readonly sessionTokenRef?: string
+  /** Also to addresses that are not of the public internet. */
+  readonly allowPrivateAddress?: boolean
+}
+
+export interface Exported {
+  readonly host: string
+  readonly bytes: number
+  readonly digest: string
+  readonly receiptId: string
 }
 
 export interface SandboxEvent {

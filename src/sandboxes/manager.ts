@@ -1,32 +1,63 @@
 /** The sandboxes of one home, as one process holds them: every call is decided, receipted and only then done. */
+import { CraikError } from '../errors.ts'
 import type { SandboxId } from '../lib/ids.ts'
+import { roomIn, UNBOUNDED } from './lifecycle/admission.ts'
 import { getSandbox, listSandboxes } from './lifecycle/read-records.ts'
+import { MAX_SANDBOXES, type SandboxRecord } from './lifecycle/sandbox-record.ts'
 import { createSandbox } from './manager/create.ts'
 import { EventLog } from './manager/events.ts'
 import { managedFiles } from './manager/files.ts'
 import { folderOf } from './manager/folders.ts'
+import { forkSandbox } from './manager/fork.ts'
 import { Holder } from './manager/holder.ts'
 import { managedInside } from './manager/inside.ts'
 import { managedJobs } from './manager/jobs.ts'
 import type { ManagerOptions } from './manager/options.ts'
-import { recoverSandboxes } from './manager/recover.ts'
+import { pauseSandbox } from './manager/pause.ts'
+import { Reaper } from './manager/reaper.ts'
+import { recoverAgain, recoverSandboxes } from './manager/recover.ts'
+import { RecoveryRetries } from './manager/recovery-retries.ts'
 import { deleteSandbox } from './manager/remove.ts'
+import { restoreSandbox } from './manager/restore.ts'
+import { resumeSandbox } from './manager/resume.ts'
+import { snapshotSandbox } from './manager/snapshot.ts'
+import { deleteSnapshot, managedSnapshots, recoverSnapshots, snapshotView } from './manager/snapshots.ts'
+import { stopSandbox } from './manager/stop.ts'
+import { Turns } from './manager/turns.ts'
 import { viewOf } from './manager/view.ts'
-import type { SandboxEvent, SandboxManager } from './manager-types.ts'
+import { WarmPool } from './manager/warm-pool.ts'
+import type { Caller, SandboxEvent, SandboxManager, SandboxView } from './manager-types.ts'
+import type { SnapshotRecord } from './snapshots/snapshot-record.ts'
 
 export interface HeldSandboxes extends SandboxManager {
   /** Once, before anything else: takes over what an earlier process left. */
   recover(): Promise<void>
   /** Lets go of all of them. They go on; the next process finds them again. Idempotent. */
   close(): Promise<void>
-  /** Whether there is a reason to stay: a sandbox is held, made or removed. */
+  /** Whether there is a reason to stay: a sandbox is held, made, removed, or to be found again. */
   readonly busy: boolean
+  /** Places that wait for a sandbox: no reason to stay. */
+  readonly warm: number
+  /** Looks once for sandboxes, and places for them, whose time is over; happens by itself every half minute. */
+  reap(): Promise<void>
 }
 
 export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
   const { clock, home, logger } = options
-  const holder = new Holder(options)
+  const turns = new Turns()
+  const retries = new RecoveryRetries(
+    (id) => inTurn(id, () => recoverAgain(options, holder, id)),
+    options.recoveryPauseMs,
+  )
+  const holder = new Holder(options, turns, (id) => retries.reasonFor(id))
+  const reaper = new Reaper(options, holder, {
+    stop: (caller, id, reason) => inTurn(id, () => stopSandbox(options, holder, caller, id, { reason })),
+    delete: (caller, id) =>
+      inTurn(id, () => deleteSandbox(options, holder, retries, caller, id, 'retention')),
+  })
   const working = new Set<Promise<unknown>>()
+  const pool = new WarmPool(options, holder, () => working.size > 0)
+  const leaving = new AbortController()
   let closing: Promise<void> | undefined
 
   /** Closing waits for it: half of it would have to be undone by the next process. */
@@ -36,6 +67,38 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
     work.then(over, over)
     return work
   }
+
+  function inTurn<T>(id: SandboxId, work: () => Promise<T>): Promise<T> {
+    return whole(turns.take(id, work))
+  }
+
+  /** What could not be taken over yet is neither stopped nor started. */
+  async function reached(id: SandboxId, work: () => Promise<SandboxRecord>): Promise<SandboxView> {
+    return shown(
+      await inTurn(id, async () => {
+        retries.require(id)
+        return work()
+      }),
+    )
+  }
+
+  function snapshotInTurn(
+    caller: Caller,
+    id: SandboxId,
+    request: Parameters<typeof snapshotSandbox>[4],
+  ): Promise<SnapshotRecord> {
+    return inTurn(id, async () => {
+      retries.require(id)
+      return snapshotSandbox(options, holder, caller, id, request)
+    })
+  }
+
+  /** What takes long is given up when the process leaves. */
+  function whileHere(caller: Caller): Caller {
+    return { ...caller, signal: AbortSignal.any([caller.signal, leaving.signal]) }
+  }
+
+  const shown = (record: SandboxRecord) => viewOf(record, holder.get(record.id), retries.reasonFor(record.id))
 
   async function* events(id: SandboxId, follow: boolean, until: AbortSignal): AsyncGenerator<SandboxEvent> {
     const held = holder.get(id)
@@ -47,34 +110,67 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
 
   return {
     get busy() {
-      return holder.size > 0 || working.size > 0
+      return holder.size > 0 || working.size > 0 || retries.size > 0
+    },
+    get warm() {
+      return pool.size
     },
     async create(caller, request) {
-      const record = await whole(createSandbox(options, holder, caller, request))
-      return viewOf(record, holder.get(record.id))
+      return shown(await whole(createSandbox(options, holder, retries, pool, caller, request)))
     },
     async list() {
       return (await listSandboxes(options)).map((listed) => {
-        if (listed.record !== undefined) return viewOf(listed.record, holder.get(listed.record.id))
+        if (listed.record !== undefined) return shown(listed.record)
         const { id, name, problem } = listed
         logger('error', problem, { sandbox: id })
         return { id, name, state: 'damaged', notice: problem }
       })
     },
-    async get(idOrName) {
-      const record = await getSandbox(options, idOrName)
-      return viewOf(record, holder.get(record.id))
+    async room() {
+      const rows = await options.store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
+      return roomIn(rows, options.admission ?? UNBOUNDED)
     },
-    delete: (caller, id) => whole(deleteSandbox(options, holder, caller, id)),
+    get: async (idOrName) => shown(await getSandbox(options, idOrName)),
+    stop: (caller, id, request = {}) => reached(id, () => stopSandbox(options, holder, caller, id, request)),
+    resume: (caller, id) => reached(id, () => resumeSandbox(options, holder, retries, caller, id)),
+    pause: (caller, id) => reached(id, () => pauseSandbox(options, holder, caller, id)),
+    snapshot: async (caller, id, request = {}) =>
+      snapshotView(await snapshotInTurn(whileHere(caller), id, request)),
+    restore: (caller, id, snapshot) =>
+      reached(id, () => restoreSandbox(options, holder, retries, whileHere(caller), id, snapshot)),
+    async fork(caller, id, request = {}) {
+      const forked = forkSandbox(options, whileHere(caller), id, request, {
+        snapshot: (by) => snapshotInTurn(by, id, { createdBy: 'auto' }),
+        create: (by, asked) => createSandbox(options, holder, retries, pool, by, asked),
+        drop: (by, snapshot) => deleteSnapshot(options, by, snapshot),
+      })
+      return shown(await whole(forked))
+    },
+    delete: (caller, id) => inTurn(id, () => deleteSandbox(options, holder, retries, caller, id)),
     events,
     jobs: managedJobs(options, holder),
     files: managedFiles(options, holder),
     inside: managedInside(options, holder),
-    recover: () => whole(recoverSandboxes(options, holder)),
+    snapshots: managedSnapshots(options, whole, whileHere),
+    async recover() {
+      await whole(recoverSnapshots(options))
+      await whole(recoverSandboxes(options, holder, retries))
+      await pool.recover()
+      reaper.start()
+    },
+    async reap() {
+      await reaper.tick()
+      await pool.tick()
+    },
     close() {
-      closing ??= Promise.allSettled([...working]).then(async () => {
+      closing ??= (async () => {
+        leaving.abort(new CraikError('interrupted', 'the supervisor is leaving'))
+        retries.close()
+        await reaper.close()
+        await Promise.allSettled([...working])
+        await pool.close()
         await Promise.all(holder.all().map((held) => holder.letGo(held)))
-      })
+      })()
       return closing
     },
   }

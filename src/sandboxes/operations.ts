@@ -11,6 +11,11 @@ interface OperationSpec {
 
 export const OPERATIONS = {
   create: { capability: 'sandbox.create', operation: 'create', counted: undefined },
+  stop: { capability: 'sandbox.stop', operation: 'stop', counted: undefined },
+  pause: { capability: 'sandbox.stop', operation: 'pause', counted: undefined },
+  resume: { capability: 'sandbox.resume', operation: 'resume', counted: undefined },
+  snapshot: { capability: 'sandbox.snapshot', operation: 'snapshot', counted: undefined },
+  restore: { capability: 'sandbox.restore', operation: 'restore', counted: undefined },
   delete: { capability: 'sandbox.delete', operation: 'delete', counted: undefined },
   exec: { capability: 'sandbox.exec', operation: 'exec', counted: 'jobs' },
   terminal: { capability: 'sandbox.terminal', operation: 'open', counted: 'jobs' },
@@ -30,5 +35,11 @@ export const OPERATIONS = {
   jobs: { capability: 'sandbox.inspect', operation: 'jobs', counted: 'looks' },
   signal: { capability: 'sandbox.signal', operation: 'signal', counted: 'signals' },
 } as const satisfies Record<string, OperationSpec>
+
+/** What a new sandbox may be given a folder of this machine for: asked once, when it is made. */
+export const FOLDER_USES = {
+  write: { capability: 'sandbox.mount', operation: 'write' },
+  read: { capability: 'sandbox.mount', operation: 'read' },
+} as const satisfies Record<string, Omit<OperationSpec, 'counted'>>
 
 export type OperationName = keyof typeof OPERATIONS

@@ -3,11 +3,11 @@ import { realpathSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 
 /** Refuses a path with a link in it. Whether there is a folder at all is another question. */
-export function requireResolved(path: string): void {
+export function requireResolved(path: string, what = 'the workspace'): void {
   const real = realPath(path)
   if (real === undefined || real === path) return
-  throw new CraikError('usage', 'the workspace is reached through a link, so it may not be the one chosen', {
-    hint: 'look where it leads, then choose the folder itself:  craik agent launch --workspace FOLDER',
+  throw new CraikError('usage', `${what} is reached through a link, so it may not be the one chosen`, {
+    hint: 'look where it leads, then choose the folder itself:  realpath FOLDER',
   })
 }
 

@@ -12,6 +12,11 @@ type Attempt = (manager: HeldSandboxes, by: Caller, id: SandboxId) => Promise<un
 /** Exhaustive by its type: an operation that is added to the table has to be added here. */
 export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
   create: (manager, by) => manager.create(by, REQUEST),
+  stop: (manager, by, id) => manager.stop(by, id),
+  pause: (manager, by, id) => manager.pause(by, id),
+  resume: (manager, by, id) => manager.resume(by, id),
+  snapshot: (manager, by, id) => manager.snapshot(by, id),
+  restore: (manager, by, id) => manager.restore(by, id, 'nonesuch'),
   delete: (manager, by, id) => manager.delete(by, id),
   exec: (manager, by, id) => manager.jobs.start(by, id, jobId(), { spec: exec('touch', 'reached') }),
   terminal: (manager, by, id) =>

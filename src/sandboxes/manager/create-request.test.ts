@@ -53,6 +53,9 @@ describe('a request for a sandbox', () => {
     { workspace: { mode: 'in-place', folder: '/etc' } },
     { workspace: { mode: 'in-place', folder: '/proc/self' } },
     { workspace: { mode: 'in-place', folder: '/no/such/folder' } },
+    { mounts: [{ folder: '/srv/x', at: '/mnt/x', mode: 'read_only' }] },
+    { network: 'none' },
+    { network: 'host' },
     { more: true },
   ])('is refused: %j', (changes) => {
     expect(() => parse(changes)).toThrow(expect.objectContaining({ code: 'usage' }))
@@ -80,6 +83,63 @@ describe('a request for a sandbox', () => {
     expect(() => parse(inPlace('home/inner'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('home'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('parent'), join(folder, 'parent', '.craik'))).toThrow('Craik’s own home')
+  })
+
+  const container = { backend: 'docker', isolation: 'container', container: { image: 'craik' } }
+  const mount = (name: string, more: object = {}) => ({
+    ...container,
+    mounts: [{ folder: join(folder, name), at: '/mnt/library', mode: 'read_only', ...more }],
+  })
+
+  it('shows a container other folders by the same rules as the workspace', () => {
+    expect(parse(mount('project')).mounts).toEqual([{ folder: join(folder, 'project'), at: '/mnt/library' }])
+    const climbing = { folder: `${folder}/parent/../project` }
+    expect(() => parse(mount('project', climbing))).toThrow('may not be the one chosen')
+    expect(() => parse(mount('link'))).toThrow('the folder for /mnt/library is reached through a link')
+    expect(() => parse(mount('home/inner'))).toThrow('Craik’s own home')
+    expect(() => parse(mount('parent'), join(folder, 'parent', '.craik'))).toThrow('Craik’s own home')
+    for (const system of ['/', '/etc', '/usr', '/home', '/proc/self', '/run', '/no/such/folder'])
+      expect(() => parse(mount('project', { folder: system }))).toThrow(
+        expect.objectContaining({ code: 'usage' }),
+      )
+  })
+
+  it.each([
+    { at: '/mnt' },
+    { at: '/mnt/' },
+    { at: '/mnt/..' },
+    { at: '/mnt/a/b' },
+    { at: '/mnt/../etc' },
+    { at: '/etc/x' },
+    { at: 'mnt/x' },
+    { at: `/mnt/${'x'.repeat(65)}` },
+    { mode: 'write' },
+    { folder: 'project' },
+  ])('shows no folder as %j', (change) => {
+    expect(() => parse(mount('project', change))).toThrow(expect.objectContaining({ code: 'usage' }))
+  })
+
+  it('shows one folder under one name, and not too many', () => {
+    const { mounts } = mount('project')
+    const named = (count: number) =>
+      Array.from({ length: count }, (_, index) => ({ ...mounts[0], at: `/mnt/m${index}` }))
+    expect(() => parse({ ...container, mounts: [...mounts, ...mounts] })).toThrow('has one name twice')
+    expect(parse({ ...container, mounts: named(8) }).mounts).toHaveLength(8)
+    expect(() => parse({ ...container, mounts: named(9) })).toThrow('more than 8')
+  })
+
+  it('tells what it said itself, so that what it left out can be denied', () => {
+    expect(parse({ ...container, environment: undefined, workspace: undefined })).toMatchObject({
+      stated: { network: null, mounts: null, image: true, environment: false, workspace: false },
+      ...{ environment: {}, workspace: { mode: 'copy' } },
+      container: { image: undefined },
+    })
+    const writable = { ...mount('project', { mode: 'read_write' }), network: 'bridge' }
+    expect(parse(writable)).toMatchObject({
+      stated: { network: 'bridge', mounts: { all: 1, writable: 1 } },
+      mounts: [],
+    })
+    expect(parse({ ...container, container: { image: 'craik:1' } }).container?.image).toBe('craik:1')
   })
 
   it('runs as somebody who is not root', () => {

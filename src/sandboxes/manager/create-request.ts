@@ -3,10 +3,34 @@ import { statSync } from 'node:fs'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { parseInput, reference, refuseSecrets } from '../../policy/request.ts'
-import { type HostUser, ISOLATIONS, type LimitSpec, type WorkspaceSpec } from '../backend.ts'
+import {
+  BACKEND_NAMES,
+  type BackendName,
+  CONTAINER_LINES,
+  CONTAINER_RUNTIMES,
+  type ContainerRequest,
+  type HostUser,
+  ISOLATIONS,
+  type Isolation,
+  type LimitSpec,
+  MOUNT_MODES,
+  type MountSpec,
+  NETWORKS,
+  OWN_IMAGE,
+  REACHED_BY,
+  type WorkspaceSpec,
+} from '../backend.ts'
 import { refuseSteering } from '../backends/process/environment.ts'
-import { resolveWorkspace } from '../backends/process/workspace.ts'
-import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS } from '../limit-bounds.ts'
+import { resolveShown, resolveWorkspace } from '../backends/process/workspace.ts'
+import type { Stated } from '../lifecycle/stated.ts'
+import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../limit-bounds.ts'
+import type { SandboxEnds } from '../manager-types.ts'
+
+/**
+ * What is left alone for half an hour is stopped, which loses nothing that was written. What is at work is never idle,
+ * so that no lifetime ends it, and nothing is removed, unless somebody says so.
+ */
+const DEFAULT_ENDS: SandboxEnds = { idleMs: 30 * 60_000, lifetimeMs: null, keepMs: null }
 
 const within = ({ least, most }: Bounds) =>
   z.int().min(least, `is less than ${least}`).max(most, `is more than ${most}`).optional()
@@ -16,6 +40,14 @@ const limits = z.strictObject({
   processes: within(LIMIT_BOUNDS.processes),
   cpuMillis: within(LIMIT_BOUNDS.cpuMillis),
   diskBytes: within(LIMIT_BOUNDS.diskBytes),
+})
+
+const span = ({ least, most }: Bounds) => z.int().min(least).max(most).nullable().optional()
+
+const ends = z.strictObject({
+  idleMs: span(TIME_BOUNDS.idleMs),
+  lifetimeMs: span(TIME_BOUNDS.lifetimeMs),
+  keepMs: span(TIME_BOUNDS.keepMs),
 })
 
 const variable = z
@@ -45,26 +77,59 @@ const folder = z
   .startsWith('/', 'must be an absolute path')
   .max(4096, 'has more than 4,096 characters')
 
+/** Each is looked through before the sandbox starts. */
+const MAX_MOUNTS = 8
+const at = z
+  .string()
+  .regex(/^\/mnt\/[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be /mnt/ and a name of letters, digits and . _ -')
+
 const createRequest = z.strictObject({
   name: name.optional(),
-  backend: z.literal('process'),
+  backend: z.enum(BACKEND_NAMES),
   isolation: z.enum(ISOLATIONS),
-  workspace: z.discriminatedUnion('mode', [
-    z.strictObject({ mode: z.literal('copy') }),
-    z.strictObject({ mode: z.literal('in-place'), folder }),
-  ]),
+  workspace: z
+    .discriminatedUnion('mode', [
+      z.strictObject({ mode: z.literal('copy') }),
+      z.strictObject({ mode: z.literal('in-place'), folder }),
+    ])
+    .optional(),
   limits: limits.default({}),
-  environment: environment.default({}),
+  environment: environment.optional(),
+  network: z.enum(NETWORKS).optional(),
+  mounts: z
+    .array(z.strictObject({ folder, at, mode: z.enum(MOUNT_MODES) }))
+    .max(MAX_MOUNTS, `are more than ${MAX_MOUNTS}`)
+    .refine((all) => new Set(all.map((one) => one.at)).size === all.length, 'has one name twice')
+    .optional(),
+  container: z
+    .strictObject({
+      image: z
+        .string()
+        .regex(/^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,255}$/, 'must be the name or the id of an image')
+        .optional(),
+      runtime: z.enum(CONTAINER_RUNTIMES).optional(),
+      line: z.enum(CONTAINER_LINES).optional(),
+    })
+    .optional(),
   policyEnvelopeId: reference.optional(),
+  ends: ends.default({}),
 })
+
+type AskedCreate = z.infer<typeof createRequest>
 
 export interface ParsedCreate {
   readonly name: string | undefined
-  readonly isolation: z.infer<typeof createRequest>['isolation']
+  readonly backend: BackendName
+  readonly container: ContainerRequest | undefined
+  readonly isolation: Isolation
   readonly workspace: WorkspaceSpec
+  readonly mounts: readonly MountSpec[]
+  /** What of it the request said itself. */
+  readonly stated: Stated
   readonly limits: LimitSpec
   readonly environment: Readonly<Record<string, string>>
   readonly policyEnvelopeId: string | undefined
+  readonly ends: SandboxEnds
   /** `allocate`: one of its own, which the store chooses. Undefined: the one that Craik runs as. */
   readonly hostUser: HostUser | 'allocate' | undefined
 }
@@ -78,17 +143,64 @@ export interface CreateSurroundings {
 
 export function parseCreate(input: unknown, around: CreateSurroundings): ParsedCreate {
   const request = parseInput(createRequest, input, 'the sandbox')
-  refuseSteering(request.environment)
-  refuseSecrets({ name: request.name, environment: request.environment }, 'the sandbox')
-  const workspace = resolve(request.workspace, around)
+  requireFit(request)
+  const { environment = {}, mounts = [] } = request
+  refuseSteering(environment)
+  refuseSecrets({ name: request.name, environment }, 'the sandbox')
+  const workspace = resolve(request.workspace ?? { mode: 'copy' }, around)
   return {
     name: request.name,
+    backend: request.backend,
+    container: request.container && { ...request.container, image: imageOf(request.container) },
     isolation: request.isolation,
     workspace,
+    // One to write to is denied, wherever it leads.
+    mounts: mounts.flatMap(({ mode, folder, at }) =>
+      mode === 'read_only' ? [{ folder: resolveShown(folder, at, around), at }] : [],
+    ),
+    stated: statedIn(request),
     limits: { ...DEFAULT_LIMITS, ...given(request.limits) },
-    environment: request.environment,
+    environment,
     policyEnvelopeId: request.policyEnvelopeId,
+    ends: { ...DEFAULT_ENDS, ...given(request.ends) } as SandboxEnds,
     hostUser: hostUser(request.isolation, workspace, around.uid),
+  }
+}
+
+const ASK_DOCKER = 'ask for a container:  --backend docker'
+
+/** What was asked for is what is made: a backend that reaches another isolation is not used in its stead. */
+function requireFit({ backend, isolation, container, network, mounts = [] }: AskedCreate): void {
+  if (!REACHED_BY[backend].includes(isolation)) {
+    throw new CraikError('usage', `the ${backend} backend does not reach the isolation ${isolation}`, {
+      hint: isolation === 'container' ? ASK_DOCKER : `it reaches: ${REACHED_BY[backend].join(', ')}`,
+    })
+  }
+  if (container !== undefined && backend !== 'docker')
+    throw new CraikError('usage', `the ${backend} backend has no images and no container runtimes`, {
+      hint: ASK_DOCKER,
+    })
+  if (mounts.length > 0 && backend !== 'docker')
+    throw new CraikError('usage', `the ${backend} backend shows no folders besides the workspace`, {
+      hint: ASK_DOCKER,
+    })
+  if (network !== undefined && isolation === 'none')
+    throw new CraikError('usage', 'what runs on this machine itself has its network, and no other')
+}
+
+/** An image that happens to be called like Craik's own can be named with its tag. */
+function imageOf({ image }: ContainerRequest): string | undefined {
+  return image === OWN_IMAGE ? undefined : image
+}
+
+function statedIn({ network, mounts, container, environment, workspace }: AskedCreate): Stated {
+  const writable = mounts?.filter(({ mode }) => mode === 'read_write').length ?? 0
+  return {
+    network: network ?? null,
+    mounts: mounts ? { all: mounts.length, writable } : null,
+    image: container?.image !== undefined,
+    environment: environment !== undefined,
+    workspace: workspace !== undefined,
   }
 }
 

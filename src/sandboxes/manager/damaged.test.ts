@@ -4,7 +4,17 @@ import { describe, expect, it } from 'vitest'
 import type { SandboxId } from '../../lib/ids.ts'
 import { ownerOf } from '../../lib/owner.ts'
 import { revokeGrant } from '../../policy/grants.ts'
-import { caller, exec, jobId, type ManagerScene, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
+import {
+  caller,
+  eventually,
+  exec,
+  jobId,
+  type ManagerScene,
+  managerScene,
+  OPERATOR,
+  readAll,
+} from './manager.fixture.ts'
+import { plainBackend } from './plain-place.fixture.ts'
 
 function damage({ store }: ManagerScene, id: SandboxId): void {
   store.database
@@ -47,7 +57,8 @@ describe('a sandbox whose record was changed outside Craik', () => {
         expect(isAlive(pid)).toBe(true)
       }
       await scene.manager.delete(caller(), id)
-      expect(isAlive(pid)).toBe(false)
+      // Ended, it has its number until somebody asks for its exit code.
+      await eventually(async () => (isAlive(pid) ? undefined : true))
       expect(existsSync(join(scene.folder, 'sandboxes', id))).toBe(false)
       expect((await scene.manager.list()).map((left) => left.id)).toEqual([other])
       const [end] = await scene.receipts({ operation: 'delete', phase: 'end' })
@@ -63,6 +74,24 @@ describe('a sandbox whose record was changed outside Craik', () => {
       expect((await readAll(ran.output)).stdout).toBe('here\n')
     },
   )
+
+  it('is deleted with what its backend keeps outside its folder', async () => {
+    const plain = plainBackend()
+    const discarded: string[] = []
+    await using scene = managerScene({
+      ...plain,
+      async discard({ id, folder }) {
+        // Only when nothing runs in it, and before nobody knows any more that it was there.
+        expect([isAlive(plain.pids.get(id)!), existsSync(folder)]).toEqual([false, true])
+        discarded.push(id)
+      },
+    })
+    const id = await scene.create()
+    damage(scene, id)
+    await scene.restart()
+    await scene.manager.delete(caller(), id)
+    expect(new Set(discarded)).toEqual(new Set([id]))
+  })
 
   it('is not deleted without a grant for its id', async () => {
     await using scene = managerScene()

@@ -1,15 +1,9 @@
 /** A sandbox's own folder on the host: made private, and removed without following anything in it. */
-import { execFile } from 'node:child_process'
-import { chmod, lstat, mkdir, rm } from 'node:fs/promises'
+import { chmod, lstat, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
-import { findSystemProgram } from '../backends/process/system-program.ts'
-
-const run = promisify(execFile)
-/** A full disk of small files takes its time. */
-const REMOVE_DEADLINE_MS = 10 * 60_000
+import { removeTree } from '../remove-tree.ts'
 
 export function folderOf(sandboxes: string, id: string): string {
   if (!/^sbx_[0-9A-Z]{26}$/.test(id)) throw new CraikError('internal', 'a sandbox has no proper id')
@@ -32,6 +26,18 @@ export async function makeFolder(sandboxes: string, id: string): Promise<string>
   return folder
 }
 
+/** Of a sandbox that was stopped: whatever became of it, another one is not made in its place. */
+export async function requireFolder(sandboxes: string, id: string): Promise<void> {
+  try {
+    await lstat(folderOf(sandboxes, id))
+  } catch (cause) {
+    throw new CraikError('store_damaged', `the folder of sandbox ${id} is gone, and its disk with it`, {
+      hint: `remove what is left of it:  craik sandbox delete ${id}`,
+      cause,
+    })
+  }
+}
+
 /** A backend may open it a little so that a sandbox's user passes through while it starts; then nobody has to. */
 export async function closeFolder(sandboxes: string, id: string): Promise<void> {
   const folder = folderOf(sandboxes, id)
@@ -44,31 +50,14 @@ export async function closeFolder(sandboxes: string, id: string): Promise<void> 
   await chmod(folder, 0o700)
 }
 
-/**
- * Only when nothing runs in the sandbox any more. What was written inside may be closed to its owner, or nested
- * deeper than a path can spell: then the system's own programs, which walk by descriptors and follow no links, do it.
- */
+/** Only when nothing runs in the sandbox any more. */
 export async function removeFolder(sandboxes: string, id: string): Promise<void> {
-  const folder = folderOf(sandboxes, id)
   try {
-    await rm(folder, { recursive: true, force: true })
-    return
-  } catch {}
-  try {
-    const options = { timeout: REMOVE_DEADLINE_MS, env: {} }
-    // Fails where something belongs to somebody else; removing then says which.
-    await run(program('chmod'), ['-R', 'u+rwx', '--', folder], options).catch(() => {})
-    await run(program('rm'), ['-rf', '--', folder], options)
+    await removeTree(folderOf(sandboxes, id))
   } catch (cause) {
     throw new CraikError('home_unwritable', `cannot remove the folder of sandbox ${id}`, {
       hint: 'see whose files are in it; when they are gone:  craik sandbox delete ID',
       cause,
     })
   }
-}
-
-function program(name: string): string {
-  const found = findSystemProgram(name, '/usr/bin:/bin')
-  if (found === undefined) throw new CraikError('unavailable', `${name} is not on this machine`)
-  return found
 }

@@ -8,17 +8,34 @@ import type { Session } from './session.ts'
 
 export interface Held {
   /** As it was when it was taken hold of; its state is the store's to say. */
-  readonly record: SandboxRecord
+  record: Pick<SandboxRecord, 'id' | 'spec' | 'place'>
   readonly session: Session
   readonly book: JobBook
   readonly refusals: Refusals
   readonly attached: AttachedStreams
   /** Of the sidecar that the sandbox began with. */
   instance: string | undefined
+  /** Nobody's sandbox yet: nothing of it is written down. */
+  isWarm: boolean
+  /** It stands still: its sidecar is not asked for anything. */
+  paused: boolean
+  /** It is being ended: that its place goes is no loss. */
+  ending: boolean
+  /** When something last happened in it, as far as the reaper has looked. */
+  readonly activity: Activity
   /** The counts that were saved last. */
   saved?: string
   /** How many of its jobs had ended when old ones were forgotten last. */
   forgotAt?: number
+}
+
+interface Activity {
+  activeAtMs: number
+  /** What of it is on record. */
+  savedAtMs: number
+  /** As they were at the last look. */
+  uses: number
+  cpuMs: number | undefined
 }
 
 export interface Holding {

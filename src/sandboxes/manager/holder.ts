@@ -1,6 +1,8 @@
 /** Takes hold of sandboxes and lets go of them: which of them this process answers for now. */
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
+import { Gate } from '../../lib/gate.ts'
 import { newId, type SandboxId } from '../../lib/ids.ts'
 import type { PlaceHandle, RunningPlace, SandboxSpec } from '../backend.ts'
 import type { Boundary, BoundaryCounts } from '../boundary/boundary.ts'
@@ -14,6 +16,7 @@ import {
   refuseInbound,
   saveCounts,
 } from '../lifecycle/tokens.ts'
+import { notRunning, OPERABLE } from '../lifecycle/transitions.ts'
 import { AttachedStreams } from './attached.ts'
 import { EventLog } from './events.ts'
 import { closeFolder, folderOf } from './folders.ts'
@@ -21,18 +24,29 @@ import type { Held, Holding } from './held.ts'
 import { describeRefused, destinationsOf, refuseAll } from './inbound.ts'
 import { JobBook } from './job-book.ts'
 import type { ManagerOptions } from './options.ts'
+import { unreachable } from './recovery-retries.ts'
 import { Session } from './session.ts'
+import type { Turns } from './turns.ts'
 
 const LOOK_DEADLINE_MS = 10_000
 /** After so many more have ended, those that ended long before are forgotten. */
 const FORGET_EVERY = 512
+/** Half of a start is waiting, for the engine and for the disk. */
+const STARTS_PER_CORE = 2
 
 export class Holder implements Holding {
   readonly #options: ManagerOptions
+  readonly #turns: Turns
+  readonly #waitingFor: (id: SandboxId) => string | undefined
   readonly #held = new Map<SandboxId, Held>()
+  /** Every place that is started passes it. */
+  readonly starts = new Gate(STARTS_PER_CORE * availableParallelism())
 
-  constructor(options: ManagerOptions) {
+  /** `waitingFor` says why a sandbox could not be taken over yet. */
+  constructor(options: ManagerOptions, turns: Turns, waitingFor: (id: SandboxId) => string | undefined) {
     this.#options = options
+    this.#turns = turns
+    this.#waitingFor = waitingFor
   }
 
   get size(): number {
@@ -49,28 +63,31 @@ export class Holder implements Holding {
 
   async require(id: SandboxId): Promise<Held> {
     const held = this.#held.get(id)
-    if (held !== undefined && !held.session.closing.aborted) return held
+    if (held !== undefined && !held.session.closing.aborted && !held.paused) return held
+    const reason = this.#waitingFor(id)
+    if (reason !== undefined) throw unreachable(id, reason)
     const record = await getSandbox(this.#options, id)
-    const state = record.state === 'running' ? 'not held by this process' : record.state
-    throw new CraikError('sandbox_stopped', `sandbox ${record.name} is ${state}`, {
+    if (record.state !== OPERABLE) throw notRunning(record)
+    throw new CraikError('sandbox_stopped', `sandbox ${record.name} is not held by this process`, {
       hint: `see why:  craik sandbox show ${record.name}`,
     })
   }
 
-  specOf({ id, spec }: SandboxRecord): SandboxSpec {
+  specOf({ id, spec }: Pick<SandboxRecord, 'id' | 'spec'>): SandboxSpec {
     return {
       id,
       isolation: spec.isolation,
       folder: folderOf(this.#options.home.sandboxes, id),
       workspace: spec.workspace,
+      mounts: spec.mounts,
       limits: spec.limits as SandboxSpec['limits'],
       hostUser: spec.hostUser ?? undefined,
-      environment: spec.environment,
+      ...(spec.container && { container: spec.container }),
     }
   }
 
   /** What the backend finds it again by: the recorded handle without what is the manager's own. */
-  handleOf({ place }: SandboxRecord): PlaceHandle | undefined {
+  handleOf({ place }: Pick<SandboxRecord, 'place'>): PlaceHandle | undefined {
     if (place === null) return undefined
     const { sidecar: _, ...handle } = place.handle
     return handle
@@ -81,6 +98,33 @@ export class Holder implements Holding {
     record: SandboxRecord,
     jobs: readonly (OpenJob & { readonly beganAtMs: number })[] = [],
   ): Promise<Held> {
+    const held = await this.prepare(record)
+    this.adopt(held, record)
+    for (const job of jobs) {
+      held.book.add({
+        id: job.jobId,
+        operation: job.operation,
+        operator: job.operator,
+        begun: job.begun,
+        beganAtMs: job.beganAtMs,
+        adopted: true,
+      })
+    }
+    return held
+  }
+
+  /** What was prepared is this sandbox from now on. */
+  adopt(held: Held, record: SandboxRecord): void {
+    held.isWarm = false
+    held.record = record
+    held.paused = record.state === 'paused'
+    held.activity.activeAtMs = record.active_at_ms ?? this.#options.clock.nowMs()
+    held.activity.savedAtMs = held.activity.activeAtMs
+    this.#held.set(record.id, held)
+  }
+
+  /** The same before it is anybody's. */
+  async prepare(record: Held['record']): Promise<Held> {
     const { id } = record
     const { clock, store, log, inbound } = this.#options
     const folder = folderOf(this.#options.home.sandboxes, id)
@@ -102,7 +146,10 @@ export class Holder implements Holding {
       id,
       epoch,
       events,
-      socketFolder: join(folder, 'socket'),
+      line:
+        record.spec.container?.line === 'relay'
+          ? { kind: 'dial' }
+          : { kind: 'socket', folder: join(folder, 'socket') },
       inbound: inbound?.(id, refusals.handle) ?? refusals.handle,
       onConnected: (boundary) => this.#connected(held, boundary),
       onTick: (boundary) => this.#tick(held, boundary),
@@ -120,29 +167,32 @@ export class Holder implements Holding {
       refusals,
       attached: new AttachedStreams(this.#options, id),
       instance: typeof instance === 'string' ? instance : undefined,
+      isWarm: true,
+      paused: false,
+      ending: false,
+      activity: { activeAtMs: clock.nowMs(), savedAtMs: clock.nowMs(), uses: 0, cpuMs: undefined },
     }
-    for (const job of jobs) {
-      book.add({
-        id: job.jobId,
-        operation: job.operation,
-        operator: job.operator,
-        begun: job.begun,
-        beganAtMs: job.beganAtMs,
-        adopted: true,
-      })
-    }
-    this.#held.set(id, held)
     return held
+  }
+
+  /** The place is known: where the host has to dial it, it begins to. */
+  attach(held: Held, place: RunningPlace): void {
+    held.session.place = place
+    if (place.line.kind === 'dial') held.session.keepDialling(place.line.dial)
   }
 
   /** From now on its end is noticed. */
   watch(held: Held, place: RunningPlace): void {
-    held.session.place = place
+    this.attach(held, place)
     void place.observe().then(
       (use) => held.book.remember(use.outOfMemoryKills),
       () => {},
     )
-    void place.ended.then((why) => this.#lost(held, why)).catch((error) => this.#complain(held, error))
+    const { id } = held.session
+    void place.ended
+      // In its turn: what is left of the place goes before another one may be started.
+      .then((why) => this.#turns.take(id, () => this.#lost(held, why)))
+      .catch((error) => this.#complain(held, error))
   }
 
   /** Lets go: the sandbox goes on, or is about to be ended by the caller. The counts are final and on record. */
@@ -151,9 +201,10 @@ export class Holder implements Holding {
     await held.session.close()
     await held.refusals.close()
     await held.book.quiet()
-    await this.#options.store
-      .write(closeEpoch, { id, epoch, counts: held.session.counts() })
-      .catch((error) => this.#complain(held, error))
+    if (!held.isWarm)
+      await this.#options.store
+        .write(closeEpoch, { id, epoch, counts: held.session.counts() })
+        .catch((error) => this.#complain(held, error))
     await held.session.events.close()
     if (this.#held.get(id) === held) this.#held.delete(id)
   }
@@ -161,7 +212,7 @@ export class Holder implements Holding {
   /** It ended although nobody told it to. */
   async #lost(held: Held, why: string): Promise<void> {
     const { session, book } = held
-    if (session.closing.aborted) return
+    if (session.closing.aborted || held.ending) return
     session.events.add('lost', { message: why })
     await session.close()
     await book.lose('lost')
@@ -183,6 +234,7 @@ export class Holder implements Holding {
   }
 
   async #tick(held: Held, boundary: Boundary | undefined): Promise<void> {
+    if (held.isWarm) return
     const { id, epoch } = held.session
     try {
       const counts = held.session.counts()
@@ -198,7 +250,7 @@ export class Holder implements Holding {
     } catch (error) {
       this.#complain(held, error)
     }
-    if (boundary !== undefined) await this.#look(held, boundary)
+    if (boundary !== undefined && !held.paused) await this.#look(held, boundary)
   }
 
   /** A sidecar that does not tell is asked again a second later. */

@@ -59,6 +59,7 @@ export class JobBook {
   readonly #instance: () => string | undefined
   #outOfMemoryKills: number | undefined
   #ended = 0
+  #stopping = false
 
   constructor(options: ManagerOptions, session: () => Session, instance: () => string | undefined) {
     this.#options = options
@@ -78,6 +79,16 @@ export class JobBook {
   /** How many have ended. */
   get ended(): number {
     return this.#ended
+  }
+
+  /** What the sandbox has: no uploads, which are no work of it. */
+  started(): readonly OpenJobEntry[] {
+    return [...this.#jobs.values()].filter((job) => job.started && job.operation !== 'file_write')
+  }
+
+  /** From now on what ends does so because the sandbox is being stopped, unless it says that it is done. */
+  stop(): void {
+    this.#stopping = true
   }
 
   get(id: JobId): OpenJobEntry | undefined {
@@ -144,7 +155,10 @@ export class JobBook {
         claimed('stdin_bytes', result.stdinBytes),
         claimed('inside_ms', result.durationMs),
       ],
-      metadata: { outcome: result.outcome, ...(killedForMemory && { out_of_memory: true }) },
+      metadata: {
+        outcome: this.#stopping && !passed ? 'stopped' : result.outcome,
+        ...(killedForMemory && { out_of_memory: true }),
+      },
     })
   }
 
@@ -262,10 +276,8 @@ export class JobBook {
   }
 
   /** The sandbox is gone, and they with it. */
-  async lose(outcome: string): Promise<void> {
-    const ends = [...this.#jobs.values()].map((job) =>
-      this.end(job, 'indeterminate', { metadata: { outcome } }),
-    )
+  async lose(outcome: string, status: 'failed' | 'indeterminate' = 'indeterminate'): Promise<void> {
+    const ends = [...this.#jobs.values()].map((job) => this.end(job, status, { metadata: { outcome } }))
     await Promise.all(ends)
   }
 

@@ -80,7 +80,12 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
     entry.crossed = true
     try {
       const ageMs = isNew ? undefined : ageOf(entry)
-      const { created, output } = await boundary.jobs.start(entry.id, spec, caller.signal, ageMs)
+      const { created, output } = await boundary.jobs.start(
+        entry.id,
+        inSandbox(spec, held),
+        caller.signal,
+        ageMs,
+      )
       entry.started = true
       entry.touchedAtMs = options.clock.nowMs()
       held.session.events.add('job_started', { job: entry.id })
@@ -249,6 +254,17 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
         if (!done) await forget()
       }),
   }
+}
+
+/**
+ * With what the sandbox's own environment adds. It comes with each job, and is not in that of the place, which engines
+ * show to whoever asks them, and which may have been started before it was known whose it is.
+ */
+function inSandbox(spec: JobSpec, { record }: Held): JobSpec {
+  // That a terminal is one, and which, is told by who has it in front of them.
+  const { TERM: _, ...others } = record.spec.environment
+  const own = spec.kind === 'terminal' ? others : record.spec.environment
+  return { ...spec, env: { ...own, ...spec.env } }
 }
 
 function jobInput(id: JobId, { spec, commandRef }: JobRequest) {

@@ -15,17 +15,18 @@ import type { Store } from '../../store/store.ts'
 import type { SandboxBackend } from '../backend.ts'
 import { createSandboxManager, type HeldSandboxes } from '../manager.ts'
 import type { Caller, CreateRequest } from '../manager-types.ts'
+import type { ManagerOptions } from './options.ts'
 import { type PlainBackend, plainBackend } from './plain-place.fixture.ts'
 
 export const OPERATOR = 'local-user:ada'
 
-export const REQUEST: CreateRequest = {
+export const REQUEST = {
   backend: 'process',
   isolation: 'none',
   workspace: { mode: 'copy' },
   limits: {},
   environment: {},
-}
+} as const satisfies CreateRequest
 
 export function caller(operator = OPERATOR, signal = new AbortController().signal): Caller {
   return { operator, signal }
@@ -44,7 +45,11 @@ export interface ManagerScene extends AsyncDisposable {
   readonly complaints: string[]
 }
 
-export function managerScene(using?: SandboxBackend, clock: Clock = systemClock): ManagerScene {
+export function managerScene(
+  using?: SandboxBackend,
+  clock: Clock = systemClock,
+  changes: Partial<ManagerOptions> = {},
+): ManagerScene {
   const store = inProcessStore(clock)
   const folder = tempFolder('craik-manager-')
   const backend = plainBackend()
@@ -59,6 +64,8 @@ export function managerScene(using?: SandboxBackend, clock: Clock = systemClock)
       backends: { process: using ?? backend },
       logger: (level, message) => level === 'info' || complaints.push(message),
       environment: { HOME: '/nonexistent' },
+      recoveryPauseMs: 10,
+      ...changes,
     })
   const scene: ManagerScene = {
     store,
@@ -73,6 +80,7 @@ export function managerScene(using?: SandboxBackend, clock: Clock = systemClock)
     },
     async create(changes = {}) {
       await allowCreate(store)
+      if (changes.workspace?.mode === 'in-place') await allowFolder(store, changes.workspace.folder)
       return (await scene.manager.create(caller(), { ...REQUEST, ...changes })).id
     },
     async receipts(filter = {}) {
@@ -107,6 +115,14 @@ export async function allowCreate(store: Store, operator = OPERATOR): Promise<vo
     max_uses: 1,
     approved_by: operator,
     reason: 'typed by the operator',
+  })
+}
+
+/** What typing `--in-place` approves. */
+async function allowFolder(store: Store, folder: string): Promise<void> {
+  await createGrant(store, {
+    ...{ capability: 'sandbox.mount', operations: ['write'], target: { paths: [folder] } },
+    ...{ subject: OPERATOR, scope: 'any', max_uses: 1, approved_by: OPERATOR },
   })
 }
 

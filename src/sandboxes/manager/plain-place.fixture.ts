@@ -9,6 +9,7 @@ import { ownerOf } from '../../lib/owner.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import { SIDECAR_ENV } from '../../sidecar/protocol.ts'
 import type { PlaceHandle, RunningPlace, SandboxBackend, SandboxSpec } from '../backend.ts'
+import { folderDisks } from '../backends/process/disks.ts'
 
 export interface PlainBackend extends SandboxBackend {
   /** Its processes, to be killed by a test. */
@@ -19,6 +20,7 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
   const pids = new Map<string, number>()
   return {
     kind: 'local_process',
+    pooled: true,
     pids,
     probe: async () => ({ isolation: 'none' }),
     async create(spec) {
@@ -31,7 +33,6 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
         detached: true,
         stdio: 'ignore',
         env: {
-          ...spec.environment,
           PATH: process.env.PATH,
           [SIDECAR_ENV.socket]: join(spec.folder, 'socket', 'host.sock'),
           [SIDECAR_ENV.home]: home,
@@ -51,6 +52,11 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
     async recover(handle, spec) {
       return isAlive(handle) ? placeOf(handle, spec) : undefined
     },
+    disks: folderDisks({
+      ownerOf: () => undefined,
+      imageBytesOf: async () => undefined,
+      reachRunning: () => Promise.reject(new Error('its disk is a folder')),
+    }),
     async sweep({ id }, handle) {
       if (handle !== undefined) await end(handle)
       const startedAt = startOf(pids.get(id) ?? 0)
@@ -75,9 +81,16 @@ function placeOf(handle: PlaceHandle, spec: SandboxSpec): RunningPlace {
       cpu: 'not-asked',
       disk: 'not-enforced',
     },
-    socketFolder: join(spec.folder, 'socket'),
+    line: { kind: 'socket', folder: join(spec.folder, 'socket') },
     ended,
     observe: async () => ({ processes: 1, outOfMemoryKills: 0 }),
+    // Its sidecar alone stands still, which is all that a test can see.
+    async pause() {
+      process.kill(Number(handle.pid), 'SIGSTOP')
+    },
+    async unpause() {
+      process.kill(Number(handle.pid), 'SIGCONT')
+    },
     destroy: () => end(handle),
   }
 }

@@ -1,84 +1,156 @@
 /** Takes over what an earlier process left: asks each sandbox first, and never touches what somebody living holds. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { SandboxId } from '../../lib/ids.ts'
 import { currentOwner, type Owner, ownerState } from '../../lib/owner.ts'
 import { signReceipts } from '../../receipts/log.ts'
-import { listSandboxes } from '../lifecycle/read-records.ts'
-import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { RunningPlace } from '../backend.ts'
+import { getSandbox, listSandboxes } from '../lifecycle/read-records.ts'
+import { isDamage, type SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
   adoptJobs,
   changeSandbox,
   closeLeftEpochs,
   closeOrphans,
   endCreate,
+  endDelete,
+  endTransition,
   forgetJobs,
 } from '../lifecycle/tokens.ts'
+import { OPERABLE, STATES, TRANSITIONS, verbInProgress } from '../lifecycle/transitions.ts'
 import type { Holder } from './holder.ts'
-import type { ManagerOptions } from './options.ts'
-import { finishDelete, takeDown } from './remove.ts'
+import { backendCalled, type ManagerOptions } from './options.ts'
+import type { RecoveryRetries } from './recovery-retries.ts'
+import { undoRestore } from './restore.ts'
+import { clearPlace, removeDisk } from './start-place.ts'
+import { reasonOf } from './transition.ts'
 
 /** One that was replaced has let go of everything when its successor comes, and takes a moment to end. */
 const ENDING_MS = 5_000
 const POLL_MS = 10
 
-export async function recoverSandboxes(options: ManagerOptions, holder: Holder): Promise<void> {
-  const failed = (what: string, error: unknown, sandbox?: string) => {
-    const why = error instanceof Error ? error.message : String(error)
-    options.logger('error', `${what}: ${why}`, { ...(sandbox && { sandbox }) })
-  }
+export async function recoverSandboxes(
+  options: ManagerOptions,
+  holder: Holder,
+  retries: RecoveryRetries,
+): Promise<void> {
   for (const backend of Object.values(options.backends))
     await backend
-      .endLeftovers()
-      .catch((error) => failed('what was left of earlier probes could not be ended', error))
+      .endLeftovers?.()
+      .catch((error) =>
+        options.logger('error', `what was left of earlier probes could not be ended: ${reasonOf(error)}`),
+      )
   for (const { id, ...listed } of await listSandboxes(options)) {
-    try {
-      if (listed.record !== undefined) await recoverOne(options, holder, listed.record)
+    if (listed.record === undefined) {
       // What was edited in the database names no process to end and no folder to remove.
-      else options.logger('error', listed.problem, { sandbox: id })
+      options.logger('error', listed.problem, { sandbox: id })
+      continue
+    }
+    try {
+      await recoverOne(options, holder, listed.record)
     } catch (error) {
-      failed('the sandbox could not be recovered', error, id)
+      retryLater(options, retries, listed.record.id, error)
     }
   }
   // A supervisor that was killed may have left receipts that nobody has signed.
   await options.store
     .write(signReceipts, undefined)
-    .catch((error) => failed('what was left unsigned could not be signed', error))
+    .catch((error) =>
+      options.logger('error', `what was left unsigned could not be signed: ${reasonOf(error)}`),
+    )
+}
+
+/** A further try of what could not be taken over. What is gone, or was changed outside Craik, needs none. */
+export async function recoverAgain(options: ManagerOptions, holder: Holder, id: SandboxId): Promise<void> {
+  let record: SandboxRecord
+  try {
+    record = await getSandbox(options, id)
+  } catch {
+    return
+  }
+  await recoverOne(options, holder, record)
+}
+
+/** That it could not be reached is no reason to believe that it is gone. */
+function retryLater(options: ManagerOptions, retries: RecoveryRetries, id: SandboxId, error: unknown): void {
+  options.logger('error', `the sandbox could not be recovered: ${reasonOf(error)}`, { sandbox: id })
+  if (!isDamage(error)) retries.later(id, error)
 }
 
 async function recoverOne(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
-  const { store } = options
   if (holder.get(record.id) !== undefined) return
   if (record.pending !== null && !(await isLeft(record.pending.owner))) return
-  switch (record.state) {
-    case 'creating':
-      await takeDown(options, holder, record)
-      await store.write(endCreate, { id: record.id, status: 'indeterminate' })
-      return
-    case 'deleting':
-      await finishDelete(options, holder, record)
-      return
-    case 'running':
-      await recoverRunning(options, holder, record)
-      return
-    case 'lost':
-      await store.write(closeOrphans, { id: record.id, keep: [], owner: options.log.owner })
-      await store.write(closeLeftEpochs, { id: record.id })
-      return
-  }
+  const settled = record.pending === null ? record : await settle(options, holder, record)
+  if (settled === undefined) return
+  // Of a restore that was on record as done and not cleared up.
+  await backendCalled(options.backends, settled.backend).disks?.settle(holder.specOf(settled))
+  if (STATES[settled.state].takesRoom) await hold(options, holder, settled)
+  else await closeLeft(options, settled)
 }
 
-async function recoverRunning(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
+/** What was in progress is finished or undone, as the table says; the record as it is then, if there is one. */
+async function settle(
+  options: ManagerOptions,
+  holder: Holder,
+  record: SandboxRecord,
+): Promise<SandboxRecord | undefined> {
+  const { store } = options
+  const { id, state, pending } = record
+  const verb = verbInProgress(state, pending!.from)
+  if (verb === undefined) return record
+  const status = TRANSITIONS[verb].recovery === 'finish' ? 'passed' : 'indeterminate'
+  switch (verb) {
+    case 'create':
+    case 'delete':
+      await clearPlace(options, holder, record)
+      await removeDisk(options, holder, record)
+      await store.write(closeLeftEpochs, { id })
+      if (verb === 'create') await store.write(endCreate, { id, status: 'indeterminate' })
+      else await store.write(endDelete, { id, status: 'passed' })
+      return undefined
+    case 'stop':
+    case 'resume':
+      await clearPlace(options, holder, record)
+      break
+    case 'restore':
+      await undoRestore(options, holder, record)
+      break
+    case 'pause':
+    case 'unpause':
+    case 'snapshot':
+      // What was running goes on, whoever made it stand still.
+      if (verb !== 'snapshot' || pending!.from === OPERABLE)
+        await (await found(options, holder, record))?.unpause?.()
+      break
+  }
+  return (await store.write(endTransition, { id, status })).record
+}
+
+async function closeLeft({ store, log }: ManagerOptions, { id }: SandboxRecord): Promise<void> {
+  await store.write(closeOrphans, { id, keep: [], owner: log.owner })
+  await store.write(closeLeftEpochs, { id })
+}
+
+/** Throws when that cannot be told now. */
+async function found(
+  { backends }: ManagerOptions,
+  holder: Holder,
+  record: SandboxRecord,
+): Promise<RunningPlace | undefined> {
+  const handle = holder.handleOf(record)
+  return handle && (await backendCalled(backends, record.backend).recover(handle, holder.specOf(record)))
+}
+
+async function hold(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
   const { store, log, backends } = options
   const { id } = record
   const open = await store.read((tables) => tables.sandboxJobs.open(id))
   for (const { owner } of open) if (owner !== null && !(await isLeft(owner))) return
-  const handle = holder.handleOf(record)
-  const place = handle && (await backends[record.backend].recover(handle, holder.specOf(record)))
+  const place = await found(options, holder, record)
   if (place === undefined) {
-    await store.write(closeOrphans, { id, keep: [], owner: log.owner })
-    await store.write(closeLeftEpochs, { id })
+    await closeLeft(options, record)
     const notice = 'it ended while nobody watched, such as with a restart of the machine'
     await store.write(changeSandbox, { id, state: 'lost', notice })
-    await backends[record.backend].sweep(holder.specOf(record), handle)
+    await backendCalled(backends, record.backend).sweep(holder.specOf(record), holder.handleOf(record))
     return
   }
   const jobs = await store.write(adoptJobs, {

@@ -1,7 +1,6 @@
 /** Removes a sandbox: what runs in it, what holds it, its folder, and then its record. */
-import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import type { SandboxSpec } from '../backend.ts'
+import { type BackendName, type Isolation, REACHED_BY, type SandboxSpec } from '../backend.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import { isDamage, type SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
@@ -17,18 +16,26 @@ import type { Caller } from '../manager-types.ts'
 import { folderOf, removeFolder } from './folders.ts'
 import type { Holder } from './holder.ts'
 import type { ManagerOptions } from './options.ts'
+import type { RecoveryRetries } from './recovery-retries.ts'
+import { clearPlace, removeDisk } from './start-place.ts'
+import { reasonOf, told } from './transition.ts'
 
 export async function deleteSandbox(
   options: ManagerOptions,
   holder: Holder,
+  retries: RecoveryRetries,
   caller: Caller,
   id: SandboxId,
+  reason?: 'retention',
 ): Promise<void> {
   const input: BeginDeleteInput = {
     id,
     operator: caller.operator,
     ...(caller.grantId !== undefined && { grantId: caller.grantId }),
     owner: options.log.owner,
+    // One that could not be taken over goes all the same.
+    ...(retries.reasonFor(id) !== undefined && { takeOver: true }),
+    ...(reason && { metadata: { reason } }),
   }
   let answer: BeginDeleteOutput
   try {
@@ -38,6 +45,7 @@ export async function deleteSandbox(
     return deleteDamaged(options, holder, input)
   }
   if (answer.effect === 'denied') throw deniedOperation(answer)
+  retries.drop(id)
   // From here on it is not given up when the caller leaves: half a sandbox is of no use to anybody.
   await finishDelete(options, holder, answer.record)
 }
@@ -57,9 +65,13 @@ async function deleteDamaged(
     const held = holder.get(id)
     if (held !== undefined) await holder.letGo(held)
     await held?.session.place?.destroy()
-    for (const backend of Object.values(backends)) {
-      for (const isolation of ['process', 'none'] as const)
-        await backend.sweep(bareSpec(home.sandboxes, id, isolation), undefined)
+    for (const [name, isolations] of Object.entries(REACHED_BY)) {
+      const backend = backends[name as BackendName]
+      for (const isolation of isolations) {
+        const spec = bareSpec(home.sandboxes, id, isolation)
+        await backend?.sweep(spec, undefined)
+        await backend?.discard?.(spec)
+      }
     }
     await removeFolder(home.sandboxes, id)
   } catch (error) {
@@ -69,7 +81,8 @@ async function deleteDamaged(
   await store.write(endDeleteDamaged, { id, begun, status: 'passed' })
 }
 
-function bareSpec(sandboxes: string, id: SandboxId, isolation: 'process' | 'none'): SandboxSpec {
+/** Of what only the id is known. */
+export function bareSpec(sandboxes: string, id: SandboxId, isolation: Isolation): SandboxSpec {
   return {
     id,
     isolation,
@@ -77,46 +90,32 @@ function bareSpec(sandboxes: string, id: SandboxId, isolation: 'process' | 'none
     workspace: { mode: 'copy' },
     limits: { memoryBytes: 0, processes: 0 },
     hostUser: undefined,
-    environment: {},
   }
 }
 
-/** Also for what an earlier process began. */
-export async function finishDelete(
-  options: ManagerOptions,
-  holder: Holder,
-  record: SandboxRecord,
-): Promise<void> {
+async function finishDelete(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
   try {
     await takeDown(options, holder, record)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
     await options.store.write(endDelete, {
       id: record.id,
       status: 'failed',
-      notice: `it could not be removed: ${why}`.slice(0, 500),
+      notice: `it could not be removed: ${reasonOf(error)}`,
     })
-    throw error instanceof CraikError
-      ? error
-      : new CraikError('internal', `sandbox ${record.name} could not be removed`, { cause: error })
+    throw told(error, `sandbox ${record.name} could not be removed`)
   }
   await options.store.write(endDelete, { id: record.id, status: 'passed' })
 }
 
 /** Nothing of it runs and nothing of it is left, whatever state it was in. */
-export async function takeDown(
-  { store, backends, home }: ManagerOptions,
-  holder: Holder,
-  record: SandboxRecord,
-): Promise<void> {
-  const spec = holder.specOf(record)
-  const backend = backends[record.backend]
+async function takeDown(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
   const held = holder.get(record.id)
-  if (held !== undefined) await holder.letGo(held)
-  const handle = holder.handleOf(record)
-  const place = held?.session.place ?? (handle && (await backend.recover(handle, spec)))
-  await place?.destroy()
-  await backend.sweep(spec, handle)
-  await removeFolder(home.sandboxes, record.id)
-  await store.write(closeLeftEpochs, { id: record.id })
+  if (held !== undefined) {
+    held.ending = true
+    // What stands still would not end.
+    if (held.paused) await held.session.place?.unpause?.().catch(() => {})
+  }
+  await clearPlace(options, holder, record)
+  await removeDisk(options, holder, record)
+  await options.store.write(closeLeftEpochs, { id: record.id })
 }

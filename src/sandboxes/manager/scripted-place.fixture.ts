@@ -37,7 +37,7 @@ export function scriptedBackend(): ScriptedBackend {
       isolation: 'none',
       hostUid: 0,
       limits: { memory: 'not-enforced', processes: 'not-enforced', cpu: 'not-asked', disk: 'not-enforced' },
-      socketFolder: join(spec.folder, 'socket'),
+      line: { kind: 'socket', folder: join(spec.folder, 'socket') },
       ended: ended.promise,
       observe: async () => ({ processes: 1, outOfMemoryKills: 0 }),
       async destroy() {

@@ -15,7 +15,7 @@ export async function sessionScene(parts: Partial<SessionParts> = {}) {
     id: newId<SandboxId>('sbx', Date.now()),
     epoch: 'epoch_1',
     events: await EventLog.open(folder, () => Date.now()),
-    socketFolder: join(folder, 'socket'),
+    line: { kind: 'socket', folder: join(folder, 'socket') },
     inbound: (stream) => stream.destroy(),
     onConnected: async () => {},
     onTick: async () => {},

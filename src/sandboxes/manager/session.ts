@@ -1,8 +1,8 @@
 /** What the host holds of one running sandbox: where its sidecar dials in, the boundary of now, and what it counted. */
-import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import type { RunningPlace } from '../backend.ts'
+import type { DialledStream, PlaceLine, RunningPlace } from '../backend.ts'
 import type { Boundary, BoundaryCounts, InboundHandler } from '../boundary/boundary.ts'
 import { connectBoundary } from '../boundary/connect.ts'
 import { BoundaryCounter } from '../boundary/counts.ts'
@@ -16,13 +16,18 @@ const STREAMS = 512
 const TICK_MS = 1_000
 /** Streams that broke with the boundary are at their end well before. */
 const QUIET_MS = 2_000
+/** Between two dials; short again after a connection that lived. */
+const MIN_PAUSE_MS = 10
+const MAX_PAUSE_MS = 1_000
+const GOOD_AFTER_MS = 2_000
 
 export interface SessionParts {
   readonly id: SandboxId
   /** One per process that holds the sandbox. */
   readonly epoch: string
   readonly events: EventLog
-  readonly socketFolder: string
+  /** `dial`: nothing is listened on; the place says how it is dialled. */
+  readonly line: Extract<PlaceLine, { kind: 'socket' }> | { readonly kind: 'dial' }
   readonly inbound: InboundHandler
   /** Called once per connection, before any operation uses it. */
   readonly onConnected: (boundary: Boundary) => Promise<void>
@@ -40,6 +45,7 @@ export class Session {
   refusal: CraikError | undefined
   readonly #parts: SessionParts
   readonly #counter = new BoundaryCounter()
+  #countedBefore: BoundaryCounts | undefined
   readonly #waiting = new Set<(boundary: Boundary) => void>()
   readonly #closing = new AbortController()
   #socket: HostSocket | undefined
@@ -48,9 +54,11 @@ export class Session {
   #boundary: Boundary | undefined
   #closed: Promise<void> | undefined
   #streams = 0
+  #uses = 0
   readonly #ends = new Set<Promise<unknown>>()
   #idle: (() => void) | undefined
   #ticking: Promise<void> | undefined
+  #dialling: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
   private constructor(parts: SessionParts) {
@@ -63,19 +71,36 @@ export class Session {
   /** Listens before anything is started that could dial. */
   static async open(parts: SessionParts): Promise<Session> {
     const session = new Session(parts)
-    session.#socket = await openHostSocket(parts.socketFolder, {
-      onConnection: (stream) => void session.#accept(stream),
-      onRefused: (connections) =>
-        parts.events.add('refused', {
-          message: `${connections} further connection${connections === 1 ? '' : 's'} to the host’s socket`,
-        }),
-    })
+    if (parts.line.kind === 'socket') {
+      session.#socket = await openHostSocket(parts.line.folder, {
+        onConnection: (stream) => void session.#accept(stream),
+        onRefused: (connections) =>
+          parts.events.add('refused', {
+            message: `${connections} further connection${connections === 1 ? '' : 's'} to the host’s socket`,
+          }),
+      })
+    }
     session.#timer = setInterval(() => session.#tick(), TICK_MS).unref()
     return session
   }
 
+  /** Of a place that is dialled by the host: one connection at a time, another whenever it is lost. */
+  keepDialling(dial: (until: AbortSignal) => Promise<DialledStream>): void {
+    this.#dialling ??= this.#dialOn(dial)
+  }
+
   get connected(): boolean {
     return this.#boundary !== undefined
+  }
+
+  /** Streams of callers that are open. */
+  get streams(): number {
+    return this.#streams
+  }
+
+  /** How often a caller has reached in. */
+  get uses(): number {
+    return this.#uses
   }
 
   /** Aborts when the session ends. */
@@ -84,7 +109,16 @@ export class Session {
   }
 
   counts(): BoundaryCounts {
-    return this.#counter.read()
+    const counts = this.#counter.read()
+    const before = this.#countedBefore
+    if (before === undefined) return counts
+    const names = Object.keys(counts) as (keyof BoundaryCounts)[]
+    return Object.fromEntries(names.map((name) => [name, counts[name] - before[name]])) as never
+  }
+
+  /** What crossed before was nobody's. */
+  countFromNow(): void {
+    this.#countedBefore = this.#counter.read()
   }
 
   /** The boundary of now, or the next one if it comes in time. */
@@ -126,6 +160,7 @@ export class Session {
       })
     }
     this.#streams++
+    this.#uses++
     let held = true
     return () => {
       if (held) this.#streams--
@@ -151,6 +186,7 @@ export class Session {
     clearInterval(this.#timer)
     await this.#boundary?.close()
     await this.#socket?.close()
+    await this.#dialling
     await this.#ticking
     await this.#quiet()
   }
@@ -171,7 +207,27 @@ export class Session {
     await Promise.all(this.#ends)
   }
 
-  async #accept(stream: Socket): Promise<void> {
+  async #dialOn(dial: (until: AbortSignal) => Promise<DialledStream>): Promise<void> {
+    let pauseMs = MIN_PAUSE_MS
+    while (!this.closing.aborted) {
+      const since = performance.now()
+      try {
+        const stream = await dial(this.closing)
+        const gone = new Promise<void>((resolve) => stream.once('close', resolve))
+        stream.on('error', () => {})
+        await this.#accept(stream)
+        await gone
+      } catch (error) {
+        if (this.closing.aborted) return
+        this.refusal = asRefusal(error)
+      }
+      if (performance.now() - since > GOOD_AFTER_MS) pauseMs = MIN_PAUSE_MS
+      await sleep(pauseMs, undefined, { signal: this.closing }).catch(() => {})
+      pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)
+    }
+  }
+
+  async #accept(stream: DialledStream): Promise<void> {
     try {
       const boundary = await connectBoundary(stream, this.closing, {
         counter: this.#counter,
@@ -197,10 +253,7 @@ export class Session {
     } catch (error) {
       stream.destroy()
       if (this.closing.aborted) return
-      this.refusal =
-        error instanceof CraikError
-          ? error
-          : new CraikError('boundary_failed', 'the sidecar could not be connected', { cause: error })
+      this.refusal = asRefusal(error)
       this.events.add('refused', { message: this.refusal.message })
     }
   }
@@ -211,6 +264,11 @@ export class Session {
       this.#ticking = undefined
     })
   }
+}
+
+function asRefusal(error: unknown): CraikError {
+  if (error instanceof CraikError) return error
+  return new CraikError('boundary_failed', 'the sidecar could not be connected', { cause: error })
 }
 
 function stopped(id: SandboxId): CraikError {

@@ -1,11 +1,20 @@
 /** A sandbox as it is shown: from its record, and from what this process holds of it. */
-import type { LimitSpec } from '../backend.ts'
+import type { ContainerSpec, LimitSpec } from '../backend.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { SandboxView } from '../manager-types.ts'
+import { OPERABLE } from '../lifecycle/transitions.ts'
+import type { SandboxEnds, SandboxView } from '../manager-types.ts'
 import type { Held } from './held.ts'
 
-export function viewOf(record: SandboxRecord, held: Held | undefined): SandboxView {
+/** `waitingFor`: why it could not be taken over yet. */
+export function viewOf(
+  record: SandboxRecord,
+  held: Held | undefined,
+  waitingFor: string | undefined,
+): SandboxView {
   const { spec, place } = record
+  const ends = endsOf(record)
+  const runningJobs = held?.book.running ?? 0
+  const activeAtMs = held === undefined ? record.active_at_ms : held.activity.activeAtMs
   return {
     id: record.id,
     name: record.name,
@@ -14,13 +23,45 @@ export function viewOf(record: SandboxRecord, held: Held | undefined): SandboxVi
     isolation: place?.isolation ?? spec.isolation,
     hostUid: place?.hostUid ?? null,
     workspace: spec.workspace,
+    mounts: spec.mounts.map((mount) => ({ ...mount, mode: 'read_only' })),
+    container: spec.container && containerView(spec.container),
     limits: spec.limits as LimitSpec,
     enforced: place?.enforced ?? null,
     operator: record.operator,
     policyEnvelopeId: record.policy_envelope_id,
     createdAtMs: record.created_at_ms,
+    ends,
+    activeAtMs,
+    startedAtMs: record.started_at_ms,
+    stoppedAtMs: record.stopped_at_ms,
+    stopsAtMs:
+      record.state === OPERABLE
+        ? stopsAt(ends, record.started_at_ms, runningJobs > 0 ? null : activeAtMs)
+        : null,
     connected: held?.session.connected ?? false,
-    runningJobs: held?.book.running ?? 0,
-    notice: record.notice ?? held?.session.refusal?.message ?? null,
+    runningJobs,
+    notice: waitingFor ?? record.notice ?? held?.session.refusal?.message ?? null,
   }
+}
+
+export function endsOf({ ends }: Pick<SandboxRecord, 'ends'>): SandboxEnds {
+  return { idleMs: ends.idle_ms, lifetimeMs: ends.lifetime_ms, keepMs: ends.keep_ms }
+}
+
+/** What it is active with now does not become idle. */
+function stopsAt(
+  { idleMs, lifetimeMs }: SandboxEnds,
+  startedAtMs: number | null,
+  activeAtMs: number | null,
+): number | null {
+  const times = [
+    ...(idleMs === null || activeAtMs === null ? [] : [activeAtMs + idleMs]),
+    ...(lifetimeMs === null || startedAtMs === null ? [] : [startedAtMs + lifetimeMs]),
+  ]
+  return times.length === 0 ? null : Math.min(...times)
+}
+
+/** Which engine it is says nothing to who looks at it. */
+function containerView({ engine: _, ...shown }: ContainerSpec): Omit<ContainerSpec, 'engine'> {
+  return shown
 }

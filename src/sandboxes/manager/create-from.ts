@@ -1,0 +1,99 @@
+/** A new sandbox whose disk is that of a snapshot: what was not asked for is as the snapshot says. */
+import { CraikError } from '../../errors.ts'
+import type { ContainerRequest, ContainerSpec, LimitSpec, SandboxBackend, SandboxSpec } from '../backend.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { Caller, CreateRequest } from '../manager-types.ts'
+import type { Manifest } from '../snapshots/manifest.ts'
+import { getSnapshot } from '../snapshots/read-snapshots.ts'
+import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
+import type { ManagerOptions } from './options.ts'
+import { disksOf } from './snapshot.ts'
+import { fillDisk, requireFit } from './use-snapshot.ts'
+
+/** Without a snapshot, as it is. Under the same policy as the sandbox that the snapshot is of, unless another is named. */
+export async function requestFrom(
+  options: ManagerOptions,
+  { from, ...request }: CreateRequest,
+): Promise<{ readonly request: CreateRequest; readonly snapshot: SnapshotRecord | undefined }> {
+  if (from === undefined) return { request, snapshot: undefined }
+  const snapshot = await getSnapshot(options, from)
+  const { backend, image, spec } = snapshot.manifest
+  requireHasWorkspace(snapshot)
+  const { workspace = { mode: 'copy' } } = request
+  requireFit(snapshot, { backend: request.backend, workspace: workspace.mode, image: undefined })
+  const container: ContainerRequest = {
+    ...(spec.runtime !== null && { runtime: spec.runtime }),
+    ...(image !== null && { image: image.id }),
+    ...request.container,
+  }
+  return {
+    snapshot,
+    request: {
+      // A snapshot holds no folders of the machine, and never names any.
+      ...(backend === 'docker' && { network: 'none', mounts: [] }),
+      ...request,
+      ...(backend === 'docker' && { container, workspace }),
+      limits: { ...limitsOf(spec), ...request.limits },
+      environment: { ...spec.environment, ...request.environment },
+      policyEnvelopeId: request.policyEnvelopeId ?? snapshot.policy_envelope_id,
+    },
+  }
+}
+
+/** An image that is gone is named: another one is not taken in its stead. */
+export async function planned(
+  backend: SandboxBackend,
+  asked: ContainerRequest,
+  snapshot: SnapshotRecord | undefined,
+): Promise<ContainerSpec | undefined> {
+  const pinned = snapshot?.manifest.image
+  if (!pinned || snapshot === undefined) return backend.plan?.(asked)
+  let container: ContainerSpec | undefined
+  try {
+    container = await backend.plan?.(asked)
+  } catch (error) {
+    if (!(error instanceof CraikError) || error.code !== 'not_found') throw error
+    throw new CraikError(
+      'not_found',
+      `snapshot ${snapshot.name} needs the image ${pinned.name} (${pinned.id}), which the engine does not have`,
+      { hint: 'bring that very image here, such as with:  docker save | docker load', cause: error },
+    )
+  }
+  requireFit(snapshot, {
+    backend: snapshot.manifest.backend,
+    workspace: snapshot.manifest.spec.workspace,
+    image: container?.image,
+  })
+  // Asked for by its id, it would be called by that.
+  return container && { ...container, imageName: pinned.name }
+}
+
+/** Its folder is there, and no disk in it. */
+export async function firstDisk(
+  options: ManagerOptions,
+  caller: Caller,
+  snapshot: SnapshotRecord,
+  spec: SandboxSpec,
+  backend: SandboxRecord['backend'],
+): Promise<void> {
+  await fillDisk(options, caller, snapshot, spec, backend)
+  await disksOf(options, { backend }).exchange(spec)
+}
+
+function requireHasWorkspace({ name, manifest }: SnapshotRecord): void {
+  if (manifest.spec.workspace === 'copy') return
+  throw new CraikError(
+    'conflict',
+    `snapshot ${name} has no workspace in it: that of ${manifest.origin.name} is a folder of the machine`,
+    { hint: `it can only be restored:  craik sandbox restore ${manifest.origin.name} ${name}` },
+  )
+}
+
+export function limitsOf({ limits }: Manifest['spec']): LimitSpec {
+  return {
+    memoryBytes: limits.memory_bytes,
+    processes: limits.processes,
+    ...(limits.cpu_millis !== undefined && { cpuMillis: limits.cpu_millis }),
+    ...(limits.disk_bytes !== undefined && { diskBytes: limits.disk_bytes }),
+  }
+}

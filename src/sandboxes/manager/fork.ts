@@ -1,0 +1,88 @@
+/** Makes another sandbox like one that is there: a snapshot of its disk, and a sandbox made from that. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { LimitSpec } from '../backend.ts'
+import { getSandbox } from '../lifecycle/read-records.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { Caller, CreateRequest, ForkRequest } from '../manager-types.ts'
+import { getSnapshot } from '../snapshots/read-snapshots.ts'
+import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
+import type { ManagerOptions } from './options.ts'
+import { reasonOf } from './transition.ts'
+import { endsOf } from './view.ts'
+
+export interface ForkSteps {
+  /** In the turn of the sandbox that is forked. */
+  snapshot(caller: Caller): Promise<SnapshotRecord>
+  create(caller: Caller, request: CreateRequest): Promise<SandboxRecord>
+  drop(caller: Caller, snapshot: SnapshotRecord): Promise<unknown>
+}
+
+/**
+ * The grant that the request names is for the creation; that of the snapshot is looked up. A snapshot that was made only
+ * for this goes with it, whatever came of it.
+ */
+export async function forkSandbox(
+  options: ManagerOptions,
+  caller: Caller,
+  id: SandboxId,
+  { from, name }: ForkRequest,
+  steps: ForkSteps,
+): Promise<SandboxRecord> {
+  const record = await getSandbox(options, id)
+  requireOwnWorkspace(record)
+  const { grantId: _, ...asking } = caller
+  const snapshot = from === undefined ? await steps.snapshot(asking) : await getSnapshot(options, from)
+  try {
+    requireOf(snapshot, record)
+    return await steps.create(caller, requestLike(record, snapshot, name))
+  } finally {
+    if (from === undefined)
+      await steps.drop(asking, snapshot).catch((error) =>
+        options.logger('warn', `the snapshot of a fork could not be removed: ${reasonOf(error)}`, {
+          sandbox: id,
+        }),
+      )
+  }
+}
+
+/** Everything but the disk is as the sandbox's record says now. */
+function requestLike(
+  record: SandboxRecord,
+  snapshot: SnapshotRecord,
+  name: string | undefined,
+): CreateRequest {
+  const { isolation, limits, environment, container, mounts } = record.spec
+  return {
+    ...(name !== undefined && { name }),
+    backend: record.backend,
+    isolation,
+    workspace: { mode: 'copy' },
+    limits: limits as LimitSpec,
+    environment,
+    ...(container && {
+      network: 'none',
+      mounts: mounts.map((mount) => ({ ...mount, mode: 'read_only' })),
+      forkOf: record.id,
+      container: { image: container.image, runtime: container.runtime, line: container.line },
+    }),
+    policyEnvelopeId: record.policy_envelope_id,
+    ends: endsOf(record),
+    from: snapshot.id,
+  }
+}
+
+/** Two sandboxes in the same folder would not be apart from each other. */
+function requireOwnWorkspace({ name, spec }: SandboxRecord): void {
+  if (spec.workspace.mode === 'copy') return
+  throw new CraikError('conflict', `sandbox ${name} works in a folder of this machine, which is not copied`, {
+    hint: 'make another one with a copy of the folder:  craik sandbox create --workspace FOLDER',
+  })
+}
+
+function requireOf({ name, manifest }: SnapshotRecord, record: SandboxRecord): void {
+  if (manifest.origin.sandbox_id === record.id) return
+  throw new CraikError('conflict', `snapshot ${name} is not of sandbox ${record.name}`, {
+    hint: `make a sandbox from it:  craik sandbox create --from ${name}`,
+  })
+}

@@ -1,0 +1,130 @@
+/** Looks now and then for sandboxes whose time is over: stops them, and removes those that were to be kept only so long. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import { listSandboxes } from '../lifecycle/read-records.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import { changeSandbox } from '../lifecycle/tokens.ts'
+import { OPERABLE, STATES } from '../lifecycle/transitions.ts'
+import type { Caller } from '../manager-types.ts'
+import type { Held } from './held.ts'
+import type { Holder } from './holder.ts'
+import type { ManagerOptions } from './options.ts'
+import { reasonOf } from './transition.ts'
+
+const TICK_MS = 30_000
+/** Written no more often: each costs a transaction. */
+const SAVE_EVERY_MS = 60_000
+/** Of one core, over the time between two looks: what does nothing but wait stays below it. */
+const BUSY_SHARE = 0.05
+/** Between two tries of what was denied or failed. */
+const FIRST_PAUSE_MS = 60_000
+const MAX_PAUSE_MS = 3_600_000
+
+type StopReason = 'idle' | 'lifetime'
+
+/** In the name of the sandbox's operator, and under their grants: policy may say no. */
+export interface ReaperActs {
+  stop(caller: Caller, id: SandboxId, reason: StopReason): Promise<unknown>
+  delete(caller: Caller, id: SandboxId): Promise<unknown>
+}
+
+export class Reaper {
+  readonly #options: ManagerOptions
+  readonly #holder: Holder
+  readonly #acts: ReaperActs
+  readonly #leaving = new AbortController()
+  readonly #putOff = new Map<SandboxId, { readonly untilMs: number; readonly pauseMs: number }>()
+  #timer: NodeJS.Timeout | undefined
+  #ticking: Promise<void> | undefined
+  #lookedAtMs: number | undefined
+
+  constructor(options: ManagerOptions, holder: Holder, acts: ReaperActs) {
+    this.#options = options
+    this.#holder = holder
+    this.#acts = acts
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.tick(), this.#options.reaperTickMs ?? TICK_MS).unref()
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#leaving.abort(new CraikError('interrupted', 'the manager is closing'))
+    await this.#ticking
+  }
+
+  /** One at a time. */
+  tick(): Promise<void> {
+    this.#ticking ??= this.#look()
+      .catch((error) =>
+        this.#options.logger('warn', `sandboxes could not be looked through: ${reasonOf(error)}`),
+      )
+      .finally(() => {
+        this.#ticking = undefined
+      })
+    return this.#ticking
+  }
+
+  async #look(): Promise<void> {
+    const nowMs = this.#options.clock.nowMs()
+    const sinceMs = nowMs - (this.#lookedAtMs ?? nowMs)
+    this.#lookedAtMs = nowMs
+    for (const { record } of await listSandboxes(this.#options)) {
+      if (this.#leaving.signal.aborted) return
+      if (record !== undefined) await this.#lookAt(record, nowMs, sinceMs)
+    }
+  }
+
+  async #lookAt(record: SandboxRecord, nowMs: number, sinceMs: number): Promise<void> {
+    const { id, ends } = record
+    const held = this.#holder.get(id)
+    if (held !== undefined) await this.#notice(record, held, nowMs, sinceMs)
+    const putOff = this.#putOff.get(id)
+    if (putOff !== undefined && nowMs < putOff.untilMs) return
+    const caller = { operator: record.operator, signal: this.#leaving.signal }
+    const isKept = record.pending === null && !STATES[record.state].takesRoom
+    const keptSinceMs = record.stopped_at_ms
+    try {
+      if (isKept && ends.keep_ms !== null && keptSinceMs !== null && nowMs - keptSinceMs >= ends.keep_ms)
+        await this.#acts.delete(caller, id)
+      const reason = held && stopReason(record, held, nowMs)
+      if (reason !== undefined) await this.#acts.stop(caller, id, reason)
+      this.#putOff.delete(id)
+    } catch (error) {
+      const pauseMs = Math.min(MAX_PAUSE_MS, putOff === undefined ? FIRST_PAUSE_MS : 2 * putOff.pauseMs)
+      this.#putOff.set(id, { untilMs: nowMs + pauseMs, pauseMs })
+      this.#options.logger('warn', `its time is over, but: ${reasonOf(error)}`, { sandbox: id })
+    }
+  }
+
+  /** A job that runs, a stream that is open, a call since the last look, or work that no job tells of. */
+  async #notice(record: SandboxRecord, held: Held, nowMs: number, sinceMs: number): Promise<void> {
+    const { session, book, activity } = held
+    if (held.paused || held.ending) return
+    const { cpuMs } = (await session.place?.observe().catch(() => undefined)) ?? {}
+    const worked = cpuMs !== undefined && activity.cpuMs !== undefined ? cpuMs - activity.cpuMs : 0
+    const isActive =
+      book.running > 0 ||
+      session.streams > 0 ||
+      session.uses !== activity.uses ||
+      (sinceMs > 0 && worked >= sinceMs * BUSY_SHARE)
+    activity.uses = session.uses
+    activity.cpuMs = cpuMs
+    if (!isActive) return
+    activity.activeAtMs = nowMs
+    if (nowMs - activity.savedAtMs < SAVE_EVERY_MS) return
+    await this.#options.store.write(changeSandbox, { id: record.id, activeAtMs: nowMs })
+    activity.savedAtMs = nowMs
+  }
+}
+
+/** What is paused is not idle: somebody wants it to go on where it stands. Its lifetime goes on. */
+function stopReason(record: SandboxRecord, held: Held, nowMs: number): StopReason | undefined {
+  const { ends, started_at_ms, state, pending } = record
+  if (pending !== null || held.ending) return undefined
+  const isPast = (sinceMs: number | null, spanMs: number | null) =>
+    sinceMs !== null && spanMs !== null && nowMs - sinceMs >= spanMs
+  if (isPast(started_at_ms, ends.lifetime_ms)) return 'lifetime'
+  return state === OPERABLE && isPast(held.activity.activeAtMs, ends.idle_ms) ? 'idle' : undefined
+}

@@ -1,0 +1,162 @@
+/** Takes a sandbox back to a snapshot: the new disk is made beside the old one, which goes only when the new one works. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import { getSandbox } from '../lifecycle/read-records.ts'
+import type { RecordedPlace, SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import { closeLeftEpochs, closeOrphans } from '../lifecycle/tokens.ts'
+import type { Caller } from '../manager-types.ts'
+import { getSnapshot } from '../snapshots/read-snapshots.ts'
+import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
+import { requireFolder } from './folders.ts'
+import type { Holder } from './holder.ts'
+import { observed } from './operation.ts'
+import { backendCalled, type ManagerOptions } from './options.ts'
+import type { RecoveryRetries } from './recovery-retries.ts'
+import { disksOf } from './snapshot.ts'
+import { clearPlace, type Started, startPlace, undoPlace } from './start-place.ts'
+import { GRACE_MS, windDown } from './stop.ts'
+import { begin, end, reasonOf, told } from './transition.ts'
+import { fillDisk, requireFit } from './use-snapshot.ts'
+
+export async function restoreSandbox(
+  options: ManagerOptions,
+  holder: Holder,
+  retries: RecoveryRetries,
+  caller: Caller,
+  id: SandboxId,
+  snapshotIdOrName: string,
+): Promise<SandboxRecord> {
+  const found = await getSnapshot(options, snapshotIdOrName).catch((error: unknown) => ({ error }))
+  const answer = await begin(options, caller, id, {
+    verb: 'restore',
+    ...('id' in found && { metadata: { snapshot: found.id, digest: found.digest } }),
+    ...(options.admission && { admission: options.admission }),
+  })
+  if (answer.effect === 'already') throw new CraikError('internal', 'nothing is restored already')
+  const { record } = answer
+  try {
+    // Only who may do it is told which snapshots there are.
+    if (!('id' in found)) throw found.error
+    requireFit(found, {
+      backend: record.backend,
+      workspace: record.spec.workspace.mode,
+      image: record.spec.container?.image,
+    })
+  } catch (error) {
+    await end(options, holder, { id, status: 'failed' })
+    throw error
+  }
+  return exchange(options, holder, retries, caller, record, found)
+}
+
+/** What is thrown after the old place is gone has put the old disk back, and started it again if it ran. */
+async function exchange(
+  options: ManagerOptions,
+  holder: Holder,
+  retries: RecoveryRetries,
+  caller: Caller,
+  record: SandboxRecord,
+  snapshot: SnapshotRecord,
+): Promise<SandboxRecord> {
+  const { id } = record
+  const disks = disksOf(options, record)
+  const spec = holder.specOf(record)
+  const ran = record.pending?.from === 'running'
+  const beganAtMs = options.clock.nowMs()
+  const made: Started = {}
+  let isCleared = false
+  try {
+    await requireFolder(options.home.sandboxes, id)
+    // While it goes on: nothing is stopped for a snapshot that cannot be used.
+    await fillDisk(options, caller, snapshot, spec, record.backend)
+    caller.signal.throwIfAborted()
+    isCleared = true
+    await windDown(options, holder, id, GRACE_MS)
+    await clearPlace(options, holder, record)
+    await closeLeft(options, id)
+    await disks.exchange(spec)
+    const place = ran ? await startPlace(options, holder, record, made, NEVER) : undefined
+    const restored = await end(options, holder, {
+      id,
+      status: 'passed',
+      ...(place && { place }),
+      measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
+      notice: `restored from snapshot ${snapshot.name}`,
+    })
+    watch(holder, made, 'restored')
+    await disks.settle(spec).catch((error) => complain(options, id, error))
+    return restored
+  } catch (error) {
+    try {
+      // What is on record as done is not undone, also when nobody heard that it was written.
+      if ((await getSandbox(options, id)).pending === null) throw error
+      await undo(options, holder, record, made, isCleared)
+    } catch (left) {
+      // The record stays as `restoring`: what is left is undone as soon as that works.
+      complain(options, id, left)
+      retries.later(id, left)
+    }
+    throw told(error, `sandbox ${record.name} could not be restored`)
+  }
+}
+
+async function undo(
+  options: ManagerOptions,
+  holder: Holder,
+  record: SandboxRecord,
+  made: Started,
+  isCleared: boolean,
+): Promise<void> {
+  const { id } = record
+  const spec = holder.specOf(record)
+  const ran = record.pending?.from === 'running'
+  if (isCleared) {
+    await undoPlace(holder, spec, backendCalled(options.backends, record.backend), made)
+    await clearPlace(options, holder, record)
+  }
+  await disksOf(options, record).revert(spec)
+  const again: Started = {}
+  let place: RecordedPlace | undefined
+  if (isCleared && ran) {
+    try {
+      place = await startPlace(options, holder, record, again, NEVER)
+    } catch (error) {
+      complain(options, id, error)
+      await undoPlace(holder, spec, backendCalled(options.backends, record.backend), again)
+    }
+  }
+  await end(options, holder, { id, status: 'failed', ...(place && { place }) })
+  if (place !== undefined) watch(holder, again, 'resumed')
+}
+
+/** What an earlier process left in the middle: the disk is the one before, and what ran before goes on if it still does. */
+export async function undoRestore(
+  options: ManagerOptions,
+  holder: Holder,
+  record: SandboxRecord,
+): Promise<void> {
+  const disks = disksOf(options, record)
+  const spec = holder.specOf(record)
+  const isUntouched = record.pending?.from === 'running' && !(await disks.isExchanged(spec))
+  if (!isUntouched) await clearPlace(options, holder, record)
+  await disks.revert(spec)
+}
+
+function watch(holder: Holder, { held, place }: Started, event: string): void {
+  if (held === undefined || place === undefined) return
+  held.session.events.add(event)
+  holder.watch(held, place)
+}
+
+/** Of the place that was: jobs that nobody knew of yet, and what its boundary counted. */
+async function closeLeft({ store, log }: ManagerOptions, id: SandboxId): Promise<void> {
+  await store.write(closeOrphans, { id, keep: [], owner: log.owner })
+  await store.write(closeLeftEpochs, { id })
+}
+
+function complain({ logger }: ManagerOptions, id: SandboxId, error: unknown): void {
+  logger('error', `a restore could not be finished or undone whole: ${reasonOf(error)}`, { sandbox: id })
+}
+
+/** Once the old place is gone it is not given up when the caller leaves. */
+const NEVER = new AbortController().signal

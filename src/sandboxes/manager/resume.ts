@@ -1,0 +1,70 @@
+/** Starts a sandbox again on the disk that it was stopped with, or lets a paused one go on. */
+import type { SandboxId } from '../../lib/ids.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { Caller } from '../manager-types.ts'
+import { requireFolder } from './folders.ts'
+import type { Holder } from './holder.ts'
+import { observed } from './operation.ts'
+import { backendCalled, type ManagerOptions } from './options.ts'
+import { unpausePlace } from './pause.ts'
+import type { RecoveryRetries } from './recovery-retries.ts'
+import { clearPlace, type Started, startPlace, undoPlace } from './start-place.ts'
+import { begin, end, reasonOf } from './transition.ts'
+
+export async function resumeSandbox(
+  options: ManagerOptions,
+  holder: Holder,
+  retries: RecoveryRetries,
+  caller: Caller,
+  id: SandboxId,
+): Promise<SandboxRecord> {
+  const answer = await begin(options, caller, id, {
+    verb: 'resume',
+    ...(options.admission && { admission: options.admission }),
+  })
+  if (answer.effect === 'already') return answer.record
+  if (answer.verb === 'unpause') return unpausePlace(options, holder, answer.record)
+  return startAgain(options, holder, retries, caller, answer.record)
+}
+
+/** With the spec that was recorded when it was created: its image, its limits and its environment are the same. */
+async function startAgain(
+  options: ManagerOptions,
+  holder: Holder,
+  retries: RecoveryRetries,
+  caller: Caller,
+  record: SandboxRecord,
+): Promise<SandboxRecord> {
+  const { id } = record
+  const beganAtMs = options.clock.nowMs()
+  const made: Started = {}
+  try {
+    await requireFolder(options.home.sandboxes, id)
+    // Of one that was lost something may still run, and nothing of it may meet the new one.
+    await clearPlace(options, holder, record)
+    const place = await startPlace(options, holder, record, made, caller.signal)
+    const resumed = await end(options, holder, {
+      id,
+      status: 'passed',
+      place,
+      measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
+    })
+    made.held!.session.events.add('resumed')
+    holder.watch(made.held!, made.place!)
+    return resumed
+  } catch (error) {
+    try {
+      await undoPlace(holder, holder.specOf(record), backendCalled(options.backends, record.backend), made)
+      await end(options, holder, {
+        id,
+        status: 'failed',
+        notice: `it could not be resumed: ${reasonOf(error)}`,
+      })
+    } catch (left) {
+      // The record stays as `resuming`: what is left is undone as soon as that works.
+      options.logger('error', `what was begun could not be undone: ${reasonOf(left)}`, { sandbox: id })
+      retries.later(id, left)
+    }
+    throw error
+  }
+}

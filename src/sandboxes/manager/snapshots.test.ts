@@ -1,0 +1,313 @@
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { describe, expect, it } from 'vitest'
+import type { SandboxId, SnapshotId } from '../../lib/ids.ts'
+import { createGrant } from '../../policy/grants.ts'
+import type { SandboxBackend } from '../backend.ts'
+import {
+  allowCreate,
+  caller,
+  exec,
+  jobId,
+  type ManagerScene,
+  managerScene,
+  OPERATOR,
+  readAll,
+} from './manager.fixture.ts'
+import { plainBackend } from './plain-place.fixture.ts'
+
+async function inside({ manager }: ManagerScene, id: SandboxId, script: string): Promise<string> {
+  const { output } = await manager.jobs.start(caller(), id, jobId(), { spec: exec('sh', '-c', script) })
+  const { stdout, stderr, result } = await readAll(output)
+  if (result?.exitCode !== 0) throw new Error(stderr)
+  return stdout
+}
+
+async function allowImport({ store }: ManagerScene): Promise<void> {
+  await createGrant(store, {
+    capability: 'sandbox.snapshot',
+    subject: OPERATOR,
+    scope: 'any',
+    operations: ['import'],
+    target: { ref: 'snapshot/new' },
+    max_uses: 1,
+    approved_by: OPERATOR,
+    reason: 'typed by the operator',
+  })
+}
+
+const filesOf = ({ store }: ManagerScene) =>
+  existsSync(store.home.snapshots) ? readdirSync(store.home.snapshots) : []
+const archiveOf = ({ store }: ManagerScene, id: string) => join(store.home.snapshots, id, 'disk.tar.zst')
+
+describe('a snapshot', () => {
+  it('brings back what was there, ends what runs, and lets the sandbox run again', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'echo one > a; mkdir d; ln -s /etc/passwd d/link; chmod 640 a')
+    const snapshot = await manager.snapshot(caller(), id, { name: 'before' })
+    expect(snapshot).toMatchObject({ name: 'before', content: { files: 1, still: true, changed: 0 } })
+    expect(await manager.get(id)).toMatchObject({ state: 'running' })
+    await inside(scene, id, 'echo two > a; rm -r d; echo more > b')
+    const job = jobId()
+    const { output } = await manager.jobs.start(caller(), id, job, { spec: exec('sleep', '1000') })
+    output.destroy()
+    expect(await manager.restore(caller(), id, 'before')).toMatchObject({ state: 'running', runningJobs: 0 })
+    expect(await inside(scene, id, 'cat a; ls; readlink d/link; stat -c %a a')).toBe(
+      'one\na\nd\n/etc/passwd\n640\n',
+    )
+    const [ended] = await scene.receipts({ phase: 'end', operation: 'exec', status: 'failed' })
+    expect(ended?.metadata).toMatchObject({ outcome: 'stopped' })
+    for (const operation of ['snapshot', 'use', 'restore'])
+      expect(await scene.receipts({ phase: 'end', operation, status: 'passed' })).toHaveLength(1)
+    expect(
+      readdirSync(join(scene.folder, 'sandboxes', id)).filter((name) => /next|before/.test(name)),
+    ).toEqual([])
+  })
+
+  it('is made of a stopped sandbox too, which stays stopped, also when it is restored', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'echo one > a')
+    await manager.stop(caller(), id)
+    await manager.snapshot(caller(), id, { name: 'before' })
+    expect(await manager.restore(caller(), id, 'before')).toMatchObject({ state: 'stopped' })
+    await manager.resume(caller(), id)
+    expect(await inside(scene, id, 'cat a')).toBe('one\n')
+  })
+
+  it('holds no logins', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(
+      scene,
+      id,
+      'cd; mkdir -p .ssh .config/gh .codex; echo k > .ssh/id; echo k > .codex/auth.json; echo k > .netrc; echo t > .codex/config.toml',
+    )
+    await manager.snapshot(caller(), id, { name: 'before' })
+    await manager.restore(caller(), id, 'before')
+    expect(await inside(scene, id, 'cd; find . -type f | sort')).toBe('./.codex/config.toml\n')
+  })
+
+  it('is refused with a name that is taken, and without a grant, and leaves nothing', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await manager.snapshot(caller(), id, { name: 'before' })
+    await expect(manager.snapshot(caller(), id, { name: 'before' })).rejects.toMatchObject({
+      code: 'conflict',
+    })
+    await expect(manager.snapshot(caller('local-user:eve'), id)).rejects.toMatchObject({ code: 'denied' })
+    const eve = caller('local-user:eve')
+    await expect(manager.snapshots.open(eve, 'before')).rejects.toMatchObject({ code: 'denied' })
+    await expect(manager.snapshots.delete(eve, 'before')).rejects.toMatchObject({ code: 'denied' })
+    await allowCreate(scene.store, 'local-user:eve')
+    await expect(manager.fork(eve, id, { from: 'before' })).rejects.toMatchObject({ code: 'denied' })
+    expect(filesOf(scene)).toHaveLength(1)
+    expect(await manager.list()).toHaveLength(1)
+  })
+
+  it('outlives its sandbox, and goes only when it is deleted', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await manager.snapshot(caller(), id, { name: 'before' })
+    await manager.delete(caller(), id)
+    await scene.restart()
+    expect(await scene.manager.snapshots.list()).toHaveLength(1)
+    await scene.manager.snapshots.delete(caller(), 'before')
+    expect(await scene.manager.snapshots.list()).toEqual([])
+    expect(filesOf(scene)).toEqual([])
+  })
+
+  it('that was changed on the disk is not restored, and the sandbox goes on as it was', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'head -c 100000 /dev/urandom > a; sha256sum a > sum')
+    const { id: snapshot } = await manager.snapshot(caller(), id, { name: 'before' })
+    const path = archiveOf(scene, snapshot)
+    const whole = readFileSync(path)
+    for (const changed of [flipped(whole, whole.length >> 1), flipped(whole, 5), whole.subarray(1)]) {
+      writeFileSync(path, changed)
+      await expect(manager.restore(caller(), id, 'before')).rejects.toMatchObject({ code: 'tampered' })
+      expect(await manager.get(id)).toMatchObject({ state: 'running' })
+      expect(await inside(scene, id, 'sha256sum -c sum')).toBe('a: OK\n')
+    }
+  })
+
+  it('whose record was changed in the database is not followed', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await manager.snapshot(caller(), id, { name: 'before' })
+    scene.store.database.exec(`UPDATE snapshots SET document = replace(document, '"before"', '"after"')`)
+    await expect(manager.restore(caller(), id, 'after')).rejects.toMatchObject({ code: 'tampered' })
+    expect(await manager.snapshots.list()).toMatchObject([{ state: 'damaged' }])
+  })
+})
+
+describe('a restore whose sandbox does not start', () => {
+  it('puts the disk before back, and starts that', async () => {
+    const plain = plainBackend()
+    let failures = 0
+    const backend: SandboxBackend = {
+      ...plain,
+      create: (spec) => (failures-- > 0 ? Promise.reject(new Error('no room')) : plain.create(spec)),
+    }
+    await using scene = managerScene(backend)
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'echo one > a')
+    await manager.snapshot(caller(), id, { name: 'before' })
+    await inside(scene, id, 'echo two > a')
+    failures = 1
+    await expect(manager.restore(caller(), id, 'before')).rejects.toMatchObject({ code: 'internal' })
+    expect(await manager.get(id)).toMatchObject({ state: 'running' })
+    expect(await inside(scene, id, 'cat a')).toBe('two\n')
+    failures = 2
+    await expect(manager.restore(caller(), id, 'before')).rejects.toMatchObject({ code: 'internal' })
+    expect(await manager.get(id)).toMatchObject({ state: 'lost' })
+    await manager.resume(caller(), id)
+    expect(await inside(scene, id, 'cat a')).toBe('two\n')
+    expect(await scene.receipts({ phase: 'end', operation: 'restore', status: 'failed' })).toHaveLength(2)
+  })
+})
+
+describe('a fork', () => {
+  it('has the same disk, limits and policy, and nothing else in common', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create({ limits: { processes: 77 }, environment: { COLOUR: 'blue' } })
+    await inside(scene, id, 'echo one > a')
+    await allowCreate(scene.store)
+    const fork = await manager.fork(caller(), id, { name: 'child' })
+    const origin = await manager.get(id)
+    expect(fork).toMatchObject({
+      name: 'child',
+      state: 'running',
+      limits: origin.limits,
+      policyEnvelopeId: origin.policyEnvelopeId,
+    })
+    await inside(scene, fork.id, 'echo two > a')
+    expect(await inside(scene, id, 'cat a')).toBe('one\n')
+    expect(await inside(scene, fork.id, 'cat a; echo $COLOUR')).toBe('two\nblue\n')
+    // The snapshot was only for this.
+    expect(await manager.snapshots.list()).toEqual([])
+    expect(filesOf(scene)).toEqual([])
+  })
+
+  it('begins where a snapshot was, when it is told so', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'echo one > a')
+    await manager.snapshot(caller(), id, { name: 'before' })
+    await inside(scene, id, 'echo two > a')
+    await allowCreate(scene.store)
+    const fork = await manager.fork(caller(), id, { from: 'before' })
+    expect(await inside(scene, fork.id, 'cat a')).toBe('one\n')
+    expect(await manager.snapshots.list()).toHaveLength(1)
+  })
+
+  it('needs leave to create, and leaves nothing without it', async () => {
+    await using scene = managerScene()
+    const id = await scene.create()
+    await expect(scene.manager.fork(caller(), id)).rejects.toMatchObject({ code: 'denied' })
+    expect(await scene.manager.list()).toHaveLength(1)
+    expect(filesOf(scene)).toEqual([])
+  })
+})
+
+describe('a snapshot as a file', () => {
+  it('comes back bit by bit as it went out, and makes the same sandbox', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'echo one > a; ln a hard; mkdir -p d/e; chmod 500 d/e')
+    const { digest } = await manager.snapshot(caller(), id, { name: 'before' })
+    const file = await buffer((await manager.snapshots.open(caller(), 'before')).body)
+    await allowImport(scene)
+    const imported = await manager.snapshots.import(caller(), Readable.from([file]), {
+      name: 'other',
+      digest,
+    })
+    expect(imported).toMatchObject({ name: 'other', digest, imported: true })
+    expect((await buffer((await manager.snapshots.open(caller(), 'other')).body)).equals(file)).toBe(true)
+    await allowCreate(scene.store)
+    const made = await manager.create(caller(), {
+      backend: 'process',
+      isolation: 'none',
+      workspace: { mode: 'copy' },
+      limits: {},
+      environment: {},
+      from: 'other',
+    })
+    expect(await inside(scene, made.id, 'cat hard; stat -c "%h %a" a d/e')).toBe('one\n2 644\n2 500\n')
+    chmodSync(join(scene.folder, 'sandboxes', id, 'data/home/workspace/d/e'), 0o700)
+    chmodSync(join(scene.folder, 'sandboxes', made.id, 'data/home/workspace/d/e'), 0o700)
+  })
+
+  it('is refused when any byte of it is another, and nothing of it is kept', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'head -c 3000 /dev/urandom > a')
+    const { id: snapshot, digest } = await manager.snapshot(caller(), id)
+    const file = await buffer((await manager.snapshots.open(caller(), snapshot)).body)
+    const kept = filesOf(scene)
+    for (let at = 0; at < file.length; at += 397) {
+      await allowImport(scene)
+      const changed = flipped(file, at)
+      const taken = manager.snapshots.import(caller(), Readable.from([changed]), { name: `n${at}`, digest })
+      // What stands behind the end of an archive is nothing.
+      const isAfterEnd = at >= file.length - 1024 || isPadding(file, at)
+      if (isAfterEnd) await taken.catch(() => {})
+      else await expect(taken).rejects.toMatchObject({ code: expect.stringMatching(/usage|too_large/) })
+    }
+    for (const { id: left } of await manager.snapshots.list())
+      if (left !== (snapshot as string)) await manager.snapshots.delete(caller(), left)
+    expect(filesOf(scene)).toEqual(kept)
+  })
+
+  it('is refused when it is cut off, has something else in it, or is not the one asked for', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await inside(scene, id, 'echo one > a')
+    const { id: snapshot } = await manager.snapshot(caller(), id)
+    const file = await buffer((await manager.snapshots.open(caller(), snapshot)).body)
+    const attempts: readonly [Buffer, object][] = [
+      [file.subarray(0, file.length >> 1), {}],
+      [Buffer.concat([file.subarray(0, file.length - 1024), file]), {}],
+      [Buffer.from('hello'), {}],
+      [Buffer.alloc(0), {}],
+      [file, { digest: `sha256:${'0'.repeat(64)}` }],
+    ]
+    for (const [bytes, about] of attempts) {
+      await allowImport(scene)
+      const taken = manager.snapshots.import(caller(), Readable.from([bytes]), { name: 'bad', ...about })
+      await expect(taken).rejects.toMatchObject({ code: 'usage' })
+    }
+    expect(filesOf(scene)).toEqual([snapshot as SnapshotId])
+  })
+})
+
+function flipped(bytes: Buffer, at: number): Buffer {
+  const changed = Buffer.from(bytes)
+  changed[at]! ^= 0x10
+  return changed
+}
+
+/** Between the manifest and the next header, and after the archive, the file is filled up with zeros. */
+function isPadding(file: Buffer, at: number): boolean {
+  const manifestEnd = 512 + Number.parseInt(file.toString('latin1', 124, 135), 8)
+  const header = Math.ceil(manifestEnd / 512) * 512
+  const archiveEnd = header + 512 + Number.parseInt(file.toString('latin1', header + 124, header + 135), 8)
+  return (at >= manifestEnd && at < header) || at >= archiveEnd
+}

@@ -1,0 +1,240 @@
+/** Snapshots themselves: listed, shown, deleted, handed out and taken in. */
+import { open } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { finished } from 'node:stream/promises'
+import { CraikError } from '../../errors.ts'
+import { newId, type SnapshotId } from '../../lib/ids.ts'
+import { parseInput } from '../../policy/request.ts'
+import { deniedOperation } from '../lifecycle/denied.ts'
+import type {
+  Caller,
+  ImportRequest,
+  ManagedSnapshots,
+  OpenedSnapshot,
+  SnapshotView,
+} from '../manager-types.ts'
+import { copyArchive, examineArchive, readArchive } from '../snapshots/archive.ts'
+import { bundleOf, readBundle, translated } from '../snapshots/bundle.ts'
+import {
+  digestOf,
+  type Manifest,
+  manifestSchema,
+  notASnapshot,
+  spellManifest,
+} from '../snapshots/manifest.ts'
+import { getSnapshot, listSnapshots } from '../snapshots/read-snapshots.ts'
+import {
+  beginSnapshotFiles,
+  openArchive,
+  type PartialSnapshot,
+  removeSnapshotFiles,
+  sweepSnapshotFiles,
+} from '../snapshots/snapshot-files.ts'
+import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
+import { beginImport, endImport, endSnapshotAction } from '../snapshots/tokens.ts'
+import { limitsOf } from './create-from.ts'
+import { exportSnapshot } from './export-snapshot.ts'
+import { observed } from './operation.ts'
+import type { ManagerOptions } from './options.ts'
+import { DISK_DEADLINE_MS, dropUnlisted } from './snapshot.ts'
+import { reasonOf, told } from './transition.ts'
+import { beginAction } from './use-snapshot.ts'
+
+/** `whole` keeps the process from leaving in the middle. */
+export function managedSnapshots(
+  options: ManagerOptions,
+  whole: <T>(work: Promise<T>) => Promise<T>,
+  whileHere: (caller: Caller) => Caller,
+): ManagedSnapshots {
+  return {
+    async list() {
+      return (await listSnapshots(options)).map((listed) => {
+        if (listed.record !== undefined) return snapshotView(listed.record)
+        const { id, problem } = listed
+        options.logger('error', problem, { snapshot: id })
+        return { id, name: id, state: 'damaged' as const, notice: problem }
+      })
+    },
+    get: async (idOrName) => snapshotView(await getSnapshot(options, idOrName)),
+    async delete(caller, idOrName) {
+      const record = await getSnapshot(options, idOrName)
+      await whole(deleteSnapshot(options, caller, record))
+      return record.id
+    },
+    open: (caller, idOrName) => whole(openSnapshot(options, caller, idOrName)),
+    export: (caller, idOrName, request) =>
+      whole(exportSnapshot(options, whileHere(caller), idOrName, request)),
+    import: async (caller, body, request) =>
+      snapshotView(await whole(importSnapshot(options, whileHere(caller), body, request))),
+  }
+}
+
+export async function deleteSnapshot(
+  options: ManagerOptions,
+  caller: Caller,
+  record: SnapshotRecord,
+): Promise<void> {
+  const { id } = record
+  const begun = await beginAction(options, caller, record, 'delete')
+  try {
+    await removeSnapshotFiles(options.home.snapshots, id)
+  } catch (error) {
+    await options.store.write(endSnapshotAction, { id, begun, action: 'delete', status: 'failed' })
+    throw told(error, `snapshot ${record.name} could not be removed`)
+  }
+  await options.store.write(endSnapshotAction, { id, begun, action: 'delete', status: 'passed' })
+}
+
+/** How it ended is written when the stream is over, whoever read it. */
+async function openSnapshot(
+  options: ManagerOptions,
+  caller: Caller,
+  idOrName: string,
+): Promise<OpenedSnapshot> {
+  const record = await getSnapshot(options, idOrName)
+  const { id, manifest } = record
+  const begun = await beginAction(options, caller, record, 'export', { metadata: { destination: 'client' } })
+  const ended = (status: 'passed' | 'failed') =>
+    options.store.write(endSnapshotAction, {
+      id,
+      begun,
+      action: 'export',
+      status,
+      ...(status === 'passed' && { measures: [observed('bytes_out', bundleBytes)] }),
+    })
+  let bundleBytes = 0
+  try {
+    const file = await openArchive(options.home.snapshots, id, manifest.archive.bytes)
+    const bundle = bundleOf(manifest, file)
+    bundleBytes = bundle.bytes
+    const body = bundle.open()
+    void finished(body)
+      .then(
+        () => ended('passed'),
+        () => ended('failed'),
+      )
+      .catch((error) =>
+        options.logger('error', `the end of an export could not be written: ${reasonOf(error)}`),
+      )
+      .finally(() => file.close().catch(() => {}))
+    return { view: snapshotView(record), bytes: bundle.bytes, body }
+  } catch (error) {
+    await ended('failed')
+    throw error
+  }
+}
+
+/** Written beside, hashed, walked through and held against its manifest before it gets its name. */
+async function importSnapshot(
+  options: ManagerOptions,
+  caller: Caller,
+  body: Readable,
+  request: ImportRequest,
+): Promise<SnapshotRecord> {
+  const { store, log, clock, home } = options
+  if (request.name !== undefined)
+    parseInput(manifestSchema.shape.name, request.name, 'the name of the snapshot')
+  const answer = await store.write(beginImport, {
+    operator: caller.operator,
+    ...(caller.grantId !== undefined && { grantId: caller.grantId }),
+    owner: log.owner,
+  })
+  if (answer.effect === 'denied') throw deniedOperation(answer)
+  const { begun } = answer
+  const id = newId<SnapshotId>('snap', clock.nowMs())
+  const until = AbortSignal.any([caller.signal, AbortSignal.timeout(DISK_DEADLINE_MS)])
+  let files: PartialSnapshot | undefined
+  try {
+    files = await beginSnapshotFiles(home.snapshots, id)
+    const manifest = await takeIn(files, body, request, until)
+    await files.publish(spellManifest(manifest))
+    const record = await store.write(endImport, {
+      begun,
+      status: 'passed',
+      id,
+      name: request.name ?? manifest.name,
+      manifest,
+      measures: [
+        observed('archive_bytes', manifest.archive.bytes),
+        observed('content_bytes', manifest.content.bytes),
+      ],
+    })
+    return record!
+  } catch (error) {
+    body.destroy()
+    if (files !== undefined) await dropUnlisted(options, files, id)
+    const metadata = { error: error instanceof CraikError ? error.code : 'internal' }
+    await store.write(endImport, { begun, status: 'failed', metadata })
+    throw error
+  }
+}
+
+async function takeIn(
+  files: PartialSnapshot,
+  body: Readable,
+  { digest }: ImportRequest,
+  until: AbortSignal,
+): Promise<Manifest> {
+  const manifest = await readBundle(body, until, async (found, archive) => {
+    if (digest !== undefined && digestOf(found) !== digest)
+      throw notASnapshot(`its digest is ${digestOf(found)}, and not the one that was asked for`)
+    const { sha256 } = await copyArchive(files.archive, archive, until)
+    if (sha256 !== found.archive.sha256) throw notASnapshot('its disk does not fit its digest')
+  })
+  await examine(files.archive, manifest, until)
+  return manifest
+}
+
+/** A second pass, when it is certain what there is to be looked at. */
+async function examine(path: string, manifest: Manifest, until: AbortSignal): Promise<void> {
+  const file = await open(path)
+  try {
+    const archive = readArchive(file, manifest, until)
+    await examineArchive(archive.content, manifest, until)
+    await archive.verified()
+  } catch (error) {
+    if (until.aborted) throw until.reason
+    const found = translated(error)
+    throw found instanceof CraikError ? found : notASnapshot('its disk cannot be decompressed', error)
+  } finally {
+    await file.close().catch(() => {})
+  }
+}
+
+/** Once, before anything is made: what a process that died left, and snapshots that were only for a fork. */
+export async function recoverSnapshots(options: ManagerOptions): Promise<void> {
+  const listed = await listSnapshots(options)
+  const known = new Set(listed.map(({ id }) => id))
+  for (const name of await sweepSnapshotFiles(options.home.snapshots, (id) => known.has(id)))
+    options.logger('info', 'what was left of a snapshot that was never finished is removed', {
+      snapshot: name,
+    })
+  for (const { record } of listed) {
+    if (record?.manifest.created_by !== 'auto' || record.imported) continue
+    const caller = { operator: record.operator, signal: AbortSignal.timeout(DISK_DEADLINE_MS) }
+    await deleteSnapshot(options, caller, record)
+  }
+}
+
+export function snapshotView(record: SnapshotRecord): SnapshotView {
+  const { id, name, digest, manifest, imported, operator, policy_envelope_id, created_at_ms } = record
+  const { backend, image, spec, content, archive, origin, created_by } = manifest
+  return {
+    id,
+    name,
+    digest,
+    createdAtMs: imported ? created_at_ms : manifest.created_at_ms,
+    createdBy: imported ? 'user' : created_by,
+    imported,
+    operator,
+    policyEnvelopeId: policy_envelope_id,
+    origin: { sandboxId: origin.sandbox_id, name: origin.name },
+    backend,
+    image,
+    isolation: spec.isolation,
+    workspace: spec.workspace,
+    limits: limitsOf(spec),
+    content,
+    archiveBytes: archive.bytes,
+  }
+}

@@ -1,0 +1,103 @@
+/** Stops a sandbox: its jobs are asked to end, then its place goes; its disk, its policy and its grants stay. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { Caller, StopRequest } from '../manager-types.ts'
+import type { Held } from './held.ts'
+import type { Holder } from './holder.ts'
+import { observed } from './operation.ts'
+import type { ManagerOptions } from './options.ts'
+import { clearPlace } from './start-place.ts'
+import { begin, end, reasonOf, told } from './transition.ts'
+
+/** As long as jobs have to end after SIGTERM when nothing was said. */
+export const GRACE_MS = 5_000
+const ASK_DEADLINE_MS = 1_000
+const LOOK_PAUSE_MS = 50
+
+export async function stopSandbox(
+  options: ManagerOptions,
+  holder: Holder,
+  caller: Caller,
+  id: SandboxId,
+  { graceMs = GRACE_MS, reason }: StopRequest & { readonly reason?: 'idle' | 'lifetime' },
+): Promise<SandboxRecord> {
+  const answer = await begin(options, caller, id, {
+    verb: 'stop',
+    metadata: { grace_ms: graceMs, ...(reason && { reason }) },
+    ...(reason === 'idle' && { unlessBusy: true }),
+  })
+  // From here on it is not given up when the caller leaves.
+  return answer.effect === 'already'
+    ? answer.record
+    : finishStop(options, holder, answer.record, graceMs, reason)
+}
+
+async function finishStop(
+  options: ManagerOptions,
+  holder: Holder,
+  record: SandboxRecord,
+  graceMs: number,
+  reason?: 'idle' | 'lifetime',
+): Promise<SandboxRecord> {
+  const beganAtMs = options.clock.nowMs()
+  const { id } = record
+  try {
+    await windDown(options, holder, id, graceMs)
+    await clearPlace(options, holder, record)
+  } catch (error) {
+    const notice = `it could not be stopped: ${reasonOf(error)}`
+    await end(options, holder, { id, status: 'failed', notice })
+    throw told(error, `sandbox ${record.name} could not be stopped`)
+  }
+  return end(options, holder, {
+    id,
+    status: 'passed',
+    measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
+    ...(reason && { notice: NOTICES[reason] }),
+  })
+}
+
+const NOTICES = {
+  idle: 'stopped because nothing happened in it for as long as its idle timeout says',
+  lifetime: 'stopped because it had run for as long as its maximum lifetime says',
+} as const
+
+/** What is still there when the time is over ends with the place, and its receipt says `stopped` like the others'. */
+export async function windDown(
+  options: ManagerOptions,
+  holder: Holder,
+  id: SandboxId,
+  graceMs: number,
+): Promise<void> {
+  const held = holder.get(id)
+  if (held === undefined) return
+  held.ending = true
+  held.book.stop()
+  held.session.events.add('stopping')
+  if (held.paused) {
+    await held.session.place?.unpause?.()
+    held.paused = false
+  }
+  await askJobsToEnd(held, graceMs).catch((error) =>
+    options.logger('warn', `its jobs could not be asked to end: ${reasonOf(error)}`, { sandbox: id }),
+  )
+  await held.session.close()
+  await held.book.lose('stopped', 'failed')
+  held.session.events.add('stopped')
+}
+
+async function askJobsToEnd({ book, session }: Held, graceMs: number): Promise<void> {
+  if (book.size === 0 || graceMs === 0 || !session.connected) return
+  const endsMs = performance.now() + graceMs
+  const until = AbortSignal.any([session.closing, AbortSignal.timeout(graceMs + ASK_DEADLINE_MS)])
+  const boundary = await session.boundary(until, ASK_DEADLINE_MS)
+  const asking = book
+    .started()
+    .map(({ id }) => boundary.jobs.control(id, { signal: 'SIGTERM' }, until).catch(() => {}))
+  await Promise.race([Promise.all(asking), sleep(ASK_DEADLINE_MS)])
+  while (book.started().length > 0 && performance.now() < endsMs) {
+    await book.look(boundary, until)
+    await sleep(LOOK_PAUSE_MS)
+  }
+}

@@ -1,0 +1,63 @@
+/** Doing something to a sandbox as a whole: decided and on record first, ended on record whatever came of it. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import { deniedOperation } from '../lifecycle/denied.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import {
+  type BeginTransitionInput,
+  type BeginTransitionOutput,
+  beginTransition,
+  changeSandbox,
+  type EndTransitionInput,
+  endTransition,
+} from '../lifecycle/tokens.ts'
+import { LOSS } from '../lifecycle/transitions.ts'
+import type { Caller } from '../manager-types.ts'
+import type { Holder } from './holder.ts'
+import type { ManagerOptions } from './options.ts'
+
+type Begun = Exclude<BeginTransitionOutput, { effect: 'denied' }>
+
+/** Throws when it is denied, or its state does not allow it: nothing was done. */
+export async function begin(
+  { store, log }: ManagerOptions,
+  caller: Caller,
+  id: SandboxId,
+  asked: Pick<BeginTransitionInput, 'verb' | 'metadata' | 'unlessBusy' | 'admission' | 'links'>,
+): Promise<Begun> {
+  const answer = await store.write(beginTransition, {
+    id,
+    operator: caller.operator,
+    ...(caller.grantId !== undefined && { grantId: caller.grantId }),
+    owner: log.owner,
+    ...asked,
+  })
+  if (answer.effect === 'denied') throw deniedOperation(answer)
+  return answer
+}
+
+/** A place may end while something else is on record as being in progress: then it is lost when that is over. */
+export async function end(
+  { store }: ManagerOptions,
+  holder: Holder,
+  input: EndTransitionInput,
+): Promise<SandboxRecord> {
+  const { record } = await store.write(endTransition, input)
+  const isGone = (LOSS.from as readonly string[]).includes(record.state) && !isHeld(holder, record.id)
+  if (!isGone) return record
+  return store.write(changeSandbox, { id: record.id, state: 'lost', notice: 'it ended by itself' })
+}
+
+function isHeld(holder: Holder, id: SandboxId): boolean {
+  const held = holder.get(id)
+  return held !== undefined && !held.session.closing.aborted
+}
+
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** What a caller is told: what is no error of ours is not shown to them as it is. */
+export function told(error: unknown, what: string): CraikError {
+  return error instanceof CraikError ? error : new CraikError('internal', what, { cause: error })
+}

@@ -1,0 +1,106 @@
+/** What a snapshot holds becomes a disk: decided and on record, digest checked before anything uses it. */
+import { CraikError } from '../../errors.ts'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { SandboxSpec } from '../backend.ts'
+import { deniedOperation } from '../lifecycle/denied.ts'
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { Begun } from '../lifecycle/tokens.ts'
+import type { Caller } from '../manager-types.ts'
+import { notAsWritten, readArchive } from '../snapshots/archive.ts'
+import { SNAPSHOT_LIMITS } from '../snapshots/manifest.ts'
+import { openArchive } from '../snapshots/snapshot-files.ts'
+import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
+import { beginSnapshotAction, endSnapshotAction, type SnapshotAction } from '../snapshots/tokens.ts'
+import { observed } from './operation.ts'
+import type { ManagerOptions } from './options.ts'
+import { DISK_DEADLINE_MS, disksOf } from './snapshot.ts'
+
+/** Throws when it is denied: nothing was done. */
+export async function beginAction(
+  { store, log }: ManagerOptions,
+  caller: Caller,
+  snapshot: Pick<SnapshotRecord, 'id'>,
+  action: SnapshotAction,
+  about: { readonly sandboxId?: SandboxId; readonly metadata?: Record<string, string | boolean> } = {},
+): Promise<Begun> {
+  const answer = await store.write(beginSnapshotAction, {
+    id: snapshot.id,
+    action,
+    operator: caller.operator,
+    ...(caller.grantId !== undefined && { grantId: caller.grantId }),
+    owner: log.owner,
+    ...about,
+  })
+  if (answer.effect === 'denied') throw deniedOperation(answer)
+  return answer.begun
+}
+
+/** Fills another disk beside the one that is there; nothing uses it yet. */
+export async function fillDisk(
+  options: ManagerOptions,
+  caller: Caller,
+  snapshot: SnapshotRecord,
+  spec: SandboxSpec,
+  backend: SandboxRecord['backend'],
+): Promise<void> {
+  const { store, home } = options
+  const { id, manifest } = snapshot
+  // A grant that the request named is for the sandbox; the snapshot's own is looked up.
+  const { grantId: _, ...asking } = caller
+  const begun = await beginAction(options, asking, snapshot, 'use', { sandboxId: spec.id })
+  const until = AbortSignal.any([caller.signal, AbortSignal.timeout(DISK_DEADLINE_MS)])
+  try {
+    const file = await openArchive(home.snapshots, id, manifest.archive.bytes)
+    try {
+      const archive = readArchive(file, manifest, until)
+      const limits = { entries: SNAPSHOT_LIMITS.entries, bytes: manifest.content.bytes }
+      const report = await disksOf(options, { backend })
+        .write(spec, archive.content, { signal: until, limits })
+        .catch((error) => {
+          // It was whole when it was kept: what does not parse by now is not as it was.
+          throw isMalformed(error) && !until.aborted ? notAsWritten(error) : error
+        })
+      await archive.verified()
+      const measures = [observed('content_bytes', report.bytes), observed('files', report.files)]
+      await store.write(endSnapshotAction, { id, begun, action: 'use', status: 'passed', measures })
+    } finally {
+      await file.close().catch(() => {})
+    }
+  } catch (error) {
+    const metadata = { error: error instanceof CraikError ? error.code : 'internal' }
+    await store.write(endSnapshotAction, { id, begun, action: 'use', status: 'failed', metadata })
+    throw error
+  }
+}
+
+function isMalformed(error: unknown): boolean {
+  if (error instanceof CraikError) return error.code === 'boundary_failed' || error.code === 'too_large'
+  return /^(ZSTD_|Z_)/.test(String((error as NodeJS.ErrnoException).code))
+}
+
+/** A snapshot becomes a disk only where it came from: the same kind of place, made of the same image. */
+export function requireFit(
+  { name, manifest }: SnapshotRecord,
+  into: {
+    readonly backend: SandboxRecord['backend']
+    readonly workspace: 'copy' | 'in-place'
+    readonly image: string | undefined
+  },
+): void {
+  const problem =
+    manifest.backend !== into.backend
+      ? `it is of a ${manifest.backend} sandbox, and this is a ${into.backend} one`
+      : manifest.spec.workspace !== into.workspace
+        ? `the workspace in it is ${told(manifest.spec.workspace)}, and that of the sandbox is ${told(into.workspace)}`
+        : manifest.image !== null && into.image !== undefined && manifest.image.id !== into.image
+          ? `it was made with the image ${manifest.image.name} (${manifest.image.id.slice(7, 19)}), and the sandbox has another one`
+          : undefined
+  if (problem === undefined) return
+  throw new CraikError('conflict', `snapshot ${name} does not fit: ${problem}`, {
+    hint: `make a sandbox of its own from it:  craik sandbox create --from ${name}`,
+  })
+}
+
+function told(workspace: 'copy' | 'in-place'): string {
+  return workspace === 'copy' ? 'a copy' : 'a folder of this machine'
+}

@@ -1,0 +1,251 @@
+/**
+ * Places that are started before they are asked for, so that a sandbox need not wait for one. They are nobody's, nothing
+ * keeps the process for them, and they go with it.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import { CraikError } from '../../errors.ts'
+import { newId, type SandboxId } from '../../lib/ids.ts'
+import type { ContainerSpec } from '../backend.ts'
+import { isOverfull } from '../lifecycle/admission.ts'
+import { MAX_SANDBOXES, sandboxId } from '../lifecycle/sandbox-record.ts'
+import { type Made, placesWanted } from '../pool/demand.ts'
+import { isFor, isSame, type Shape } from '../pool/shape.ts'
+import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
+import type { Holder } from './holder.ts'
+import { backendCalled, type ManagerOptions } from './options.ts'
+import { RecoveryRetries } from './recovery-retries.ts'
+import type { Started } from './start-place.ts'
+import { reasonOf } from './transition.ts'
+import { endWarm, startWarm, type WarmPlace } from './warm-place.ts'
+
+const TICK_MS = 30_000
+/** A sandbox that was just made is used at once: its first command goes before the next place. */
+const QUIET_MS = 500
+/** Between two tries of what failed. */
+const FIRST_PAUSE_MS = 5_000
+const MAX_PAUSE_MS = 300_000
+
+export class WarmPool {
+  readonly #options: ManagerOptions
+  readonly #holder: Holder
+  readonly #isBusy: () => boolean
+  readonly #most: number
+  readonly #places = new Map<SandboxId, WarmPlace>()
+  readonly #leaving = new AbortController()
+  readonly #endings = new Set<Promise<void>>()
+  readonly #retries: RecoveryRetries
+  /** Of an earlier process. */
+  #left: SandboxId[] = []
+  #made: readonly Made[] = []
+  #working: Promise<void> | undefined
+  #isAsked = false
+  #timer: NodeJS.Timeout | undefined
+  #putOff = { untilMs: 0, pauseMs: 0 }
+
+  /** `isBusy`: whether something is being done for somebody, which goes first. */
+  constructor(options: ManagerOptions, holder: Holder, isBusy: () => boolean) {
+    this.#options = options
+    this.#holder = holder
+    this.#isBusy = isBusy
+    this.#most = options.warmPlaces ?? 0
+    this.#retries = new RecoveryRetries((id) => this.#end(id, {}), options.recoveryPauseMs)
+  }
+
+  /** That wait now. */
+  get size(): number {
+    return this.#places.size
+  }
+
+  /** Those of a process that is gone are ended, in the background. Its own are all that a process offers. */
+  async recover(): Promise<void> {
+    const rows = await this.#options.store.read((tables) => tables.warmPlaces.list({}, MAX_WARM_ROWS))
+    this.#left = rows.map(({ id }) => id as SandboxId).filter((id) => sandboxId.safeParse(id).success)
+    this.#timer ??= setInterval(() => void this.tick(), TICK_MS).unref()
+    if (this.#left.length > 0) this.#wake()
+  }
+
+  /** The oldest that is what was asked for. It is the caller's: adopted, given back, or let go of. */
+  take(asked: Shape): WarmPlace | undefined {
+    for (const place of this.#places.values()) {
+      const { record, held, shape } = place
+      if (!held.session.connected || !isFor(asked, shape, record.spec.container)) continue
+      this.#places.delete(record.id)
+      return place
+    }
+    return undefined
+  }
+
+  giveBack(place: WarmPlace): void {
+    this.#places.set(place.record.id, place)
+    this.#wake()
+  }
+
+  /** A sandbox of this shape was made, from `container`: more like it may be wanted. */
+  note(shape: Shape, container: ContainerSpec | null): void {
+    if (this.#most === 0 || backendCalled(this.#options.backends, shape.backend).pooled !== true) return
+    const made = { shape, atMs: this.#options.clock.nowMs() }
+    this.#made = [...this.#made, made].slice(-this.#most)
+    this.#outdate(shape, container)
+    this.#wake()
+  }
+
+  /** Nothing of them is left, or the next process finds what is. Idempotent. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    this.#leaving.abort(new CraikError('interrupted', 'the manager is closing'))
+    this.#retries.close()
+    await this.#working
+    for (const place of this.#places.values()) void this.#giveUp(place)
+    await Promise.all(this.#endings)
+  }
+
+  /** Gives up what is not wanted any more; happens by itself now and then. */
+  async tick(): Promise<void> {
+    await this.#look()
+    this.#wake()
+    await this.#working
+  }
+
+  /** What would be started now may be another thing than what waits, such as of a newer image. */
+  async #look(): Promise<void> {
+    const shapes = [...this.#places.values()].map(({ shape }) => shape)
+    const distinct = shapes.filter((shape, at) => shapes.findIndex((other) => isSame(shape, other)) === at)
+    for (const shape of distinct) {
+      try {
+        this.#outdate(shape, (await this.#plan(shape)) ?? null)
+      } catch {
+        // An engine that does not answer says nothing about what it would do.
+      }
+    }
+  }
+
+  #outdate(shape: Shape, container: ContainerSpec | null): void {
+    for (const place of this.#places.values())
+      if (isSame(place.shape, shape) && !isDeepStrictEqual(place.record.spec.container, container))
+        void this.#giveUp(place)
+  }
+
+  #plan({ backend, container }: Shape): Promise<ContainerSpec | undefined> {
+    return backendCalled(this.#options.backends, backend).plan?.(container) ?? Promise.resolve(undefined)
+  }
+
+  /** One thing after the other, until there is nothing to do. */
+  #wake(): void {
+    this.#isAsked = true
+    this.#working ??= this.#work()
+      .catch((error) => this.#complain(error))
+      .finally(() => {
+        this.#working = undefined
+        if (this.#isAsked && !this.#leaving.signal.aborted) this.#wake()
+      })
+  }
+
+  async #work(): Promise<void> {
+    while (this.#isAsked && !this.#leaving.signal.aborted) {
+      this.#isAsked = false
+      for (const id of this.#left.splice(0)) await this.#remove(id, {})
+      for (const place of await this.#spare()) await this.#giveUp(place)
+      while (await this.#fillOne());
+    }
+  }
+
+  /** More than are wanted, or than there is room for besides the sandboxes; the oldest first. */
+  async #spare(): Promise<readonly WarmPlace[]> {
+    if (this.#places.size === 0) return []
+    const wanted = [...this.#wanted()]
+    const unwanted = [...this.#places.values()].filter(({ shape }) => !taken(wanted, shape))
+    if (unwanted.length > 0) return unwanted
+    const { admission } = this.#options
+    if (admission === undefined || !isOverfull(await this.#rows(), admission)) return []
+    return [...this.#places.values()].slice(0, 1)
+  }
+
+  async #rows() {
+    return this.#options.store.read(async ({ sandboxes, warmPlaces }) => [
+      ...(await sandboxes.list({}, 2 * MAX_SANDBOXES)),
+      ...(await warmPlaces.list({}, MAX_WARM_ROWS)),
+    ])
+  }
+
+  #wanted(): readonly Shape[] {
+    return placesWanted(this.#made, this.#options.clock.nowMs(), this.#most)
+  }
+
+  #lacking(): Shape | undefined {
+    const waiting = [...this.#places.values()].map(({ shape }) => shape)
+    return this.#wanted().find((shape) => !taken(waiting, shape))
+  }
+
+  /** Whether it was of use to try; only while nobody waits for anything else. */
+  async #fillOne(): Promise<boolean> {
+    if (this.#lacking() === undefined || this.#options.clock.nowMs() < this.#putOff.untilMs) return false
+    const { signal } = this.#leaving
+    do await sleep(this.#options.poolQuietMs ?? QUIET_MS, undefined, { signal }).catch(() => {})
+    while (this.#isBusy() && !signal.aborted)
+    const shape = this.#lacking()
+    if (signal.aborted || shape === undefined) return false
+    const id = newId<SandboxId>('sbx', this.#options.clock.nowMs())
+    const made: Started = {}
+    try {
+      const container = await this.#plan(shape)
+      const place = await startWarm(this.#options, this.#holder, id, shape, container, made, signal)
+      this.#places.set(id, place)
+      void made.place!.ended.then(() => this.#ended(place))
+      this.#putOff = { untilMs: 0, pauseMs: 0 }
+      this.#outdate(shape, container ?? null)
+      return true
+    } catch (error) {
+      await this.#remove(id, made)
+      this.#failed(error)
+      return false
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (this.#leaving.signal.aborted) return
+    const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(FIRST_PAUSE_MS, 2 * this.#putOff.pauseMs))
+    this.#putOff = { untilMs: this.#options.clock.nowMs() + pauseMs, pauseMs }
+    // That there is no room is what room is counted for.
+    if (!(error instanceof CraikError && error.code === 'limit_reached')) this.#complain(error)
+  }
+
+  #ended(place: WarmPlace): void {
+    if (this.#places.get(place.record.id) === place) void this.#giveUp(place).then(() => this.#wake())
+  }
+
+  #giveUp(place: WarmPlace): Promise<void> {
+    const { record, held } = place
+    // From now on nobody is offered it.
+    if (this.#places.get(record.id) === place) this.#places.delete(record.id)
+    const running = held.session.place
+    return this.#remove(record.id, { held, ...(running && { place: running }) })
+  }
+
+  /** Tried again until it works. */
+  #remove(id: SandboxId, made: Started): Promise<void> {
+    const ending = this.#end(id, made).catch((error) => {
+      this.#complain(error, id)
+      this.#retries.later(id, error)
+    })
+    this.#endings.add(ending)
+    return ending.finally(() => this.#endings.delete(ending))
+  }
+
+  async #end(id: SandboxId, made: Started): Promise<void> {
+    if (await endWarm(this.#options, this.#holder, id, made)) return
+    throw new CraikError('conflict', `the warm place ${id} is held by another process`)
+  }
+
+  #complain(error: unknown, id?: SandboxId): void {
+    this.#options.logger('warn', `places that wait for sandboxes: ${reasonOf(error)}`, { sandbox: id })
+  }
+}
+
+/** Takes one like it out of those that there are; false when there is none. */
+function taken(from: Shape[], shape: Shape): boolean {
+  const at = from.findIndex((one) => isSame(one, shape))
+  if (at >= 0) from.splice(at, 1)
+  return at >= 0
+}
