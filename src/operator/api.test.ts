@@ -98,13 +98,38 @@ const ROUTES: readonly {
   { route: 'POST S/processes/1/signal', bad: { body: { signal: 'TERM' } } },
   { route: 'GET S/stats', good: {}, bad: { path: '/api/sandboxes/%20/stats' } },
   { route: 'GET S/ports/80', bad: {} },
+  { route: 'POST S/stop', good: { body: { grace_ms: 0 } }, bad: { body: { grace_ms: -1 } } },
+  { route: 'POST S/pause', bad: { path: '/api/sandboxes/%20/pause' }, good: { status: 409 } },
+  { route: 'POST S/resume', good: {}, bad: { path: '/api/sandboxes/%20/resume' } },
+  {
+    route: 'POST S/snapshot',
+    good: { body: { name: 'kept' }, status: 201 },
+    bad: { body: { name: 'not a name' } },
+  },
+  { route: 'POST S/fork', good: { body: { from: 'nonesuch' }, status: 404 }, bad: { body: { from: '' } } },
+  { route: 'GET /api/limits', good: {} },
+  { route: 'GET /api/snapshots', good: {} },
+  { route: 'GET N', good: {}, bad: { path: '/api/snapshots/%20' } },
+  { route: 'GET N/bundle', good: {}, bad: { path: '/api/snapshots/%20/bundle' } },
+  { route: 'POST S/restore', good: { body: { snapshot: 'kept' } }, bad: { body: {} } },
+  {
+    route: 'POST N/export',
+    good: { body: { destination: 'https://127.0.0.1/x' }, status: 502 },
+    bad: { body: { destination: 'http://127.0.0.1/x' } },
+  },
+  {
+    route: 'POST /api/snapshots',
+    good: { query: 'name=other', bytes: 'no snapshot', status: 403 },
+    bad: { query: 'digest=md5', bytes: '' },
+  },
+  { route: 'DELETE N', good: {}, bad: { path: '/api/snapshots/%20' } },
   { route: 'GET S/ports/80/check', good: {}, bad: { path: 'S/ports/0/check' } },
   { route: 'DELETE S', bad: { path: '/api/sandboxes/%20' } },
 ]
 
 function spelled(route: string, path?: string, query = '') {
   const [method, given] = route.split(' ') as [string, string]
-  const full = (path ?? given).replace(/^S/, `/api/sandboxes/${id}`)
+  const full = (path ?? given).replace(/^S/, `/api/sandboxes/${id}`).replace(/^N/, '/api/snapshots/kept')
   return { method, path: query === '' ? full : `${full}?${query}` }
 }
 
@@ -148,7 +173,9 @@ describe('every route', () => {
     const tried = new Set(
       ROUTES.map(({ route }) => route.replace(JOB, ':job').replace('/1/', '/:pid/').replace('/80', '/:port')),
     )
-    const served = api.routes().map((route) => route.replace('/api/sandboxes/:id', 'S'))
+    const served = api
+      .routes()
+      .map((route) => route.replace('/api/sandboxes/:id', 'S').replace('/api/snapshots/:id', 'N'))
     expect(served.filter((route) => !tried.has(route))).toEqual(['GET /health', 'GET /readyz'])
   })
 })

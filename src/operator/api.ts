@@ -13,6 +13,7 @@ import { insideRoutes } from './routes/inside.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { servePorts } from './routes/ports.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
+import { snapshotRoutes } from './routes/snapshots.ts'
 import { supervisorRoutes } from './routes/supervisor.ts'
 
 /** Longer than any client of ours leaves a connection unused between two requests. */
@@ -78,6 +79,7 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   }
   supervisorRoutes(app, context)
   sandboxRoutes(app, context)
+  snapshotRoutes(app, context)
   execRoute(app, context)
   jobRoutes(app, context)
   fileRoutes(app, context)

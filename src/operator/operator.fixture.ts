@@ -72,9 +72,11 @@ export async function apiScene(): Promise<ApiScene> {
     started_at_ms: 0,
     draining: false,
     sandboxes: 0,
+    warm: 0,
     connections: 0,
     memory_bytes: 0,
     idle_ms: 0,
+    engine: null,
   }
   const { app, routes } = await createOperatorApi({
     manager: Promise.resolve(scene.manager),

@@ -7,6 +7,7 @@ import type {
   JobBody,
   ListedSandboxBody,
   ProcessBody,
+  RoomBody,
   SandboxBody,
   SandboxEventBody,
   StatsBody,
@@ -15,11 +16,12 @@ import type {
   VersionBody,
   WatchBody,
 } from '../operator/api/bodies.ts'
-import type { CreateBody, ExecRequestBody } from '../operator/api/requests.ts'
+import type { CreateBody, ExecRequestBody, StopBody } from '../operator/api/requests.ts'
 import { BoundaryPatience } from './boundary-patience.ts'
 import { followChanges, followEvents } from './follow.ts'
 import { Link, type LinkOptions } from './link.ts'
 import { type CallOptions, common, jobPath, query, sandboxPath } from './paths.ts'
+import { type SnapshotCalls, snapshotCalls } from './snapshots.ts'
 import { jsonOf } from './transport.ts'
 
 export interface ApiClient extends Disposable {
@@ -27,6 +29,7 @@ export interface ApiClient extends Disposable {
   readonly sandboxes: SandboxCalls
   readonly jobs: JobCalls
   readonly files: FileCalls
+  readonly snapshots: SnapshotCalls
   /** For what resumes by itself: `runJob`, `readFile`, `writeFile`. */
   readonly link: Link
   close(): void
@@ -43,7 +46,15 @@ interface SupervisorCalls {
 interface SandboxCalls {
   create(body: CreateBody, options?: CallOptions): Promise<SandboxBody>
   list(options?: CallOptions): Promise<readonly ListedSandboxBody[]>
+  /** What all of them may have together, and how much of it is taken. */
+  room(options?: CallOptions): Promise<readonly RoomBody[]>
   get(sandbox: string, options?: CallOptions): Promise<SandboxBody>
+  /** Nothing runs in it afterwards; its disk is kept. */
+  stop(sandbox: string, body?: StopBody, options?: CallOptions): Promise<SandboxBody>
+  /** Starts it again on its disk, or lets a paused one go on. */
+  resume(sandbox: string, options?: CallOptions): Promise<SandboxBody>
+  /** Everything in it stands still until it is resumed. */
+  pause(sandbox: string, options?: CallOptions): Promise<SandboxBody>
   delete(sandbox: string, options?: CallOptions): Promise<void>
   /** Runs a command to its end and hands over its output as a whole. */
   exec(sandbox: string, body: ExecRequestBody, options?: CallOptions): Promise<ExecBody>
@@ -101,6 +112,7 @@ export function createClient(options: LinkOptions): ApiClient {
     sandboxes: sandboxCalls(link),
     jobs: jobCalls(link),
     files: fileCalls(link),
+    snapshots: snapshotCalls(link),
     link,
     close,
     [Symbol.dispose]: close,
@@ -118,12 +130,19 @@ function supervisorCalls(link: Link): SupervisorCalls {
 function sandboxCalls(link: Link): SandboxCalls {
   const get = <T>(path: string, options?: CallOptions) =>
     link.json<T>({ method: 'GET', path, ...common(options) })
+  /** Done twice is as done once, so that it is sent again when nobody answered. */
+  const post = (sandbox: string, verb: string) =>
+    ({ method: 'POST', path: sandboxPath(sandbox, verb), idempotent: true }) as const
   return {
     create: (json, options) =>
       link.json({ method: 'POST', path: '/api/sandboxes', json, ...common(options) }),
     list: async (options) =>
       (await get<{ sandboxes: ListedSandboxBody[] }>('/api/sandboxes', options)).sandboxes,
+    room: async (options) => (await get<{ limits: RoomBody[] }>('/api/limits', options)).limits,
     get: (sandbox, options) => get(sandboxPath(sandbox), options),
+    stop: (sandbox, json = {}, options) => link.json({ ...post(sandbox, '/stop'), json, ...common(options) }),
+    resume: (sandbox, options) => link.json({ ...post(sandbox, '/resume'), ...common(options) }),
+    pause: (sandbox, options) => link.json({ ...post(sandbox, '/pause'), ...common(options) }),
     delete: (sandbox, options) =>
       link.order({ method: 'DELETE', path: sandboxPath(sandbox), ...common(options) }),
     exec: (sandbox, json, options) => execWhole(link, sandbox, json, options),

@@ -39,6 +39,8 @@ const LAST_POLL_MS = 100
 /** Of those that did not get the home, because another one has it: that is no fault. */
 const LOST_EXITS: readonly (number | undefined)[] = [0, ERRORS.supervisor_unreachable.exit]
 const SHOWN_LINES = 3
+/** How a command begins to say what went wrong. */
+const SAID = 'craik: '
 
 /** A client of this home's supervisor, which is found or started now, and again whenever it goes away. */
 export async function connectSupervisor(place: SupervisorPlace): Promise<ApiClient> {
@@ -102,8 +104,7 @@ async function ensureSupervisor(
     else if (found.version.ready) return { socketPath: folder.socket, token: found.token }
     else limitMs = RECOVER_MS
     const exitCode = starting?.exitCode() ?? 0
-    if (!LOST_EXITS.includes(exitCode))
-      throw notStarted(folder, `the supervisor ended with exit code ${exitCode}`)
+    if (!LOST_EXITS.includes(exitCode)) throw ended(folder, exitCode)
     patience.waitFor(notedHolder(folder))
     if (patience.withThisOneMs > limitMs) throw tooSlow(folder, limitMs, found === 'silent')
     if (patience.withAllMs > ALL_MS) throw tooSlow(folder, ALL_MS, false)
@@ -189,6 +190,16 @@ function silent(folder: RunFolder, afterMs: number): CraikError {
 
 function endIt(folder: RunFolder): string {
   return `end it, sandboxes go on:  kill -9 ${livingHolder(folder) ?? 'PID'}`
+}
+
+/** What a person wrote into a file is theirs to mend: told in its own words, as any other command tells it. */
+function ended(folder: RunFolder, exitCode: number): CraikError {
+  const log = lastLines(folder.log, SHOWN_LINES)
+  const at = log.findLastIndex((line) => line.startsWith(SAID))
+  if (exitCode !== ERRORS.invalid_config.exit || at === -1)
+    return notStarted(folder, `the supervisor ended with exit code ${exitCode}`)
+  const hint = log[at + 1]?.trim()
+  return new CraikError('invalid_config', log[at]!.slice(SAID.length), { ...(hint && { hint }) })
 }
 
 function notStarted(

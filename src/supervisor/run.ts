@@ -110,10 +110,12 @@ async function serve(
     ...version(),
     started_at_ms: startedAtMs,
     draining,
-    sandboxes: sandboxes === undefined ? 0 : (await sandboxes.list()).length,
+    sandboxes: sandboxes === undefined ? 0 : (await sandboxes.list()).filter(goesOn).length,
+    warm: sandboxes?.warm ?? 0,
     connections: connections.open,
     memory_bytes: process.memoryUsage.rss(),
     idle_ms: options.idleMs,
+    engine: process.env.CRAIK_ENGINE || process.env.DOCKER_HOST || null,
   })
   const { app } = await createOperatorApi({
     manager: opening,
@@ -164,6 +166,11 @@ async function serve(
     await within(APP_CLOSE_MS, app.close())
     log('info', 'left')
   }
+}
+
+/** What is stopped or lost needs nobody. */
+function goesOn({ state }: { readonly state: string }): boolean {
+  return state !== 'stopped' && state !== 'lost'
 }
 
 /** Looks now and then; a moment of use starts the time anew. */

@@ -11,7 +11,13 @@ export interface Starting {
 }
 
 /** All that it needs of its starter's environment, and nothing that could hold a secret. */
-const KEPT = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR']
+const KEPT = [
+  ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'],
+  // Whom to trust besides the system's own authorities, such as that of a store in this network.
+  'NODE_EXTRA_CA_CERTS',
+  // Where the container engine is.
+  ...['CRAIK_ENGINE', 'DOCKER_HOST', 'DOCKER_TLS_VERIFY', 'DOCKER_CERT_PATH', 'XDG_RUNTIME_DIR'],
+]
 
 export function startSupervisor(place: SupervisorPlace, folder: RunFolder): Starting {
   const env: Record<string, string> = { CRAIK_HOME: place.home.root }

@@ -36,11 +36,15 @@ export interface SupervisorBody extends VersionBody {
   readonly started_at_ms: number
   readonly draining: boolean
   readonly sandboxes: number
+  /** Places that wait for a sandbox. */
+  readonly warm: number
   /** Open connections, this one included. */
   readonly connections: number
   readonly memory_bytes: number
   /** How long it stays when there is nothing left to hold. */
   readonly idle_ms: number
+  /** The engine that the environment named when it was started; null: none, so that it looks where they usually are. */
+  readonly engine: string | null
 }
 
 export interface LimitsBody {
@@ -57,19 +61,57 @@ export interface EnforcedBody {
   readonly disk: string
 }
 
+interface ContainerBody {
+  /** The engine's own id of the image. */
+  readonly image: string
+  readonly image_name: string
+  readonly runtime: string
+  readonly line: string
+  readonly state: string
+}
+
+/** When it is stopped and, once it is, removed without being told to; null: never. */
+export interface EndsBody {
+  readonly idle_ms: number | null
+  readonly lifetime_ms: number | null
+  readonly keep_ms: number | null
+}
+
 export interface SandboxBody {
   readonly id: string
   readonly name: string
   readonly backend: string
-  readonly state: 'creating' | 'running' | 'deleting' | 'lost'
+  readonly state:
+    | 'creating'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'stopping'
+    | 'stopped'
+    | 'resuming'
+    | 'snapshotting'
+    | 'restoring'
+    | 'deleting'
+    | 'lost'
   readonly isolation: string
   readonly host_uid: number | null
   readonly workspace: { readonly mode: 'copy' } | { readonly mode: 'in-place'; readonly folder: string }
+  /** Other folders of the machine that it can read. */
+  readonly mounts: readonly { readonly folder: string; readonly at: string; readonly mode: 'read_only' }[]
+  /** What it is made of, when it is a container. */
+  readonly container: ContainerBody | null
   readonly limits: LimitsBody
   readonly enforced: EnforcedBody | null
   readonly operator: string
   readonly policy_envelope_id: string
   readonly created_at_ms: number
+  readonly ends: EndsBody
+  /** When something last happened in it, to within a minute. */
+  readonly active_at_ms: number | null
+  readonly started_at_ms: number | null
+  readonly stopped_at_ms: number | null
+  /** When it will be stopped if nothing happens in it until then; null: not by itself. */
+  readonly stops_at_ms: number | null
   readonly connected: boolean
   readonly running_jobs: number
   readonly notice: string | null
@@ -84,6 +126,62 @@ interface DamagedSandboxBody {
 }
 
 export type ListedSandboxBody = SandboxBody | DamagedSandboxBody
+
+/** One of the limits of all sandboxes together. */
+export interface RoomBody {
+  readonly limit: 'sandboxes' | 'running' | 'memory_bytes' | 'cpu_millis' | 'disk_bytes'
+  readonly in_use: number
+  readonly most: number
+}
+
+export interface SnapshotBody {
+  readonly id: string
+  readonly name: string
+  /** Of everything in it. */
+  readonly digest: string
+  readonly created_at_ms: number
+  /** `auto`: for a fork, and removed with it. */
+  readonly created_by: 'user' | 'auto'
+  readonly imported: boolean
+  readonly operator: string
+  readonly policy_envelope_id: string
+  readonly origin: { readonly sandbox_id: string; readonly name: string }
+  readonly backend: string
+  /** Pinned: what is made from it has this very image. */
+  readonly image: { readonly id: string; readonly name: string } | null
+  readonly isolation: string
+  readonly workspace: 'copy' | 'in-place'
+  readonly limits: LimitsBody
+  readonly content: {
+    readonly files: number
+    readonly folders: number
+    readonly links: number
+    readonly bytes: number
+    readonly skipped: number
+    /** Whether everything stood still, or nothing ran, while it was read. */
+    readonly still: boolean
+    readonly changed: number
+  }
+  readonly archive_bytes: number
+}
+
+/** Its record was changed outside Craik, so that nothing else of it is told. */
+interface DamagedSnapshotBody {
+  readonly id: string
+  readonly name: string
+  readonly state: 'damaged'
+  readonly notice: string
+}
+
+export type ListedSnapshotBody = SnapshotBody | DamagedSnapshotBody
+
+export interface ExportedBody {
+  /** Where it went. */
+  readonly host: string
+  readonly bytes: number
+  readonly digest: string
+  readonly receipt_id: string
+}
 
 export interface SandboxEventBody {
   readonly at_ms: number

@@ -16,6 +16,8 @@ export const HEADER = {
   created: 'craik-created',
   /** Bytes of the whole file. */
   size: 'craik-size',
+  /** Of a snapshot as a whole. */
+  digest: 'craik-digest',
 } as const
 
 /** What follows `101 Switching Protocols` is the raw byte stream of a port. */
@@ -36,9 +38,12 @@ export const API_LIMITS = {
   environmentNames: 256,
   environmentBytes: 256 * 1024,
   pathBytes: 4096,
+  destinationBytes: 2048,
   nameBytes: 64,
   listEntries: 1000,
+  mounts: 8,
   timeoutMs: 7 * 24 * 3600_000,
+  graceMs: 60_000,
   outputBytes: 16 * 1024 * 1024 * 1024,
   columns: 1000,
 } as const

@@ -59,16 +59,53 @@ export const jobParams = sandboxParams.extend({
 export const processParams = sandboxParams.extend({ pid: count.refine((pid) => pid > 0) })
 export const portParams = sandboxParams.extend({ port: count.refine((port) => port > 0 && port < 65_536) })
 
+/** By id, or by name. */
+const snapshotName = sandboxParams.shape.id
+export const snapshotParams = z.object({ id: snapshotName })
+
+const optionalBody = <T extends z.ZodRawShape>(shape: T) =>
+  z
+    .strictObject(shape)
+    .nullish()
+    .transform((body) => body ?? ({} as z.output<z.ZodObject<T>>))
+
+export const snapshotBody = optionalBody({ name: snapshotName.optional() })
+export const forkBody = optionalBody({ name: snapshotName.optional(), from: snapshotName.optional() })
+export const restoreBody = z.strictObject({ snapshot: snapshotName })
+export const importQuery = z.strictObject({
+  name: snapshotName.optional(),
+  digest: z
+    .string()
+    .regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256: and 64 hexadecimal digits')
+    .optional(),
+})
+const destination = z.string().min(1).max(API_LIMITS.destinationBytes)
+export const exportBody = z.strictObject({
+  /** `https://…` or `s3://bucket/key`. */
+  destination,
+  endpoint: destination.optional(),
+  region: z.string().max(64).optional(),
+  /** Names of secrets, never their values. */
+  access_key_ref: reference.optional(),
+  secret_key_ref: reference.optional(),
+  session_token_ref: reference.optional(),
+  allow_private_address: z.boolean().optional(),
+})
+export type ExportBody = z.input<typeof exportBody>
+
 export const createBody = z.strictObject({
   name: z.string().regex(SANDBOX_NAME, 'must be letters, digits and . _ -, at most 64').optional(),
-  backend: z.literal('process').default('process'),
-  isolation: z.enum(['none', 'process', 'container', 'remote', 'browser']).default('process'),
+  /** Without one `process`, or that of the snapshot. */
+  backend: z.enum(['process', 'docker']).optional(),
+  /** Without one, that of the snapshot, or what the backend is for: `process` or `container`. */
+  isolation: z.enum(['none', 'process', 'container', 'remote', 'browser']).optional(),
+  /** Without one, a copy. A container's request says it, and network, mounts, image and environment too. */
   workspace: z
     .discriminatedUnion('mode', [
       z.strictObject({ mode: z.literal('copy') }),
       z.strictObject({ mode: z.literal('in-place'), folder: path }),
     ])
-    .default({ mode: 'copy' }),
+    .optional(),
   limits: z
     .strictObject({
       memory_bytes: positive.optional(),
@@ -77,10 +114,53 @@ export const createBody = z.strictObject({
       disk_bytes: positive.optional(),
     })
     .default({}),
-  environment: environment.default({}),
+  environment: environment.optional(),
+  /** `none`: every other one is denied. */
+  network: z.enum(['none', 'restricted', 'bridge']).optional(),
+  /** Other folders, to read, each at `/mnt/NAME`; one to write to is denied. */
+  mounts: z
+    .array(z.strictObject({ folder: path, at: path, mode: z.enum(['read_only', 'read_write']) }))
+    .max(API_LIMITS.mounts)
+    .optional(),
+  container: z
+    .strictObject({
+      /** `craik`: Craik's own. */
+      image: z.string().min(1).max(256).optional(),
+      runtime: z.enum(['runc', 'runsc']).optional(),
+      line: z.enum(['socket', 'relay']).optional(),
+    })
+    .optional(),
   policy_envelope_id: reference.optional(),
+  /** A snapshot, by id or name, whose disk becomes that of the sandbox. */
+  from: snapshotName.optional(),
+  /** Null: never; what is left out has its default. */
+  ends: z
+    .strictObject({
+      idle_ms: positive.nullable().optional(),
+      lifetime_ms: positive.nullable().optional(),
+      keep_ms: positive.nullable().optional(),
+    })
+    .default({}),
 })
-export type CreateBody = z.input<typeof createBody>
+type AnyCreateBody = z.input<typeof createBody>
+/** Of a container, everything is said; what a snapshot says need not be. */
+export type CreateBody =
+  | (AnyCreateBody & { readonly backend?: 'process'; readonly from?: undefined })
+  | (AnyCreateBody & { readonly from: string })
+  | (AnyCreateBody &
+      Required<Pick<AnyCreateBody, 'workspace' | 'environment' | 'network' | 'mounts'>> & {
+        readonly backend: 'docker'
+        readonly container: { readonly image: string }
+      })
+
+export const stopBody = z
+  .strictObject({
+    /** How long its jobs have to end after SIGTERM. */
+    grace_ms: z.int().min(0).max(API_LIMITS.graceMs).optional(),
+  })
+  .nullish()
+  .transform((body) => body ?? {})
+export type StopBody = z.output<typeof stopBody>
 
 const runnable = {
   argv: argv.optional(),

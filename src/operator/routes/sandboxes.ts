@@ -1,16 +1,33 @@
 /** Sandboxes themselves: made, listed, shown, removed, and what happened to them. */
-import type { CreateRequest, SandboxView } from '../../sandboxes/manager-types.ts'
-import type { ListedSandboxBody, SandboxBody } from '../api/bodies.ts'
-import { createBody, eventsQuery, sandboxParams } from '../api/requests.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { SandboxId } from '../../lib/ids.ts'
+import type { Caller, CreateRequest, SandboxManager, SandboxView } from '../../sandboxes/manager-types.ts'
+import type { ListedSandboxBody, RoomBody, SandboxBody } from '../api/bodies.ts'
+import { createBody, eventsQuery, sandboxParams, stopBody } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
 import { type Api, type RouteContext, sandboxId } from '../context.ts'
 import { sendLines } from '../streams.ts'
 
 export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void {
+  async function changed(
+    request: FastifyRequest<{ Params: { id: string } }>,
+    reply: FastifyReply,
+    change: (sandboxes: SandboxManager, by: Caller, id: SandboxId) => Promise<SandboxView>,
+  ): Promise<SandboxBody> {
+    const sandboxes = await manager()
+    const id = await sandboxId(sandboxes, request.params.id)
+    return sandboxBody(await change(sandboxes, await caller(request, reply), id))
+  }
+
   app.post('/api/sandboxes', { schema: { body: createBody } }, async (request, reply) => {
-    const { limits, policy_envelope_id, ...body } = request.body
+    const { limits, policy_envelope_id, container, isolation, ends, backend: named, ...body } = request.body
+    const from = body.from === undefined ? undefined : await (await manager()).snapshots.get(body.from)
+    const backend = named ?? from?.backend ?? 'process'
     const asked: CreateRequest = {
       ...given(body),
+      backend,
+      isolation: isolation ?? from?.isolation ?? (backend === 'docker' ? 'container' : 'process'),
+      ...(container && { container: given(container) }),
       limits: given({
         memoryBytes: limits.memory_bytes,
         processes: limits.processes,
@@ -18,6 +35,7 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
         diskBytes: limits.disk_bytes,
       }),
       ...(policy_envelope_id !== undefined && { policyEnvelopeId: policy_envelope_id }),
+      ends: given({ idleMs: ends.idle_ms, lifetimeMs: ends.lifetime_ms, keepMs: ends.keep_ms }),
     }
     const view = await (await manager()).create(await caller(request, reply), asked)
     return reply.code(201).send(sandboxBody(view))
@@ -25,8 +43,27 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
   app.get('/api/sandboxes', async () => ({
     sandboxes: (await (await manager()).list()).map((view): ListedSandboxBody => snakeCase(view)),
   }))
+  app.get('/api/limits', async () => ({
+    limits: (await (await manager()).room()).map((room): RoomBody => snakeCase(room)),
+  }))
   app.get('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async ({ params }) =>
     sandboxBody(await (await manager()).get(params.id)),
+  )
+  // A request that was answered by nobody is simply sent again: each leaves as it is what is that way already.
+  app.post(
+    '/api/sandboxes/:id/stop',
+    { schema: { params: sandboxParams, body: stopBody } },
+    async (request, reply) => {
+      const { grace_ms } = request.body
+      const asked = grace_ms === undefined ? {} : { graceMs: grace_ms }
+      return changed(request, reply, (sandboxes, by, id) => sandboxes.stop(by, id, asked))
+    },
+  )
+  app.post('/api/sandboxes/:id/resume', { schema: { params: sandboxParams } }, (request, reply) =>
+    changed(request, reply, (sandboxes, by, id) => sandboxes.resume(by, id)),
+  )
+  app.post('/api/sandboxes/:id/pause', { schema: { params: sandboxParams } }, (request, reply) =>
+    changed(request, reply, (sandboxes, by, id) => sandboxes.pause(by, id)),
   )
   app.delete('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async (request, reply) => {
     const sandboxes = await manager()
@@ -47,7 +84,7 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
   )
 }
 
-function sandboxBody(view: SandboxView): SandboxBody {
+export function sandboxBody(view: SandboxView): SandboxBody {
   return snakeCase(view)
 }
 

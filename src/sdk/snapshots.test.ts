@@ -1,0 +1,42 @@
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { tempFolder } from '../../test/temp-folder.ts'
+import { CraikError } from '../errors.ts'
+import { createClient } from './client.ts'
+
+/** Of a hundred bytes ten are sent; then `afterwards` is called. */
+async function readBroken(signal: AbortSignal, afterwards: (breakOff: () => void) => void): Promise<unknown> {
+  const socketPath = join(tempFolder('craik-bundle-'), 'api.sock')
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'craik-size': '100', 'craik-digest': 'sha256:0' })
+    response.write(Buffer.alloc(10))
+  })
+  server.listen(socketPath)
+  using client = createClient({ connect: async () => ({ socketPath, token: 'none' }) })
+  try {
+    const { chunks } = await client.snapshots.read('before', { signal })
+    for await (const _ of chunks) afterwards(() => server.closeAllConnections())
+    return undefined
+  } catch (error) {
+    return error
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+
+it('says how far it came when the supervisor goes away in the middle of a snapshot', async () => {
+  const error = await readBroken(new AbortController().signal, (breakOff) => breakOff())
+  expect(error).toMatchObject({
+    code: 'supervisor_unreachable',
+    message: 'the snapshot ended at byte 10 of 100',
+    hint: expect.stringContaining('try again'),
+  })
+})
+
+it('ends for the reason of whoever gives it up', async () => {
+  const leaving = new AbortController()
+  const reason = new CraikError('interrupted', 'interrupted')
+  expect(await readBroken(leaving.signal, () => leaving.abort(reason))).toBe(reason)
+})
