@@ -74,21 +74,29 @@ const context: CliContext = {
     (await import('./sandboxes/backends/process/health.ts')).processHealth(process.env),
   mainFile: fileURLToPath(import.meta.url),
   async openSandboxes(logger) {
-    const [{ createSandboxManager }, { processBackend }, store, receipts] = await Promise.all([
-      import('./sandboxes/manager.ts'),
-      import('./sandboxes/backends/process/backend.ts'),
-      context.store(),
-      context.log(),
-    ])
+    const [{ createSandboxManager }, { processBackend }, { dockerBackend }, store, receipts, limits] =
+      await Promise.all([
+        import('./sandboxes/manager.ts'),
+        import('./sandboxes/backends/process/backend.ts'),
+        import('./sandboxes/backends/docker/backend.ts'),
+        context.store(),
+        context.log(),
+        import('./cli/limits-file.ts').then(({ readLimits }) => readLimits(home)),
+      ])
     const place = { craikHome: home.root, environment: process.env }
     return createSandboxManager({
       store,
       log: receipts,
       clock: systemClock,
       home,
-      backends: { process: processBackend(place) },
+      backends: { process: processBackend(place), docker: dockerBackend(place) },
       logger,
       environment: process.env,
+      ...limits,
+      async readSecret(name, until) {
+        const { resolveSecret } = await import('./secrets/resolve.ts')
+        return resolveSecret(store, home, process.env, name, until)
+      },
     })
   },
   setExitCode(code) {

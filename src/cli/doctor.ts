@@ -2,7 +2,8 @@
 import { Command } from 'commander'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type HealthRow, within } from './doctor/row.ts'
-import { chosenFormat, formatOption, printable, printRows } from './output.ts'
+import { describeRows } from './doctor/table.ts'
+import { chosenFormat, formatOption, printRows } from './output.ts'
 
 /** A row never takes longer. Together they take as long as the slowest. */
 const DEADLINE_MS = 4_000
@@ -16,7 +17,8 @@ export const doctorCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (options: { readonly format?: string }) => {
       const rows = await examine(context)
-      if (chosenFormat(context, options) === 'table') context.stdout.write(describe(rows))
+      if (chosenFormat(context, options) === 'table')
+        context.stdout.write(describeRows(rows, context.stdout.columns))
       else
         printRows(context, options, rows, [], ({ name, version, state, detail, fix, required }) => ({
           ...{ name, state, detail, required },
@@ -31,13 +33,19 @@ interface ShownRow extends HealthRow {
 }
 
 async function examine(context: CliContext): Promise<ShownRow[]> {
-  const [{ diskHealth, nodeHealth, storeHealth }, { engineHealth }, { kvmHealth }, { supervisorHealth }] =
-    await Promise.all([
-      import('./doctor/home.ts'),
-      import('./doctor/engine.ts'),
-      import('./doctor/kvm.ts'),
-      import('./doctor/supervisor.ts'),
-    ])
+  const [
+    { diskHealth, nodeHealth, storeHealth },
+    { engineHealth },
+    { kvmHealth },
+    { limitsHealth },
+    { supervisorHealth },
+  ] = await Promise.all([
+    import('./doctor/home.ts'),
+    import('./doctor/engine.ts'),
+    import('./doctor/kvm.ts'),
+    import('./doctor/limits.ts'),
+    import('./doctor/supervisor.ts'),
+  ])
   const checks: readonly (readonly [string, () => Promise<HealthRow | readonly HealthRow[]>])[] = [
     ['node', nodeHealth],
     ['sandbox', () => context.placeHealth()],
@@ -45,6 +53,7 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
     ['kvm', () => kvmHealth()],
     ['disk', () => diskHealth(context)],
     ['store', () => storeHealth(context)],
+    ['limits', () => limitsHealth(context)],
     ['supervisor', () => supervisorHealth(context)],
   ]
   const found = await Promise.all(
@@ -54,19 +63,6 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
     }),
   )
   return found.flat()
-}
-
-/** The answer first, then the thing, how it is, and what to type. */
-function describe(rows: readonly ShownRow[]): string {
-  const nameOf = ({ name, version }: ShownRow) =>
-    printable(version === undefined ? name : `${name} ${version}`)
-  const name = Math.max(...rows.map((row) => nameOf(row).length))
-  const detail = Math.max(...rows.filter((row) => row.fix).map((row) => row.detail.length), 0)
-  const lines = rows.map((row) => {
-    const fix = row.fix === undefined ? '' : `  ${printable(row.fix)}`
-    return `  ${row.state.padEnd(4)}  ${nameOf(row).padEnd(name)}  ${printable(row.detail).padEnd(detail)}${fix}`
-  })
-  return `${lines.map((line) => line.trimEnd()).join('\n')}\n`
 }
 
 const HELP = `

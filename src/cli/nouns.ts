@@ -22,6 +22,18 @@ export const NOUNS: readonly Noun[] = [
     load: async () => (await import('./sandbox.ts')).sandboxCommand,
   },
   {
+    name: 'snapshot',
+    summary: 'what was kept of sandboxes: list, show, export, import, delete',
+    example: 'craik snapshot export parser-before parser.tar',
+    load: async () => (await import('./snapshot.ts')).snapshotCommand,
+  },
+  {
+    name: 'image',
+    summary: 'what containers are made of: build, list, show, prune',
+    example: 'craik image build --apt jq,ripgrep',
+    load: async () => (await import('./image.ts')).imageCommand,
+  },
+  {
     name: 'receipts',
     summary: 'list, show, verify, prove and export the record of every decision',
     example: 'craik receipts list --since 24h',

@@ -49,8 +49,23 @@ export class Progress implements Disposable {
     if (!this.#context.stderr.isTTY || now - this.#started < PATIENCE_MS || now - this.#drawn < REDRAW_MS)
       return
     this.#drawn = now
-    this.#context.stderr.write(
-      `\r\u001b[K  ${this.#label} ${this.#count.toLocaleString('en')}${this.#unit} …`,
-    )
+    redraw(this.#context.stderr, `  ${this.#label} ${this.#count.toLocaleString('en')}${this.#unit} …`)
   }
+}
+
+/** In place of what stood there. A line that goes on in the next row could not be taken back. */
+export function redraw(terminal: NodeJS.WriteStream, line: string): void {
+  terminal.write(`\r\u001b[K${fitted(line, terminal.columns)}`)
+}
+
+export function fitted(line: string, columns = Number.POSITIVE_INFINITY): string {
+  return line.length < columns ? line : line.slice(0, Math.max(0, columns - 1))
+}
+
+/** For one wait of unknown length: its count is the seconds that have passed. */
+export function countingSeconds(progress: Progress): Disposable {
+  const startedMs = performance.now()
+  const seconds = () => Math.floor((performance.now() - startedMs) / 1000)
+  const timer = setInterval(() => void progress.tick(seconds()).catch(() => {}), REDRAW_MS)
+  return { [Symbol.dispose]: () => clearInterval(timer) }
 }

@@ -7,9 +7,11 @@ import { deleteCommand } from './sandbox/delete.ts'
 import { execCommand } from './sandbox/exec.ts'
 import { forwardCommand } from './sandbox/forward.ts'
 import { psCommand, signalCommand, statsCommand } from './sandbox/inspect.ts'
+import { pauseCommand, resumeCommand, stopCommand } from './sandbox/lifecycle.ts'
 import { listCommand, showCommand } from './sandbox/list.ts'
 import { logsCommand } from './sandbox/logs.ts'
 import { shellCommand } from './sandbox/shell.ts'
+import { forkCommand, restoreCommand, snapshotCommand } from './sandbox/snapshot.ts'
 
 export const sandboxCommand: NounBuilder = (context) =>
   new Command('sandbox')
@@ -24,4 +26,10 @@ export const sandboxCommand: NounBuilder = (context) =>
     .addCommand(signalCommand(context))
     .addCommand(logsCommand(context))
     .addCommand(forwardCommand(context))
+    .addCommand(stopCommand(context))
+    .addCommand(resumeCommand(context))
+    .addCommand(pauseCommand(context))
+    .addCommand(snapshotCommand(context))
+    .addCommand(restoreCommand(context))
+    .addCommand(forkCommand(context))
     .addCommand(deleteCommand(context))

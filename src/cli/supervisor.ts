@@ -43,7 +43,8 @@ function statusCommand(context: CliContext): Command {
         const memory = Math.round(status.memory_bytes / 1024 / 1024)
         const state = status.draining ? 'leaving' : status.ready ? 'running' : 'taking over'
         const held = status.sandboxes === 1 ? '1 sandbox' : `${status.sandboxes} sandboxes`
-        return `  ${state}  pid ${status.pid} · craik ${status.version} · up ${up} · ${held} · ${memory} MB\n`
+        const warm = status.warm > 0 ? ` · ${status.warm} warm` : ''
+        return `  ${state}  pid ${status.pid} · craik ${status.version} · up ${up} · ${held}${warm} · ${memory} MB\n`
       })
     })
 }

@@ -1,43 +1,42 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type RequestListener, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
+import { falseEngine, knownEngine } from '../../sandboxes/backends/docker/engine/engine.fixture.ts'
 import { engineHealth } from './engine.ts'
 
-let folder: string
-let server: Server | undefined
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'craik-engine-'))
-})
-afterEach(() => {
-  server?.closeAllConnections()
-  server?.close()
-  server = undefined
-  rmSync(folder, { recursive: true })
-})
+const runc = (version: string) => ({ Components: [{ Name: 'runc', Version: version }] })
 
-/** Something that listens where an engine would. */
-async function listen(answer: RequestListener): Promise<NodeJS.ProcessEnv> {
-  const path = join(folder, 'engine.sock')
-  server = createServer(answer)
-  await new Promise<void>((done) => server!.listen(path, done))
-  return { DOCKER_HOST: `unix://${path}` }
-}
-
-it('says what an engine says of itself', async () => {
-  const environment = await listen((request, response) => {
-    const answers: Record<string, unknown> = {
-      '/version': { Version: '28.2.1', Components: [{ Name: 'runc', Version: '1.3.0' }] },
-      '/info': { CgroupVersion: '2', DefaultRuntime: 'runc' },
-    }
-    response.end(JSON.stringify(answers[request.url!]))
-  })
-  expect(await engineHealth(environment)).toEqual({
+it.skipIf(process.platform !== 'linux')('says what an engine says of itself', async () => {
+  await using place = await knownEngine({ Runtimes: { runc: {}, runsc: {} } })
+  expect(await engineHealth(place.address)).toEqual({
     name: 'docker',
-    version: '28.2.1',
+    version: '28.5.2',
     state: 'ok',
-    detail: 'local engine, runc 1.3.0, cgroup v2',
+    detail: 'local engine, runc 1.3.3, cgroup v2, gVisor',
+  })
+})
+
+it('warns of a runc from before the fixes of November 2025', async () => {
+  for (const [version, state] of [
+    ['1.1.5+ds1', 'warn'],
+    ['1.2.7', 'warn'],
+    ['1.2.8', 'ok'],
+    ['1.3.2', 'warn'],
+    ['1.3.3', 'ok'],
+    ['1.4.0', 'ok'],
+    ['1.10.0', 'ok'],
+  ] as const) {
+    await using place = await knownEngine({}, runc(version))
+    expect((await engineHealth(place.address)).state, version).toBe(state)
+  }
+})
+
+it('warns of limits that the engine does not hold', async () => {
+  await using place = await knownEngine({ MemoryLimit: false })
+  expect(await engineHealth(place.address)).toMatchObject({
+    state: 'warn',
+    detail: expect.stringContaining('does not limit memory'),
   })
 })
 
@@ -47,24 +46,25 @@ it('warns of one that answers nonsense, nothing, or too much', async () => {
     (_, response) => response.end('not json'),
     (_, response) => response.end('x'.repeat(1024 * 1024)),
     (request) => request.socket.destroy(),
-  ] satisfies RequestListener[]) {
-    const environment = await listen(answer)
-    expect(await engineHealth(environment)).toMatchObject({ state: 'warn', fix: expect.any(String) })
-    await new Promise((done) => server!.close(done))
+  ] satisfies Parameters<typeof falseEngine>[0][]) {
+    await using place = await falseEngine(answer)
+    expect(await engineHealth(place.address)).toMatchObject({ state: 'warn', fix: expect.any(String) })
   }
 })
 
-it('is none where there is no socket, which is no fault', async () => {
-  expect(await engineHealth({ DOCKER_HOST: `unix://${join(folder, 'none.sock')}` })).toMatchObject({
+it('is none where there is no socket, which is no fault, and where the address is not one', async () => {
+  expect(await engineHealth({ DOCKER_HOST: 'unix:///craik-none/engine.sock' })).toMatchObject({
     state: 'none',
   })
-  expect(await engineHealth({ DOCKER_HOST: 'tcp://127.0.0.1:1' })).toMatchObject({ state: 'none' })
+  expect(await engineHealth({ DOCKER_HOST: 'ssh://host.example' })).toMatchObject({ state: 'none' })
 })
 
 it('warns of a socket that nobody listens on', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'craik-engine-'))
   writeFileSync(join(folder, 'stale.sock'), '')
   expect(await engineHealth({ DOCKER_HOST: `unix://${join(folder, 'stale.sock')}` })).toMatchObject({
     state: 'warn',
     detail: expect.stringContaining('ECONNREFUSED'),
   })
+  rmSync(folder, { recursive: true })
 })

@@ -1,105 +1,73 @@
-/** Whether a container engine answers on this machine. It is asked on its socket; no program is run. */
-import { request } from 'node:http'
-import { join } from 'node:path'
+/** Whether a container engine answers on this machine, and whether it is one to rely on. No program is run. */
+import { CraikError } from '../../errors.ts'
+import type { Engine } from '../../sandboxes/backends/docker/engine/engine.ts'
 import type { HealthRow } from './row.ts'
 
-const DEADLINE_MS = 2_000
-/** The answers have a few kilobytes. */
-const MAX_ANSWER_BYTES = 256 * 1024
-
-interface Version {
-  readonly Version?: string
-  readonly Components?: readonly { readonly Name?: string; readonly Version?: string }[]
-}
-
-interface Info {
-  readonly CgroupVersion?: string
-  readonly DefaultRuntime?: string
-}
+/** Before these a hostile image could write to files of the host (CVE-2025-31133, -52565 and -52881). */
+const MENDED_RUNC: readonly (readonly [number, number, number])[] = [
+  [1, 2, 8],
+  [1, 3, 3],
+  [1, 4, 0],
+]
 
 export async function engineHealth(environment: NodeJS.ProcessEnv): Promise<HealthRow> {
-  const name = 'docker'
-  const problems: string[] = []
-  for (const socket of sockets(environment)) {
-    try {
-      const [version, info] = await Promise.all([
-        ask<Version>(socket, '/version'),
-        ask<Info>(socket, '/info').catch((): Info => ({})),
-      ])
-      return { name, version: text(version.Version), state: 'ok', detail: describe(version, info) }
-    } catch (error) {
-      problems.push((error as NodeJS.ErrnoException).code ?? 'no answer')
-    }
+  const { openEngine } = await import('../../sandboxes/backends/docker/engine/engine.ts')
+  try {
+    return describe(await openEngine(environment))
+  } catch (error) {
+    if (!(error instanceof CraikError)) throw error
+    return missing(error, Boolean(environment.CRAIK_ENGINE || environment.DOCKER_HOST))
   }
-  if (problems.some((code) => code === 'EACCES'))
+}
+
+function describe(engine: Engine): HealthRow {
+  const { product, version, runcVersion, cgroupVersion, isRootless, holds } = engine
+  const unheld = Object.entries(holds).flatMap(([limit, held]) => (held ? [] : [limit]))
+  const isOld = runcVersion !== undefined && isBefore(runcVersion)
+  const detail = [
+    engine.sharesFolders ? 'local engine' : 'an engine elsewhere',
+    ...(isRootless ? ['rootless'] : []),
+    ...(runcVersion === undefined ? [] : [`runc ${runcVersion}`]),
+    `cgroup v${cgroupVersion}`,
+    ...(engine.runtimes.includes('runsc') ? ['gVisor'] : []),
+    ...(unheld.length > 0 ? [`does not limit ${unheld.join(', ')}`] : []),
+    ...(engine.filtersCalls ? [] : ['filters no system calls']),
+    ...(isOld ? ['runc is from before the fixes of November 2025, unless your system mended it'] : []),
+  ].join(', ')
+  const row = { name: product, version, detail }
+  if (isOld) return { ...row, state: 'warn', fix: 'sudo apt-get install --only-upgrade runc docker.io' }
+  if (!engine.filtersCalls) return { ...row, state: 'none' }
+  return { ...row, state: unheld.length > 0 ? 'warn' : 'ok' }
+}
+
+/** Of three numbers; what a system adds to them says nothing about what it mended. */
+function isBefore(version: string): boolean {
+  const [, major = 0, minor = 0, patch = 0] = (/^(\d+)\.(\d+)\.(\d+)/.exec(version) ?? []).map(Number)
+  const same = MENDED_RUNC.find(([wanted, next]) => major === wanted && minor === next)
+  if (same !== undefined) return patch < same[2]
+  return major < 1 || (major === 1 && minor < MENDED_RUNC[0]![1])
+}
+
+function missing({ message, details, hint, code }: CraikError, isNamed: boolean): HealthRow {
+  const name = 'docker'
+  const systemCode = String(details?.code ?? '')
+  if (systemCode === 'EACCES' || systemCode === 'EPERM')
     return {
       name,
       state: 'warn',
       detail: 'its socket may not be opened by you (who may is as good as root)',
       fix: 'sudo usermod -aG docker "$USER"',
     }
-  const broken = problems.find((code) => code !== 'ENOENT')
-  if (broken !== undefined)
+  if (details?.none === true || systemCode === 'ENOENT')
     return {
       name,
-      state: 'warn',
-      detail: `does not answer (${broken})`,
-      fix: 'sudo systemctl start docker',
+      state: 'none',
+      detail: isNamed
+        ? 'nothing is at the address that CRAIK_ENGINE or DOCKER_HOST names'
+        : 'no engine on this machine; the process sandbox needs none',
+      fix: isNamed ? 'unset CRAIK_ENGINE DOCKER_HOST' : 'sudo apt-get install docker.io',
     }
-  if (/^(tcp|ssh|https?):/.test(environment.DOCKER_HOST ?? ''))
-    return { name, state: 'none', detail: 'a remote engine, which Craik does not use yet' }
-  return { name, state: 'none', detail: 'no engine on this machine; the process sandbox needs none' }
-}
-
-/** Where an engine of this machine listens: as told, the system's, the user's own. */
-function sockets(environment: NodeJS.ProcessEnv): string[] {
-  const told = environment.DOCKER_HOST
-  if (told !== undefined && told !== '')
-    return told.startsWith('unix://') ? [told.slice('unix://'.length)] : []
-  const own = environment.XDG_RUNTIME_DIR
-  const home = environment.HOME
-  return [
-    '/var/run/docker.sock',
-    ...(own ? [join(own, 'docker.sock')] : []),
-    ...(home ? [join(home, '.docker/run/docker.sock')] : []),
-  ]
-}
-
-function describe(version: Version, info: Info): string {
-  const runtime = info.DefaultRuntime ?? 'runc'
-  const found = version.Components?.find(({ Name }) => Name === runtime)?.Version
-  const parts = ['local engine', found === undefined ? runtime : `${runtime} ${text(found)}`]
-  if (info.CgroupVersion !== undefined) parts.push(`cgroup v${text(info.CgroupVersion)}`)
-  return parts.join(', ')
-}
-
-/** What an engine says of itself, as a word. */
-function text(value: unknown): string {
-  return String(value ?? '').slice(0, 30)
-}
-
-function ask<T>(socketPath: string, path: string): Promise<T> {
-  return new Promise((done, fail) => {
-    const options = { socketPath, path, agent: false, signal: AbortSignal.timeout(DEADLINE_MS) }
-    const asked = request(options, (answer) => {
-      const chunks: Buffer[] = []
-      let bytes = 0
-      answer.on('data', (chunk: Buffer) => {
-        bytes += chunk.length
-        if (bytes > MAX_ANSWER_BYTES) asked.destroy(new Error('too long an answer'))
-        chunks.push(chunk)
-      })
-      answer.on('error', fail)
-      answer.on('end', () => {
-        try {
-          if (answer.statusCode !== 200) throw new Error(`status ${answer.statusCode}`)
-          done(JSON.parse(Buffer.concat(chunks).toString()) as T)
-        } catch (error) {
-          fail(error)
-        }
-      })
-    })
-    asked.on('error', fail)
-    asked.end()
-  })
+  if (code === 'usage') return { name, state: 'none', detail: message, fix: hint }
+  const reason = systemCode === '' ? message : `does not answer (${systemCode})`
+  return { name, state: 'warn', detail: reason, fix: 'sudo systemctl start docker' }
 }

@@ -1,7 +1,7 @@
 /** What Craik itself stands on: its Node, the disk of its home, and the store. Without one of these nothing works. */
 import { existsSync } from 'node:fs'
 import { stat, statfs } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 import type { Store } from '../../store/store.ts'
@@ -29,6 +29,10 @@ export async function diskHealth({ home }: CliContext): Promise<HealthRow> {
   const freeBytes = bavail * bsize
   const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free where Craik keeps its state` }
   if (freeBytes >= LITTLE_DISK_BYTES) return { ...row, state: 'ok' }
+  const cache = join(home.root, 'cache')
+  // Deleting a sandbox or a snapshot takes a receipt, and that takes a little space.
+  if (freeBytes < NO_DISK_BYTES && existsSync(cache))
+    return { ...row, state: 'none', fix: `rm -r ${quoteArgument(cache)} && craik sandbox list` }
   const state = freeBytes < NO_DISK_BYTES ? 'none' : 'warn'
   return { ...row, state, fix: `du -xh ${quoteArgument(home.root)} | sort -h | tail` }
 }

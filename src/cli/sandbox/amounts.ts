@@ -1,5 +1,6 @@
 /** Amounts as people type and read them: bytes, cores, counts, ports. */
 import { CraikError } from '../../errors.ts'
+import { formatDuration, parseDuration } from '../../lib/duration.ts'
 import type { Bounds } from '../../sandboxes/limit-bounds.ts'
 
 const UNIT_BYTES: Readonly<Record<string, number>> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 }
@@ -31,6 +32,14 @@ export function parseCount(text: string, flag: string, bounds: Bounds): number {
   throw new CraikError('usage', `${flag} ${shown(text)} is not a count`, {
     hint: `write a whole number from ${bounds.least} to ${bounds.most.toLocaleString('en')}`,
   })
+}
+
+/** A length of time in milliseconds, or null for `never`. */
+export function parseSpan(text: string, flag: string, bounds: Bounds): number | null {
+  if (text === 'never') return null
+  if (text === '0')
+    throw new CraikError('usage', `${flag} 0 could mean at once or never`, { hint: `${flag} never` })
+  return within(parseDuration(text, flag), text, flag, bounds, formatDuration)
 }
 
 function within(

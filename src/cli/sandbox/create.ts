@@ -5,28 +5,35 @@ import { CraikError } from '../../errors.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
-import { createGrant, getGrant, revokeGrant } from '../../policy/grants.ts'
-import { DEFAULT_LIMITS, LIMIT_BOUNDS } from '../../sandboxes/limit-bounds.ts'
+import { DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../../sandboxes/limit-bounds.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
+import { makeImage, packagesOf } from '../image/make-image.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
-import { Progress } from '../progress.ts'
-import { allowCopy, filesOf, parseBytes, parseCount, parseCpus, typedBytesUp } from './amounts.ts'
+import { countingSeconds, Progress } from '../progress.ts'
+import { type TypedLeave, withTypedGrants } from '../typed-grant.ts'
+import { allowCopy, filesOf, parseBytes, parseCount, parseCpus, parseSpan, typedBytesUp } from './amounts.ts'
 import { connect } from './connect.ts'
+import { type ContainerOptions, containerOf } from './container-options.ts'
 import { copyFolderIn, type FolderCopy } from './copy-in.ts'
 import { parseEnvironment } from './environment.ts'
+import { requireSameEngine, withOtherEngine } from './same-engine.ts'
 import { notHeld, placeOf } from './view.ts'
 import { type CopyLimit, type CopySource, measureWorkspace } from './workspace.ts'
 
-interface CreateOptions {
+interface CreateOptions extends ContainerOptions {
   readonly name?: string
   readonly workspace?: string
   readonly inPlace?: boolean
-  readonly isolation: 'process' | 'none'
+  readonly isolation?: 'process' | 'none' | 'container'
+  readonly apt?: string
   readonly memory?: string
   readonly pids?: string
   readonly cpus?: string
   readonly disk?: string
+  readonly idleTimeout?: string
+  readonly maxLifetime?: string
+  readonly keep?: string
   readonly maxCopy: string
   readonly env?: readonly string[]
   readonly format?: string
@@ -35,34 +42,64 @@ interface CreateOptions {
 const IN_PLACE =
   'craik: what runs inside can leave files that git, editors and builds here would execute: run none of them in this folder (docs/sandboxes.md, “In place”)\n'
 
-/** The grant that the command makes for itself is used at once or never. */
-const GRANT_LIFETIME_MS = 2 * 60_000
-
 export function createCommand(context: CliContext): Command {
   return new Command('create')
     .description('create a sandbox')
     .option('--name <name>', 'what to call it: lower-case letters, digits and . _ -')
     .option('--workspace <folder>', 'begin with a copy of this folder (default: an empty workspace)')
     .option('--in-place', 'use the folder of --workspace itself, in place of a copy')
+    .option('--from <snapshot>', 'begin with the disk, and otherwise the limits, of a snapshot')
     .addOption(
-      new Option('--isolation <kind>', 'none: on this machine itself, held by nothing')
-        .choices(['process', 'none'])
-        .default('process'),
+      new Option(
+        '--backend <kind>',
+        'docker: a container of the engine on this machine (default: process)',
+      ).choices(['process', 'docker']),
+    )
+    .addOption(
+      new Option('--isolation <kind>', 'none: on this machine itself, held by nothing').choices([
+        'process',
+        'none',
+        'container',
+      ]),
+    )
+    .option('--image <name>', 'the image of a container (default: Craik’s own, see craik image)')
+    .option('--apt <packages>', 'Craik’s own image with these Debian packages too, such as jq,ripgrep')
+    .addOption(
+      new Option('--runtime <name>', 'what runs a container; runsc: gVisor').choices(['runc', 'runsc']),
+    )
+    .addOption(
+      new Option('--line <kind>', 'how a container is reached (default: what the engine can do)').choices([
+        'socket',
+        'relay',
+      ]),
+    )
+    .option('--network <kind>', 'none: no sandbox has another')
+    .option(
+      '--mount <folder[:name]>',
+      'show a container this folder, to read, at /mnt/NAME; may be repeated',
+      (one: string, before: readonly string[] = []) => [...before, one],
     )
     .option('--memory <size>', 'at most so much memory, such as 2g')
     .option('--pids <n>', 'at most so many processes')
     .option('--cpus <n>', 'at most so many cores, such as 1.5')
     .option('--disk <size>', 'at most so much disk, such as 4g')
+    .option(
+      '--idle-timeout <time>',
+      'stop it when nothing happened in it for so long, or never (default: 30m)',
+    )
+    .option('--max-lifetime <time>', 'stop it when it has run for so long (default: never)')
+    .option('--keep <time>', 'once it is stopped, delete it with its disk after so long (default: never)')
     .option('--env <name=value...>', 'variables for everything that runs in it; no secrets')
     .option('--max-copy <size>', 'refuse to copy more', '4g')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: CreateOptions) => {
-      const body = bodyOf(options)
+      const body = await withPackages(context, options, bodyOf(options))
       const source = await sourceOf(context, options)
       using client = await connect(context)
       const startedMs = performance.now()
-      const sandbox = await create(context, client, body)
+      if (body.backend === 'docker') await requireSameEngine(context, client)
+      const sandbox = await createWithImage(context, client, body)
       const createdMs = performance.now() - startedMs
       const copied = source && (await fill(context, client, sandbox, source))
       print(context, options, sandbox, createdMs, copied)
@@ -71,7 +108,7 @@ export function createCommand(context: CliContext): Command {
 }
 
 function bodyOf(options: CreateOptions): CreateBody {
-  const { name, isolation, memory, pids, cpus, disk } = options
+  const { name, from, isolation, memory, pids, cpus, disk } = options
   if (name !== undefined && !/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name))
     throw new CraikError(
       'usage',
@@ -80,9 +117,14 @@ function bodyOf(options: CreateOptions): CreateBody {
         hint: 'craik sandbox create --name parser',
       },
     )
+  if (from !== undefined && options.workspace !== undefined)
+    throw new CraikError('usage', 'a snapshot has its workspace in it: --from and --workspace are too much', {
+      hint: 'copy the folder in afterwards:  craik sandbox cp FOLDER ID:',
+    })
   return {
     ...(name !== undefined && { name }),
-    isolation,
+    ...containerOf(options),
+    ...(isolation !== undefined && { isolation }),
     workspace: workspaceOf(options),
     limits: {
       ...(memory !== undefined && {
@@ -93,6 +135,19 @@ function bodyOf(options: CreateOptions): CreateBody {
       ...(disk !== undefined && { disk_bytes: parseBytes(disk, '--disk', LIMIT_BOUNDS.diskBytes) }),
     },
     environment: parseEnvironment(options.env),
+    ends: endsOf(options),
+  }
+}
+
+function endsOf({ idleTimeout, maxLifetime, keep }: CreateOptions): NonNullable<CreateBody['ends']> {
+  return {
+    ...(idleTimeout !== undefined && {
+      idle_ms: parseSpan(idleTimeout, '--idle-timeout', TIME_BOUNDS.idleMs),
+    }),
+    ...(maxLifetime !== undefined && {
+      lifetime_ms: parseSpan(maxLifetime, '--max-lifetime', TIME_BOUNDS.lifetimeMs),
+    }),
+    ...(keep !== undefined && { keep_ms: parseSpan(keep, '--keep', TIME_BOUNDS.keepMs) }),
   }
 }
 
@@ -134,42 +189,78 @@ export function allowWorkspace(bytes: number, copyBytes: number, diskBytes: numb
   ].join(' ')
 }
 
-/** Whoever types the command gives leave for it: a grant for one use, on record like any other. */
+/** Packages are in an image or nowhere: the root of a container is read-only, and nobody is root in it. */
+async function withPackages(
+  context: CliContext,
+  { apt, image, backend, runtime }: CreateOptions,
+  body: CreateBody,
+): Promise<CreateBody> {
+  if (apt === undefined) return body
+  if (backend !== 'docker' || image !== undefined)
+    throw new CraikError('usage', '--apt adds packages to Craik’s own image', {
+      hint: 'craik sandbox create --backend docker --apt jq,ripgrep',
+    })
+  const made = await makeImage(context, { packages: await packagesOf(apt), ...imageFor(runtime) })
+  return { ...body, container: { ...body.container, image: made.name } }
+}
+
+/** The first container on a machine: the image is made first, where it can be watched and stopped. */
+async function createWithImage(
+  context: CliContext,
+  client: ApiClient,
+  body: CreateBody,
+): Promise<SandboxBody> {
+  try {
+    return await create(context, client, body)
+  } catch (error) {
+    if (!(error instanceof CraikError) || error.details?.missing !== 'image') throw error
+  }
+  await makeImage(context, imageFor(body.container?.runtime))
+  return create(context, client, body)
+}
+
+function imageFor(runtime: 'runc' | 'runsc' | undefined): { readonly readableNode: boolean } {
+  return { readableNode: runtime === 'runsc' }
+}
+
 async function create(context: CliContext, client: ApiClient, body: CreateBody): Promise<SandboxBody> {
-  const store = await context.store()
-  const operator = await context.operator()
-  const { grant } = await createGrant(
-    store,
-    {
-      capability: 'sandbox.create',
-      subject: operator,
-      scope: 'any',
-      target: body.name === undefined ? {} : { ref: `sandbox/${body.name}` },
-      operations: ['create'],
-      max_uses: 1,
-      reason: 'typed: craik sandbox create',
-      approved_by: operator,
-    },
-    { expiresAtMs: context.clock.nowMs() + GRANT_LIFETIME_MS },
+  const common = {
+    ...(body.name !== undefined && { target: `sandbox/${body.name}` }),
+    command: 'craik sandbox create',
+  }
+  const leave: TypedLeave = { capability: 'sandbox.create', operation: 'create', ...common }
+  const folders = foldersOf(body).map(
+    (folder): TypedLeave => ({ capability: 'sandbox.mount', ...folder, ...common }),
   )
   using progress = new Progress(context, 'creating the sandbox,', ' s')
-  using _ = ticking(progress)
+  using _ = countingSeconds(progress)
   try {
-    return await client.sandboxes.create(body, { signal: context.signal, grantId: grant.id })
+    return await withTypedGrants(context, [leave, ...folders], (grantId) =>
+      client.sandboxes.create(body, { signal: context.signal, grantId }),
+    )
   } catch (error) {
-    const { state } = await getGrant(store, grant.id, context.clock.nowMs())
-    if (state === 'usable') await revokeGrant(store, grant.id, operator)
-    throw withWayOut(error, body)
+    throw withWayOut(await withOtherEngine(error, context, client), body)
   }
 }
 
-/** A refusal for want of bubblewrap also names the way without it, which nobody falls into by accident. */
+/** Whoever names a folder gives leave for it. */
+function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<TypedLeave, 'operation' | 'path'>[] {
+  return [
+    ...(workspace?.mode === 'in-place' ? [{ operation: 'write', path: workspace.folder }] : []),
+    ...[...new Set(mounts.map(({ folder }) => folder))].map((path) => ({ operation: 'read', path })),
+  ]
+}
+
+/** A refusal for want of an engine or of bubblewrap also names the way without it, which nobody falls into by accident. */
 function withWayOut(error: unknown, body: CreateBody): unknown {
-  if (!(error instanceof CraikError) || error.code !== 'unavailable' || body.isolation !== 'process')
-    return error
-  if (error.hint.includes('--isolation none')) return error
+  if (!(error instanceof CraikError) || error.code !== 'unavailable') return error
+  const isDocker = body.backend === 'docker'
+  if (isDocker ? error.details?.none !== true : error.hint.includes('--isolation none')) return error
+  const other = isDocker
+    ? 'the process sandbox needs none: leave out --backend'
+    : 'held by nothing: --isolation none'
   return new CraikError(error.code, error.message, {
-    hint: `${error.hint}   or, held by nothing: --isolation none`,
+    hint: `${error.hint}   or, ${other}`,
     ...(error.details && { details: error.details }),
     cause: error,
   })
@@ -235,18 +326,17 @@ function skippedLine(copied: FolderCopy | undefined): string {
   return `  left out ${copied.skippedCount.toLocaleString('en')}: ${names}${copied.skippedCount > SHOWN ? ' …' : ''}\n`
 }
 
-function ticking(progress: Progress): Disposable {
-  const startedMs = performance.now()
-  const seconds = () => Math.floor((performance.now() - startedMs) / 1000)
-  const timer = setInterval(() => void progress.tick(seconds()).catch(() => {}), 250)
-  return { [Symbol.dispose]: () => clearInterval(timer) }
-}
-
 const HELP = `
 It has no network, and a system that it cannot write to; what it changes in its copy stays there until it is copied
 out (craik sandbox cp). A limit that cannot be held as a whole is named in the answer.
 
+It is stopped, and keeps its disk, when nothing has happened in it for half an hour: no command or terminal runs, no
+port is forwarded, and nothing works in it. Start it again with craik sandbox resume.
+
 Examples:
   craik sandbox create --name parser --workspace .
+  craik sandbox create --name agent --idle-timeout never --max-lifetime 24h
   craik sandbox create --memory 2g --pids 512 --cpus 1.5
+  craik sandbox create --name again --from parser-before
+  craik sandbox create --backend docker --mount ../library
 `

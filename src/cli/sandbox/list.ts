@@ -3,8 +3,9 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ListedSandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printRecord, printRows } from '../output.ts'
+import { chosenFormat, formatOption, printRecord, printRows } from '../output.ts'
 import { connect } from './connect.ts'
+import { describeRoom, nearRoom } from './room.ts'
 import { describeSandbox, SANDBOX_COLUMNS } from './view.ts'
 
 interface FormatOptions {
@@ -20,6 +21,12 @@ export function listCommand(context: CliContext): Command {
       using client = await connect(context)
       const sandboxes = await client.sandboxes.list({ signal: context.signal })
       printRows(context, options, sandboxes, SANDBOX_COLUMNS(context.clock.nowMs()), sandboxJson)
+      if (chosenFormat(context, options) !== 'table') return
+      const near = nearRoom(await client.sandboxes.room({ signal: context.signal }))
+      if (near.length > 0)
+        context.stdout.write(
+          `\n  near the limit of all of them: ${describeRoom(near)}  (config/limits.yaml)\n`,
+        )
     })
 }
 

@@ -11,6 +11,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { enterFolder, LocalFile, openDestination } from './local-file.ts'
 
@@ -41,6 +42,26 @@ describe('a file', () => {
     await put(at('c.txt'), 'x', '4')
     expect(readdirSync(folder)).toEqual(['a.txt', 'b.txt', 'c.txt'])
     expect(readFileSync(at('c.txt'), 'utf8')).toBe('4')
+  })
+
+  it('is what was written, in whatever chunks', async () => {
+    const sizes = fc.array(fc.oneof(fc.integer({ min: 0, max: 9 }), fc.integer({ min: 0, max: 1_500_000 })), {
+      maxLength: 12,
+    })
+    await fc.assert(
+      fc.asyncProperty(sizes, async (sizes) => {
+        const chunks = sizes.map((size, index) => Buffer.alloc(size, index + 1))
+        const destination = await openDestination(folder, 'a')
+        {
+          await using file = await LocalFile.create(destination, 0)
+          for (const chunk of chunks) await file.write(chunk)
+          await file.commit(0o644)
+        }
+        await destination.folder.close()
+        expect(readFileSync(at('a')).equals(Buffer.concat(chunks))).toBe(true)
+      }),
+      { numRuns: 30 },
+    )
   })
 
   it('has its mode without setuid, and leaves nothing beside it', async () => {

@@ -4,11 +4,14 @@
  */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { type FileHandle, lstat, open, rename, rm, statfs } from 'node:fs/promises'
+import { type FileHandle, link, lstat, open, rename, rm, statfs } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
 import { formatBytes } from './amounts.ts'
+
+/** At most two lots are in memory: one that is written and one that is gathered. */
+const LOT_BYTES = 1024 * 1024
 
 /** A name in a folder; nothing may be there yet. */
 export interface Destination {
@@ -100,6 +103,11 @@ export class LocalFile implements AsyncDisposable {
   readonly #at: Destination
   readonly #temporary: string
   readonly #file: FileHandle
+  #gathered: Buffer[] = []
+  #gatheredBytes = 0
+  #isWriting = false
+  /** Of the lot before; once one has failed, for good. */
+  #written: Promise<void> = Promise.resolve()
   #done = false
 
   private constructor(at: Destination, temporary: string, file: FileHandle) {
@@ -130,27 +138,54 @@ export class LocalFile implements AsyncDisposable {
     }
   }
 
+  /** May be done before it is written: what fails is told by the next call, `commit` at the latest. */
   async write(chunk: Buffer): Promise<void> {
-    try {
-      await this.#file.writeFile(chunk)
-    } catch (error) {
-      throw translate(error)
-    }
+    this.#gathered.push(chunk)
+    this.#gatheredBytes += chunk.length
+    if (!this.#isWriting || this.#gatheredBytes >= LOT_BYTES) await this.#writeGathered()
   }
 
-  /** From here on the file has its name. Of `mode`, what could give rights away is left out. */
-  async commit(mode: number): Promise<void> {
+  /** Chunks are small, and a write takes the same time for many: while one lot is written, the next is gathered. */
+  async #writeGathered(): Promise<void> {
+    await this.#written
+    const lot = Buffer.concat(this.#gathered)
+    this.#gathered = []
+    this.#gatheredBytes = 0
+    this.#isWriting = true
+    this.#written = this.#file.writeFile(lot).then(
+      () => {
+        this.#isWriting = false
+      },
+      (error) => {
+        this.#isWriting = false
+        throw translate(error)
+      },
+    )
+    // Whoever waits for it next hears of it.
+    this.#written.catch(() => {})
+  }
+
+  /**
+   * From here on the file has its name. Of `mode`, what could give rights away is left out. `keep`: whatever has the
+   * name by now stays, and this fails.
+   */
+  async commit(mode: number, keep = false): Promise<void> {
+    await this.#writeGathered()
+    await this.#written
     try {
       await this.#file.chmod(mode & 0o777 & ~process.umask())
       await this.#file.sync()
-      await rename(this.#temporary, this.#at.folder.at(this.#at.name))
-      this.#done = true
+      const path = this.#at.folder.at(this.#at.name)
+      if (keep) await link(this.#temporary, path)
+      else await rename(this.#temporary, path)
+      this.#done = !keep
     } catch (error) {
       throw translate(error)
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#written.catch(() => {})
     await this.#file.close()
     if (!this.#done) await rm(this.#temporary, { force: true })
   }

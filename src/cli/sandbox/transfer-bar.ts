@@ -1,5 +1,6 @@
 /** A bar on stderr that appears when a copy takes longer than a second, and disappears when it is done. */
 import type { CliContext } from '../context.ts'
+import { redraw } from '../progress.ts'
 import { formatBytes } from './amounts.ts'
 
 const PATIENCE_MS = 1_000
@@ -26,9 +27,7 @@ export class TransferBar implements Disposable {
     if (!this.#context.stderr.isTTY || now - this.#started < PATIENCE_MS || now - this.#drawn < REDRAW_MS)
       return
     this.#drawn = now
-    this.#context.stderr.write(
-      `\r\u001b[K  ${this.#label} ${barOf(bytes, this.#ofBytes)}${formatBytes(bytes)}`,
-    )
+    redraw(this.#context.stderr, `  ${this.#label} ${barOf(bytes, this.#ofBytes)}${formatBytes(bytes)}`)
   }
 
   /** Looks now and then how far it is. */

@@ -10,11 +10,18 @@ const SANDBOX: SandboxBody = {
   isolation: 'process',
   host_uid: 2_100_000_000,
   workspace: { mode: 'copy' },
+  mounts: [],
+  container: null,
   limits: { memory_bytes: 2 ** 31, processes: 512, cpu_millis: 1500 },
   enforced: { memory: 'per-process', processes: 'sandbox', cpu: 'not-enforced', disk: 'not-asked' },
   operator: 'local-user:ada',
   policy_envelope_id: 'env_x',
   created_at_ms: 0,
+  ends: { idle_ms: 1_800_000, lifetime_ms: null, keep_ms: 604_800_000 },
+  active_at_ms: 30_000,
+  started_at_ms: 0,
+  stopped_at_ms: null,
+  stops_at_ms: 1_830_000,
   connected: true,
   running_jobs: 1,
   notice: null,
@@ -37,6 +44,14 @@ it('shows limits with how they are held', () => {
   expect(page).toMatch(/^ {2}memory {6}2 GB · per-process$/m)
   expect(page).toMatch(/^ {2}cpu {9}1.5 cores · not-enforced$/m)
   expect(page).toMatch(/^ {2}disk {8}no limit$/m)
+})
+
+it('shows when it is stopped and removed by itself, and in how long', () => {
+  const page = describeSandbox(SANDBOX, 60_000)
+  expect(page).toMatch(/^ {2}ends {8}stopped when idle for 30 min · deleted 7 d after it stopped$/m)
+  expect(page).toMatch(/^ {2}stops in {4}30 min$/m)
+  const never = { idle_ms: null, lifetime_ms: null, keep_ms: null }
+  expect(describeSandbox({ ...SANDBOX, ends: never, stops_at_ms: null }, 0)).toMatch(/never by itself/)
 })
 
 it('lets no control character of a sandbox’s notice reach the terminal', () => {

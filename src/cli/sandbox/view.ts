@@ -1,6 +1,12 @@
 /** How a sandbox is shown: rows, a page, and what of its limits does not hold. */
 import { formatDuration } from '../../lib/duration.ts'
-import type { EnforcedBody, LimitsBody, ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
+import type {
+  EndsBody,
+  EnforcedBody,
+  LimitsBody,
+  ListedSandboxBody,
+  SandboxBody,
+} from '../../operator/api/bodies.ts'
 import { type Column, printable } from '../output.ts'
 import { formatBytes } from './amounts.ts'
 
@@ -23,7 +29,9 @@ export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
   const { limits, enforced } = sandbox
   const lines: readonly (readonly [string, string | undefined])[] = [
     ['isolation', placeOf(sandbox)],
+    ['image', sandbox.container?.image_name],
     ['workspace', workspaceOf(sandbox)],
+    ['mounts', mountsOf(sandbox)],
     ['memory', limitLine(formatBytes(limits.memory_bytes), enforced?.memory)],
     ['processes', limitLine(String(limits.processes), enforced?.processes)],
     ['cpu', limitLine(cpuOf(limits), enforced?.cpu)],
@@ -37,7 +45,14 @@ export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
     ['jobs', `${sandbox.running_jobs} running`],
     ['operator', sandbox.operator],
     ['policy', sandbox.policy_envelope_id],
-    ['created', `${formatDuration(Math.max(0, nowMs - sandbox.created_at_ms))} ago`],
+    ['created', ago(sandbox.created_at_ms, nowMs)],
+    ['active', sandbox.active_at_ms === null ? undefined : ago(sandbox.active_at_ms, nowMs)],
+    ['stopped', sandbox.stopped_at_ms === null ? undefined : ago(sandbox.stopped_at_ms, nowMs)],
+    ['ends', endsOf(sandbox.ends)],
+    [
+      'stops in',
+      sandbox.stops_at_ms === null ? undefined : formatDuration(Math.max(0, sandbox.stops_at_ms - nowMs)),
+    ],
     ['notice', sandbox.notice ?? undefined],
   ]
   const shown = lines.map(([label, value]) =>
@@ -46,8 +61,28 @@ export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
   return `  ${printable(sandbox.name)} · ${sandbox.id} · ${stateOf(sandbox)}\n${shown.join('')}`
 }
 
+/** All of them are only to be read. */
+function mountsOf({ mounts }: SandboxBody): string | undefined {
+  return mounts.length === 0 ? undefined : mounts.map(({ folder, at }) => `${folder} → ${at}`).join(', ')
+}
+
+function ago(atMs: number, nowMs: number): string {
+  return `${formatDuration(Math.max(0, nowMs - atMs))} ago`
+}
+
+/** When it is stopped or removed without being told to. */
+function endsOf({ idle_ms, lifetime_ms, keep_ms }: EndsBody): string {
+  const ends = [
+    ...(idle_ms === null ? [] : [`stopped when idle for ${formatDuration(idle_ms)}`]),
+    ...(lifetime_ms === null ? [] : [`stopped after ${formatDuration(lifetime_ms)}`]),
+    ...(keep_ms === null ? [] : [`deleted ${formatDuration(keep_ms)} after it stopped`]),
+  ]
+  return ends.length === 0 ? 'never by itself' : ends.join(' · ')
+}
+
 /** `process (bubblewrap)`: what the isolation is made of. */
-export function placeOf({ isolation }: SandboxBody): string {
+export function placeOf({ isolation, container }: SandboxBody): string {
+  if (container !== null) return `container (${container.runtime}) · no network`
   if (isolation === 'process') return 'process (bubblewrap) · no network'
   if (isolation === 'none') return 'none: it runs on this machine itself, with its network'
   return isolation

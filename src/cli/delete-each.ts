@@ -1,0 +1,124 @@
+/** How things are deleted by name, or all of a kind: when somebody is asked first, and what is told afterwards. */
+import { createInterface } from 'node:readline/promises'
+import { Command } from 'commander'
+import { CraikError } from '../errors.ts'
+import type { CliContext } from './context.ts'
+import { chosenFormat, formatOption, printable, printRows } from './output.ts'
+import { Progress } from './progress.ts'
+import { reportError } from './report-error.ts'
+
+export interface Deletable {
+  readonly id: string
+  readonly name: string
+}
+
+/** What a noun that can be deleted is called, found by, and done with. */
+export interface Deletion {
+  /** As in `craik sandbox delete`; more of them have an ending. */
+  readonly noun: string
+  readonly nouns: string
+  /** As in “delete a, b, with everything in them?” */
+  readonly loss: string
+  list(): Promise<readonly Deletable[]>
+  remove(idOrName: string): Promise<Deletable>
+}
+
+export interface DeleteOptions {
+  readonly all?: boolean
+  readonly yes?: boolean
+  readonly format?: string
+}
+
+/** More than these are counted and not named. */
+const MOST_NAMED = 10
+
+export function deletingCommand(noun: string, description: string): Command {
+  return new Command('delete')
+    .description(description)
+    .argument('[ids...]', 'ids or names')
+    .option('--all', `every ${noun} of this home; asks first`)
+    .option('--yes', 'do not ask')
+    .addOption(formatOption())
+}
+
+/** What was typed by name is meant; `--all` is asked about, or says `--yes`. */
+export async function deleteChosen(
+  context: CliContext,
+  ids: readonly string[],
+  options: DeleteOptions,
+  deletion: Deletion,
+): Promise<void> {
+  const chosen = options.all === true ? await deletion.list() : undefined
+  if (chosen !== undefined && chosen.length > 0 && options.yes !== true)
+    await confirm(context, chosen, deletion)
+  await deleteEach(context, chosen?.map(({ id }) => id) ?? [...new Set(ids)], options, deletion)
+}
+
+/** Before anything is asked of anybody. */
+export function requireChoice(noun: string, ids: readonly string[], options: DeleteOptions): void {
+  if (options.all === true ? ids.length > 0 : ids.length === 0)
+    throw new CraikError('usage', 'give ids or names, or --all', { hint: `see: craik ${noun} list` })
+}
+
+/** One that cannot be deleted does not keep the others. The exit code is that of the first failure. */
+async function deleteEach(
+  context: CliContext,
+  ids: readonly string[],
+  options: DeleteOptions,
+  { nouns, remove }: Deletion,
+): Promise<void> {
+  const deleted: Deletable[] = []
+  let failed = 0
+  {
+    using progress = new Progress(context, `${nouns} deleted:`)
+    for (const id of ids) {
+      await progress.tick(deleted.length)
+      try {
+        deleted.push(await remove(id))
+      } catch (error) {
+        context.signal.throwIfAborted()
+        const code = await reportError(context, error)
+        failed ||= code
+      }
+    }
+  }
+  const format = chosenFormat(context, options)
+  if (format !== 'table')
+    printRows(context, options, deleted, [], ({ id, name }) => ({ id, name, deleted: true }))
+  else if (ids.length === 0) context.stdout.write('  none\n')
+  else for (const { id, name } of deleted) context.stdout.write(`  deleted  ${printable(name)} · ${id}\n`)
+  if (failed !== 0) context.setExitCode(failed)
+}
+
+async function confirm(
+  context: CliContext,
+  chosen: readonly Deletable[],
+  { noun, nouns, loss }: Deletion,
+): Promise<void> {
+  if (!context.stdin.isTTY) {
+    const count = chosen.length === 1 ? `1 ${noun}` : `${chosen.length} ${nouns}`
+    throw new CraikError('usage', `${count} would be deleted, and nobody can be asked`, {
+      hint: `craik ${noun} delete --all --yes`,
+    })
+  }
+  const named = chosen.slice(0, MOST_NAMED).map(({ name }) => printable(name))
+  const more = chosen.length - named.length
+  const names = more > 0 ? `${named.join(', ')} and ${more} more` : named.join(', ')
+  if (await isAgreed(context, `  delete ${names}${loss}? [y/N] `)) return
+  context.stderr.write('  nothing was deleted')
+  throw new CraikError('interrupted', 'not confirmed')
+}
+
+/** Ctrl-D, Ctrl-C, and whatever else ends the input, is a no. */
+async function isAgreed(context: CliContext, asked: string): Promise<boolean> {
+  const question = createInterface({ input: context.stdin, output: context.stderr })
+  const closed = new Promise<undefined>((done) => question.once('close', () => done(undefined)))
+  try {
+    const answer = await Promise.race([question.question(asked, { signal: context.signal }), closed])
+    // The cursor is still behind the question.
+    if (answer === undefined) context.stderr.write('\n')
+    return answer !== undefined && /^y(es)?$/i.test(answer.trim())
+  } finally {
+    question.close()
+  }
+}

@@ -1,0 +1,36 @@
+/** How much the sandboxes of this home may have together, and how much of it is taken. Starts and makes nothing. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+import { LIMITS_FILE } from '../../sandboxes/admission-settings.ts'
+import { roomIn } from '../../sandboxes/lifecycle/admission.ts'
+import type { CliContext } from '../context.ts'
+import { readLimits } from '../limits-file.ts'
+import { describeRoom, nearRoom } from '../sandbox/room.ts'
+import type { HealthRow } from './row.ts'
+
+/** More than a home can hold. */
+const ALL = 100_000
+
+export async function limitsHealth(context: CliContext): Promise<HealthRow> {
+  const name = 'limits'
+  try {
+    const { admission } = await readLimits(context.home)
+    const rows = existsSync(context.home.database)
+      ? await (await context.store()).read((tables) => tables.sandboxes.list({}, ALL))
+      : []
+    const rooms = roomIn(rows, admission).map(({ inUse, ...room }) => ({ ...room, in_use: inUse }))
+    const near = nearRoom(rooms)
+    if (near.length === 0) return { name, state: 'ok', detail: describeRoom(rooms) }
+    return { name, state: 'warn', detail: `nearly reached: ${describeRoom(near)}`, fix: 'craik sandbox list' }
+  } catch (error) {
+    if (!(error instanceof CraikError) || error.code !== 'invalid_config') throw error
+    return {
+      name,
+      state: 'none',
+      detail: error.message,
+      fix: `\${EDITOR:-vi} ${quoteArgument(join(context.home.config, LIMITS_FILE))}`,
+    }
+  }
+}

@@ -1,0 +1,47 @@
+/** The rows of `craik doctor` for a person: the answer first, then the thing, how it is, and what to type. */
+import { printable } from '../output.ts'
+import type { HealthRow } from './row.ts'
+
+const STATE = 4
+const GAP = '  '
+/** In less it is not worth breaking lines. */
+const LEAST_DETAIL = 30
+
+/** What does not fit in `width` goes on below, under how the thing is; in a pipe each row is one line. */
+export function describeRows(rows: readonly HealthRow[], width = Number.POSITIVE_INFINITY): string {
+  const nameOf = ({ name, version }: HealthRow) =>
+    printable(version === undefined ? name : `${name} ${version}`)
+  const name = Math.max(...rows.map((row) => nameOf(row).length))
+  const indent = GAP.length + STATE + GAP.length + name + GAP.length
+  const room = Math.max(width - indent, LEAST_DETAIL)
+  const fits = ({ detail, fix = '' }: HealthRow) => detail.length + GAP.length + fix.length <= room
+  const beside = rows.filter((row) => row.fix !== undefined && fits(row))
+  const column = Math.max(...beside.map(({ detail }) => detail.length), 0)
+  const isBeside = ({ fix = '' }: HealthRow) => column + GAP.length + fix.length <= room
+  return rows
+    .flatMap((row) => {
+      const [detail, fix] = [printable(row.detail), row.fix && printable(row.fix)]
+      const told =
+        fix === undefined
+          ? wrapped(detail, room)
+          : fits(row) && isBeside(row)
+            ? [`${detail.padEnd(column)}${GAP}${fix}`]
+            : [...wrapped(detail, room), fix]
+      const head = `${GAP}${row.state.padEnd(STATE)}${GAP}${nameOf(row).padEnd(name)}${GAP}`
+      return told.map((line, at) => `${at === 0 ? head : ' '.repeat(indent)}${line}`.trimEnd())
+    })
+    .map((line) => `${line}\n`)
+    .join('')
+}
+
+function wrapped(text: string, room: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > room) {
+      lines.push(line)
+      line = word
+    } else line = line === '' ? word : `${line} ${word}`
+  }
+  return [...lines, line]
+}

@@ -1,0 +1,94 @@
+/** `craik image list` and `show`. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import { formatDuration } from '../../lib/duration.ts'
+import type { CraikImage } from '../../sandboxes/backends/docker/image/images.ts'
+import type { CliContext } from '../context.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { type ImageUse, type ImageUsers, readImageUse, usersOf } from './in-use.ts'
+import { engineOf } from './open.ts'
+
+interface FormatOptions {
+  readonly format?: string
+}
+
+export function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('list Craik’s images of the engine')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik image list --format json\n')
+    .action(async (options: FormatOptions) => {
+      const { listImages } = await import('../../sandboxes/backends/docker/image/images.ts')
+      const images = await listImages(await engineOf(context), context.home.root)
+      const use = await readImageUse(context)
+      const columns = imageColumns(use, context.clock.nowMs())
+      printRows(context, options, images, columns, (image) => imageJson(image, use))
+    })
+}
+
+export function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('show one image: what went into it, and who uses it')
+    .argument('<image>', 'name, or the beginning of the id')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik image list\n  craik image show craik/sandbox:0123456789ab\n')
+    .action(async (asked: string, options: FormatOptions) => {
+      const { showImage } = await import('../../sandboxes/backends/docker/image/images.ts')
+      const image = await showImage(await engineOf(context), context.home.root, asked)
+      const use = await readImageUse(context)
+      printRecord(context, options, imageJson(image, use), () => describe(image, use, context.clock.nowMs()))
+    })
+}
+
+export function imageJson(image: CraikImage, use: ImageUse): Json {
+  return {
+    id: image.id,
+    name: image.name ?? null,
+    kind: image.kind,
+    packages: image.packages,
+    inputs: image.inputs,
+    created_at_ms: image.createdAtMs,
+    bytes: image.bytes,
+    current: image.isCurrent,
+    ...usersOf(use, image.id),
+  }
+}
+
+function imageColumns(use: ImageUse, nowMs: number): readonly Column<CraikImage>[] {
+  return [
+    { title: 'image', value: ({ name, id }) => name ?? id.slice(0, 19) },
+    { title: 'packages', value: ({ packages }) => (packages.length === 0 ? '–' : packages.join(',')) },
+    { title: 'size', value: ({ bytes }) => formatBytes(bytes) },
+    { title: 'age', value: ({ createdAtMs }) => formatDuration(Math.max(0, nowMs - createdAtMs)) },
+    { title: 'sandboxes', value: ({ id }) => String(usersOf(use, id).sandboxes.length) },
+    { title: 'snapshots', value: ({ id }) => String(usersOf(use, id).snapshots.length) },
+    { title: 'state', value: ({ isCurrent }) => (isCurrent ? 'current' : 'old') },
+  ]
+}
+
+function describe(image: CraikImage, use: ImageUse, nowMs: number): string {
+  const rows: readonly (readonly [string, string])[] = [
+    ['image', image.name ?? '(no name)'],
+    ['id', image.id],
+    ['kind', image.kind === 'base' ? 'root file system' : 'root file system with Craik’s own program'],
+    ['packages', image.packages.length === 0 ? 'the usual ones' : `also ${image.packages.join(', ')}`],
+    ['inputs', image.inputs],
+    ['made', `${formatDuration(Math.max(0, nowMs - image.createdAtMs))} ago`],
+    ['size', formatBytes(image.bytes)],
+    [
+      'state',
+      image.isCurrent ? 'current: this build of Craik uses it' : 'old: of another build, or replaced',
+    ],
+    ['used by', describeUsers(usersOf(use, image.id))],
+  ]
+  return rows.map(([name, value]) => `  ${name.padEnd(9)} ${printable(value)}\n`).join('')
+}
+
+function describeUsers({ sandboxes, snapshots }: ImageUsers): string {
+  const told = [
+    ...(sandboxes.length === 0 ? [] : [`sandboxes ${sandboxes.join(', ')}`]),
+    ...(snapshots.length === 0 ? [] : [`snapshots ${snapshots.join(', ')}`]),
+  ]
+  return told.length === 0 ? 'no sandbox, no snapshot' : told.join(' · ')
+}

@@ -1,0 +1,8 @@
+/** The engine, for commands that speak to it themselves. */
+import type { Engine } from '../../sandboxes/backends/docker/engine/engine.ts'
+import type { CliContext } from '../context.ts'
+
+export async function engineOf(context: CliContext): Promise<Engine> {
+  const { openEngine } = await import('../../sandboxes/backends/docker/engine/engine.ts')
+  return openEngine(context.environment)
+}

@@ -1,0 +1,80 @@
+/** What is typed about a container, and what is said of one when nothing is typed: the request leaves nothing out. */
+import { basename, resolve } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { shown } from './amounts.ts'
+
+export interface ContainerOptions {
+  readonly from?: string
+  readonly backend?: 'process' | 'docker'
+  readonly image?: string
+  readonly runtime?: 'runc' | 'runsc'
+  readonly line?: 'socket' | 'relay'
+  readonly network?: string
+  readonly mount?: readonly string[]
+}
+
+interface Mount {
+  readonly folder: string
+  readonly at: string
+  readonly mode: 'read_only'
+}
+
+interface TypedContainer {
+  readonly image?: string
+  readonly runtime?: 'runc' | 'runsc'
+  readonly line?: 'socket' | 'relay'
+}
+
+interface Typed {
+  network?: 'none'
+  mounts?: Mount[]
+  container?: TypedContainer
+}
+
+export type Said =
+  | (Typed & { readonly from: string; readonly backend?: 'process' | 'docker' })
+  | (Typed & { readonly backend?: 'process' })
+  | (Required<Typed> & { readonly backend: 'docker'; readonly container: { readonly image: string } })
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+
+export function containerOf(options: ContainerOptions): Said {
+  const { from, backend, image, runtime, line, network, mount } = options
+  if (network !== undefined && network !== 'none')
+    throw new CraikError('usage', `--network ${shown(network)}: no sandbox joins a network`, {
+      hint: 'it is none, also when it is left out: what goes out crosses the boundary, where each way is decided',
+    })
+  const container: TypedContainer = {
+    ...(image !== undefined && { image }),
+    ...(runtime !== undefined && { runtime }),
+    ...(line !== undefined && { line }),
+  }
+  const mounts = mount?.map(parseMount)
+  if (backend === 'docker' && from === undefined)
+    return {
+      backend,
+      network: 'none',
+      mounts: mounts ?? [],
+      container: { ...container, image: image ?? 'craik' },
+    }
+  const typed: Typed = {
+    ...(network === 'none' && { network }),
+    ...(mounts && { mounts }),
+    ...(Object.keys(container).length > 0 && { container }),
+  }
+  if (from !== undefined) return { ...typed, from, ...(backend !== undefined && { backend }) }
+  return { ...typed, ...(backend === 'process' && { backend }) }
+}
+
+/** `FOLDER`, which is called what it is called here, or `FOLDER:NAME`. */
+export function parseMount(text: string): Mount {
+  const [, folder = '', typed] = /^(.*?)(?::([^/:]*))?$/s.exec(text)!
+  if (folder === '') throw new CraikError('usage', '--mount is empty', { hint: 'this folder is --mount .' })
+  const path = resolve(folder)
+  const name = typed ?? basename(path)
+  if (!NAME.test(name))
+    throw new CraikError('usage', `--mount ${shown(text)}: ${shown(name)} is no name for a mount`, {
+      hint: 'give it one of letters, digits and . _ -:  --mount FOLDER:NAME',
+    })
+  return { folder: path, at: `/mnt/${name}`, mode: 'read_only' }
+}

@@ -1,0 +1,120 @@
+/** `craik sandbox stop`, `resume` and `pause`: of one sandbox or several. */
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { parseDuration } from '../../lib/duration.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import { GRACE_BOUNDS } from '../../sandboxes/limit-bounds.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CallOptions } from '../../sdk/paths.ts'
+import type { CliContext } from '../context.ts'
+import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { countingSeconds, Progress } from '../progress.ts'
+import { reportError } from '../report-error.ts'
+import { connect } from './connect.ts'
+
+interface LifecycleOptions {
+  readonly grace?: string
+  readonly grant?: string
+  readonly format?: string
+}
+
+type Change = (client: ApiClient, sandbox: string, options: CallOptions) => Promise<SandboxBody>
+
+export function stopCommand(context: CliContext): Command {
+  return command('stop', 'end what runs in sandboxes, and keep their disks')
+    .option('--grace <time>', 'how long commands have after SIGTERM before they are killed', '5s')
+    .addHelpText('after', STOP_HELP)
+    .action((ids: readonly string[], options: LifecycleOptions) => {
+      const grace_ms = graceOf(options.grace)
+      return changeEach(context, ids, options, 'stopping', (client, sandbox, call) =>
+        client.sandboxes.stop(sandbox, { grace_ms }, call),
+      )
+    })
+}
+
+export function resumeCommand(context: CliContext): Command {
+  return command('resume', 'start stopped sandboxes again on their disks, or let paused ones go on')
+    .addHelpText('after', RESUME_HELP)
+    .action((ids: readonly string[], options: LifecycleOptions) =>
+      changeEach(context, ids, options, 'resuming', (client, sandbox, call) =>
+        client.sandboxes.resume(sandbox, call),
+      ),
+    )
+}
+
+export function pauseCommand(context: CliContext): Command {
+  return command('pause', 'make everything in sandboxes stand still, with nothing lost')
+    .addHelpText('after', PAUSE_HELP)
+    .action((ids: readonly string[], options: LifecycleOptions) =>
+      changeEach(context, ids, options, 'pausing', (client, sandbox, call) =>
+        client.sandboxes.pause(sandbox, call),
+      ),
+    )
+}
+
+function command(verb: string, description: string): Command {
+  return new Command(verb)
+    .description(description)
+    .argument('<ids...>', 'ids or names')
+    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .addOption(formatOption())
+}
+
+function graceOf(text = '5s'): number {
+  if (text === '0' || text === '0s') return 0
+  const ms = parseDuration(text, '--grace')
+  if (ms <= GRACE_BOUNDS.most) return ms
+  throw new CraikError('usage', `--grace is at most ${GRACE_BOUNDS.most / 1000}s`, {
+    hint: 'craik sandbox stop ID --grace 30s',
+  })
+}
+
+/** One that cannot be changed does not keep the others. The exit code is that of the first failure. */
+async function changeEach(
+  context: CliContext,
+  ids: readonly string[],
+  options: LifecycleOptions,
+  doing: string,
+  change: Change,
+): Promise<void> {
+  using client = await connect(context)
+  const call = { signal: context.signal, ...(options.grant !== undefined && { grantId: options.grant }) }
+  const changed: SandboxBody[] = []
+  let failed = 0
+  for (const id of new Set(ids)) {
+    context.signal.throwIfAborted()
+    using progress = new Progress(context, `${doing} ${printable(id)},`, ' s')
+    using _ = countingSeconds(progress)
+    try {
+      changed.push(await change(client, id, call))
+    } catch (error) {
+      context.signal.throwIfAborted()
+      failed ||= await reportError(context, error)
+    }
+  }
+  if (chosenFormat(context, options) === 'table')
+    for (const { id, name, state } of changed)
+      context.stdout.write(`  ${state.padEnd(8)} ${printable(name)} · ${id}\n`)
+  else printRows(context, options, changed, [], (sandbox) => sandbox as never)
+  if (failed !== 0) context.setExitCode(failed)
+}
+
+const STOP_HELP = `
+Commands that still run get SIGTERM, and are killed when the grace is over; what a sandbox wrote to its disk stays, and so
+do its policy and its grants. One that is stopped already is left as it is.
+
+Example:
+  craik sandbox stop parser
+`
+const RESUME_HELP = `
+What ran when a sandbox was stopped is not started again. One that runs already is left as it is.
+
+Example:
+  craik sandbox resume parser
+`
+const PAUSE_HELP = `
+It keeps its memory, and uses no processor until it is resumed. Where that cannot be done, it says why.
+
+Example:
+  craik sandbox pause parser
+`

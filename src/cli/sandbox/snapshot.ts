@@ -1,0 +1,157 @@
+/** `craik sandbox snapshot`, `restore` and `fork`. */
+import { Command } from 'commander'
+import { formatDuration } from '../../lib/duration.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import type { CallOptions } from '../../sdk/paths.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { countingSeconds, Progress } from '../progress.ts'
+import { describeContent } from '../snapshot/view.ts'
+import { withTypedGrant } from '../typed-grant.ts'
+import { formatBytes } from './amounts.ts'
+import { connect } from './connect.ts'
+import { placeOf } from './view.ts'
+
+/** A large disk is read before anything is created. */
+const FORK_LEAVE_MS = 3600_000
+
+interface SnapshotOptions {
+  readonly name?: string
+  readonly from?: string
+  readonly grant?: string
+  readonly format?: string
+}
+
+export function snapshotCommand(context: CliContext): Command {
+  return new Command('snapshot')
+    .description('keep the state of a sandbox: its home and its workspace copy')
+    .argument('<id>', 'id or name')
+    .option('--name <name>', 'what to call the snapshot')
+    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .addOption(formatOption())
+    .addHelpText('after', SNAPSHOT_HELP)
+    .action(async (id: string, options: SnapshotOptions) => {
+      using client = await connect(context)
+      const startedMs = performance.now()
+      const snapshot = await waiting(context, `reading the disk of ${printable(id)},`, () =>
+        client.snapshots.make(
+          id,
+          options.name === undefined ? {} : { name: options.name },
+          callOf(context, options),
+        ),
+      )
+      printRecord(context, options, snapshot as never, () =>
+        [
+          `  snapshot ${printable(snapshot.name)} · ${describeContent(snapshot)} · ${formatBytes(snapshot.archive_bytes)} kept · ${formatDuration(performance.now() - startedMs)}\n`,
+          `  digest   ${snapshot.digest}\n`,
+          `  next     craik sandbox restore ${printable(id)} ${snapshot.name}\n`,
+        ].join(''),
+      )
+      if (!snapshot.content.still)
+        context.stderr.write(
+          `craik: what runs in it went on while it was read (${snapshot.content.changed} files changed meanwhile)\n`,
+        )
+    })
+}
+
+export function restoreCommand(context: CliContext): Command {
+  return new Command('restore')
+    .description('take a sandbox back to a snapshot')
+    .argument('<id>', 'id or name of the sandbox')
+    .argument('<snapshot>', 'id or name of the snapshot')
+    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .addOption(formatOption())
+    .addHelpText('after', RESTORE_HELP)
+    .action(async (id: string, snapshot: string, options: SnapshotOptions) => {
+      using client = await connect(context)
+      const startedMs = performance.now()
+      const sandbox = await waiting(context, `restoring ${printable(id)},`, () =>
+        client.snapshots.restore(id, snapshot, callOf(context, options)),
+      )
+      printSandbox(context, options, 'restored', sandbox, startedMs)
+    })
+}
+
+export function forkCommand(context: CliContext): Command {
+  return new Command('fork')
+    .description('make another sandbox with the same disk, limits and policy, and without its logins')
+    .argument('<id>', 'id or name')
+    .option('--from <snapshot>', 'as it was then, in place of as it is now')
+    .option('--name <name>', 'what to call the new one')
+    .addOption(formatOption())
+    .addHelpText('after', FORK_HELP)
+    .action(async (id: string, options: SnapshotOptions) => {
+      using client = await connect(context)
+      const startedMs = performance.now()
+      const { name, from } = options
+      const leave = {
+        capability: 'sandbox.create',
+        operation: 'create',
+        ...(name !== undefined && { target: `sandbox/${name}` }),
+        command: 'craik sandbox fork',
+        lifetimeMs: FORK_LEAVE_MS,
+      } as const
+      const sandbox = await waiting(context, `forking ${printable(id)},`, () =>
+        withTypedGrant(context, leave, (grantId) =>
+          client.snapshots.fork(
+            id,
+            { ...(name !== undefined && { name }), ...(from !== undefined && { from }) },
+            { signal: context.signal, grantId },
+          ),
+        ),
+      )
+      printSandbox(context, options, 'forked', sandbox, startedMs)
+    })
+}
+
+function callOf(context: CliContext, { grant }: SnapshotOptions): CallOptions {
+  return { signal: context.signal, ...(grant !== undefined && { grantId: grant }) }
+}
+
+async function waiting<T>(context: CliContext, label: string, work: () => Promise<T>): Promise<T> {
+  using progress = new Progress(context, label, ' s')
+  using _ = countingSeconds(progress)
+  return await work()
+}
+
+function printSandbox(
+  context: CliContext,
+  options: SnapshotOptions,
+  what: string,
+  sandbox: SandboxBody,
+  startedMs: number,
+): void {
+  const facts = [
+    printable(sandbox.name),
+    placeOf(sandbox),
+    sandbox.state,
+    formatDuration(performance.now() - startedMs),
+  ]
+  printRecord(
+    context,
+    options,
+    sandbox as never,
+    () =>
+      `  ${what.padEnd(8)} ${facts.join(' · ')}\n  next     craik sandbox ${sandbox.state === 'running' ? 'shell' : 'resume'} ${sandbox.name}\n`,
+  )
+}
+
+const SNAPSHOT_HELP = `
+What runs in the sandbox stands still while its disk is read, where that can be done; otherwise the answer says that it
+went on. Logins (such as ~/.ssh, ~/.aws and ~/.netrc, see docs/snapshots.md) and /tmp are left out. A snapshot stays
+until craik snapshot delete.
+
+Example:
+  craik sandbox snapshot parser --name parser-before
+`
+const RESTORE_HELP = `
+The new disk is made and checked beside the old one, which goes only when the sandbox works with the new one. Commands
+that run in it are ended; it runs afterwards if it ran before.
+
+Example:
+  craik sandbox restore parser parser-before
+`
+const FORK_HELP = `
+Example:
+  craik sandbox fork parser --name parser-try
+`

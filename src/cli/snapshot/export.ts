@@ -1,0 +1,143 @@
+/** `craik snapshot export`: to a file here, or to a destination outside. */
+import { lstat } from 'node:fs/promises'
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { ExportBody } from '../../operator/api/requests.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { countingSeconds, Progress } from '../progress.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { connect } from '../sandbox/connect.ts'
+import { LocalFile, openDestination } from '../sandbox/local-file.ts'
+import { TransferBar } from '../sandbox/transfer-bar.ts'
+
+interface ExportOptions {
+  readonly force?: boolean
+  readonly endpoint?: string
+  readonly region?: string
+  readonly accessKeyRef?: string
+  readonly secretKeyRef?: string
+  readonly sessionTokenRef?: string
+  readonly allowPrivateAddress?: boolean
+  readonly grant?: string
+  readonly format?: string
+}
+
+interface Exported {
+  readonly to: string
+  readonly bytes: number
+  readonly digest: string
+  readonly receipt_id?: string
+}
+
+export function exportCommand(context: CliContext): Command {
+  return new Command('export')
+    .description('write a snapshot to a file, or send it to an https:// or s3:// destination')
+    .argument('<id>', 'id or name')
+    .argument('<destination>', 'a file, https://HOST/PATH, or s3://BUCKET/KEY')
+    .option('--force', 'replace a file that is there')
+    .option('--endpoint <url>', 'of an S3-compatible store (default: Amazon’s own)')
+    .option('--region <name>', 'of the store (default: us-east-1)')
+    .option('--access-key-ref <secret>', 'the name of the secret with the id of the key')
+    .option('--secret-key-ref <secret>', 'the name of the secret with the key')
+    .option('--session-token-ref <secret>', 'the name of the secret with a session’s token')
+    .option('--allow-private-address', 'also to an address that is not of the public internet')
+    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (id: string, destination: string, options: ExportOptions) => {
+      using client = await connect(context)
+      const isOutside = /^[a-z0-9+.-]+:\/\//i.test(destination)
+      const exported = isOutside
+        ? await send(context, client, id, destination, options)
+        : await writeFile(context, client, id, destination, options)
+      printRecord(
+        context,
+        options,
+        { ...exported },
+        () =>
+          `  exported ${formatBytes(exported.bytes)} to ${printable(exported.to)}\n  digest   ${exported.digest}\n`,
+      )
+    })
+}
+
+/** The supervisor sends it: what it may reach, and with which secret, is decided and on record there. */
+async function send(
+  context: CliContext,
+  client: ApiClient,
+  id: string,
+  destination: string,
+  options: ExportOptions,
+): Promise<Exported> {
+  const { endpoint, region, accessKeyRef, secretKeyRef, sessionTokenRef, allowPrivateAddress } = options
+  const body: ExportBody = {
+    destination,
+    ...(endpoint !== undefined && { endpoint }),
+    ...(region !== undefined && { region }),
+    ...(accessKeyRef !== undefined && { access_key_ref: accessKeyRef }),
+    ...(secretKeyRef !== undefined && { secret_key_ref: secretKeyRef }),
+    ...(sessionTokenRef !== undefined && { session_token_ref: sessionTokenRef }),
+    ...(allowPrivateAddress && { allow_private_address: true }),
+  }
+  using progress = new Progress(context, 'sending the snapshot,', ' s')
+  using _ = countingSeconds(progress)
+  const { host, bytes, digest, receipt_id } = await client.snapshots.export(
+    id,
+    body,
+    callOf(context, options),
+  )
+  return { to: host, bytes, digest, receipt_id }
+}
+
+async function writeFile(
+  context: CliContext,
+  client: ApiClient,
+  id: string,
+  destination: string,
+  options: ExportOptions,
+): Promise<Exported> {
+  const { name } = await client.snapshots.get(id, { signal: context.signal })
+  const at = await openDestination(destination, `${name}.craik-snapshot.tar`)
+  try {
+    const isThere = await lstat(at.folder.at(at.name)).then(
+      () => true,
+      () => false,
+    )
+    if (isThere && !options.force) throw inTheWay()
+    const { bytes, digest, chunks } = await client.snapshots.read(id, callOf(context, options))
+    await using file = await LocalFile.create(at, bytes)
+    using bar = new TransferBar(context, 'writing', bytes)
+    let written = 0
+    for await (const chunk of chunks) {
+      await file.write(chunk)
+      written += chunk.length
+      bar.set(written)
+    }
+    await file.commit(0o600, !options.force).catch((error) => {
+      throw error instanceof CraikError && error.code === 'conflict' ? inTheWay() : error
+    })
+    return { to: destination, bytes, digest }
+  } finally {
+    await at.folder.close()
+  }
+}
+
+function callOf(context: CliContext, { grant }: ExportOptions) {
+  return { signal: context.signal, ...(grant !== undefined && { grantId: grant }) }
+}
+
+function inTheWay(): CraikError {
+  return new CraikError('conflict', 'a file of that name is there already', {
+    hint: 'choose another name, or replace it with --force',
+  })
+}
+
+const HELP = `
+An address outside must be https and of the public internet, redirects are not followed, and credentials are named, never
+typed: craik secret set S3_KEY.
+
+Examples:
+  craik snapshot export parser-before parser.tar
+  craik snapshot export parser-before s3://backups/parser.tar --access-key-ref S3_ID --secret-key-ref S3_KEY
+`

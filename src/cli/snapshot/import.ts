@@ -1,0 +1,89 @@
+/** `craik snapshot import`: a file that was exported here or elsewhere becomes a snapshot, once all of it was checked. */
+import { constants, createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { SnapshotBody } from '../../operator/api/bodies.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { connect } from '../sandbox/connect.ts'
+import { TransferBar } from '../sandbox/transfer-bar.ts'
+import { withTypedGrant } from '../typed-grant.ts'
+import { describeContent } from './view.ts'
+
+interface ImportOptions {
+  readonly name?: string
+  readonly digest?: string
+  readonly format?: string
+}
+
+export function importCommand(context: CliContext): Command {
+  return new Command('import')
+    .description('take in a snapshot from a file')
+    .argument('<file>', 'what craik snapshot export wrote')
+    .option('--name <name>', 'what to call it here (default: as it was called)')
+    .option('--digest <digest>', 'refuse it unless it is this one (see craik snapshot show)')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (path: string, options: ImportOptions) => {
+      using client = await connect(context)
+      const bytes = await sizeOf(path)
+      const leave = {
+        capability: 'sandbox.snapshot',
+        operation: 'import',
+        target: 'snapshot/new',
+        command: 'craik snapshot import',
+      } as const
+      let sent = 0
+      const { name, digest } = options
+      const about = { ...(name !== undefined && { name }), ...(digest !== undefined && { digest }) }
+      let snapshot: SnapshotBody
+      {
+        using bar = new TransferBar(context, 'reading', bytes)
+        snapshot = await withTypedGrant(context, leave, (grantId) =>
+          client.snapshots.import(
+            () => {
+              sent = 0
+              return createReadStream(path).on('data', (chunk) => {
+                sent += chunk.length
+                bar.set(sent)
+              })
+            },
+            about,
+            { signal: context.signal, grantId },
+          ),
+        )
+      }
+      printRecord(context, options, snapshot as never, () =>
+        [
+          `  imported ${printable(snapshot.name)} · ${describeContent(snapshot)}\n`,
+          `  digest   ${snapshot.digest}\n`,
+          `  next     craik sandbox create --from ${snapshot.name}\n`,
+        ].join(''),
+      )
+    })
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const found = await file.stat()
+      if (!found.isFile()) throw new CraikError('usage', 'a snapshot is imported from a file')
+      return found.size
+    } finally {
+      await file.close()
+    }
+  } catch (cause) {
+    if (cause instanceof CraikError) throw cause
+    const { code } = cause as NodeJS.ErrnoException
+    throw new CraikError('not_found', `the file cannot be read (${code})`, { hint: 'check the path', cause })
+  }
+}
+
+const HELP = `
+Its format, its limits, its digest and everything in its archive are checked before it is listed.
+
+Example:
+  craik snapshot import parser.tar --name parser-from-ada
+`

@@ -1,0 +1,44 @@
+/** `craik snapshot list` and `show`. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { ListedSnapshotBody } from '../../operator/api/bodies.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printRecord, printRows } from '../output.ts'
+import { connect } from '../sandbox/connect.ts'
+import { describeSnapshot, SNAPSHOT_COLUMNS } from './view.ts'
+
+interface FormatOptions {
+  readonly format?: string
+}
+
+export function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('list the snapshots of this home')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik snapshot list --format json\n')
+    .action(async (options: FormatOptions) => {
+      using client = await connect(context)
+      const snapshots = await client.snapshots.list({ signal: context.signal })
+      printRows(context, options, snapshots, SNAPSHOT_COLUMNS(context.clock.nowMs()), snapshotJson)
+    })
+}
+
+export function showCommand(context: CliContext): Command {
+  return new Command('show')
+    .description('show one snapshot: what it is of, what is in it, and its digest')
+    .argument('<id>', 'id or name')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik snapshot show parser-before\n')
+    .action(async (id: string, options: FormatOptions) => {
+      using client = await connect(context)
+      const snapshot = await client.snapshots.get(id, { signal: context.signal })
+      printRecord(context, options, snapshotJson(snapshot), () =>
+        describeSnapshot(snapshot, context.clock.nowMs()),
+      )
+    })
+}
+
+/** As the API says it. */
+function snapshotJson(snapshot: ListedSnapshotBody): Json {
+  return snapshot as unknown as Json
+}

@@ -1,0 +1,56 @@
+/** How a snapshot is shown: rows and a page. */
+import { formatDuration } from '../../lib/duration.ts'
+import type { ListedSnapshotBody, SnapshotBody } from '../../operator/api/bodies.ts'
+import { type Column, printable } from '../output.ts'
+import { filesOf, formatBytes } from '../sandbox/amounts.ts'
+import { cpuOf } from '../sandbox/view.ts'
+
+export const SNAPSHOT_COLUMNS = (nowMs: number): readonly Column<ListedSnapshotBody>[] => [
+  { title: 'name', value: ({ name }) => name },
+  { title: 'of', value: told(({ origin }) => origin.name) },
+  { title: 'content', value: told(describeContent) },
+  { title: 'kept', value: told(({ archive_bytes }) => formatBytes(archive_bytes)) },
+  { title: 'age', value: told(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))) },
+  { title: 'id', value: ({ id }) => id },
+]
+
+/** Of one whose record is damaged nothing but its id is told. */
+function told(value: (snapshot: SnapshotBody) => string): (snapshot: ListedSnapshotBody) => string {
+  return (snapshot) => ('state' in snapshot ? 'damaged' : value(snapshot))
+}
+
+export function describeContent({ content }: SnapshotBody): string {
+  return `${filesOf(content.files)}, ${formatBytes(content.bytes)}`
+}
+
+export function describeSnapshot(snapshot: SnapshotBody, nowMs: number): string {
+  const { content, limits, origin, image } = snapshot
+  const lines: readonly (readonly [string, string | undefined])[] = [
+    ['of', `${origin.name} · ${origin.sandbox_id}`],
+    ['digest', snapshot.digest],
+    ['content', `${describeContent(snapshot)} · ${content.folders} folders · ${content.links} links`],
+    ['left out', content.skipped === 0 ? undefined : `${content.skipped} that are no files, or unreadable`],
+    [
+      'read',
+      content.still ? 'while nothing ran' : `while it went on: ${content.changed} files changed meanwhile`,
+    ],
+    ['kept', formatBytes(snapshot.archive_bytes)],
+    ['backend', snapshot.backend],
+    ['image', image === null ? undefined : `${image.name} · ${image.id}`],
+    ['workspace', snapshot.workspace === 'copy' ? 'in it' : 'not in it: a folder of the machine'],
+    ['memory', formatBytes(limits.memory_bytes)],
+    ['processes', String(limits.processes)],
+    ['cpu', cpuOf(limits)],
+    ['disk', limits.disk_bytes === undefined ? 'no limit' : formatBytes(limits.disk_bytes)],
+    ['operator', snapshot.operator],
+    ['policy', snapshot.policy_envelope_id],
+    [
+      snapshot.imported ? 'imported' : 'created',
+      `${formatDuration(Math.max(0, nowMs - snapshot.created_at_ms))} ago`,
+    ],
+  ]
+  const shown = lines.map(([label, value]) =>
+    value === undefined ? '' : `  ${label.padEnd(10)}  ${printable(value)}\n`,
+  )
+  return `  ${printable(snapshot.name)} · ${snapshot.id}\n${shown.join('')}`
+}
