@@ -7,9 +7,12 @@ import { findSystemProgram } from '../src/sandboxes/backends/process/system-prog
 /** Programs that tests start, and the Debian packages that hold them. Most are on every machine. */
 const NEEDED: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
+  dockerd: 'docker.io',
   git: 'git',
   ip: 'iproute2',
+  iptables: 'iptables',
   mke2fs: 'e2fsprogs',
+  mmdebstrap: 'mmdebstrap',
   mount: 'mount',
   perl: 'perl-base',
   ps: 'procps',
@@ -25,7 +28,7 @@ const NEEDED: Readonly<Record<string, string>> = {
 }
 
 /** Of what the sandbox rests on only the system's own is trusted by it, so only that counts. */
-const TRUSTED = new Set(['bwrap', 'mke2fs', 'tini'])
+const TRUSTED = new Set(['bwrap', 'dockerd', 'iptables', 'mke2fs', 'mmdebstrap', 'tini'])
 
 if (missing().length > 0 && mayInstall()) install(missing())
 const packages = missing()

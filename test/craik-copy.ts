@@ -37,7 +37,7 @@ export function sharedCopy(): CraikCopy {
 /** The sources, what was built of them, and the packages that they import; and the Node that runs them. */
 function copyOfCraik(folder: string): void {
   mkdirSync(folder, { mode: 0o755 })
-  for (const name of ['src', 'build', 'bin', 'package.json', ...packages(ROOT)]) {
+  for (const name of ['src', 'image', 'build/sidecar', 'bin', 'package.json', ...packages(ROOT)]) {
     if (existsSync(join(ROOT, name))) cpSync(join(ROOT, name), join(folder, name), { recursive: true })
   }
   cpSync(NODE, join(folder, 'node'), { dereference: true })

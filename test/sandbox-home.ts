@@ -17,6 +17,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ExecBody, SandboxBody } from '../src/operator/api/bodies.ts'
 import type { ExecRequestBody } from '../src/operator/api/requests.ts'
+import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { type ApiClient, createClient } from '../src/sdk/client.ts'
 import { environmentOf, NODE, type Ran, ROOT, type RunOptions, run, warmHome } from './craik.ts'
 import { isOpenToAll, sharedCopy } from './craik-copy.ts'
@@ -39,6 +40,18 @@ const GONE_DEADLINE_MS = 15_000
 /** For each command that cleans up: after a test that stood still, what made it do so may still be there. */
 const CLEANING = { timeoutMs: 60_000 }
 const POLL_MS = 50
+
+/** What its sandboxes are made of; without it, what a person gets who says nothing. */
+export interface HomePlace {
+  readonly identity: Identity
+  readonly backend?: 'process' | 'docker'
+  /** Of containers; without it, as the engine can. */
+  readonly line?: 'socket' | 'relay'
+  /** The address of the engine; without it, the one that the environment names. */
+  readonly engine?: string
+  /** How many places may wait for a sandbox; without it none does, so that each test has the machine to itself. */
+  readonly warm?: number
+}
 
 export interface Ended {
   readonly outcome: ExecBody['outcome']
@@ -85,21 +98,33 @@ export class LiveSandbox {
 
 export class SandboxHome implements AsyncDisposable {
   readonly identity: Identity
+  /** What its sandboxes are, and how they are reached. */
+  readonly kind: 'process' | 'container'
+  readonly line: 'socket' | 'relay'
   readonly uid: number
   readonly folder: string
   readonly home: string
   readonly #main: string
   readonly #node: string
   readonly #made: string[] = []
+  readonly #containers: string[] = []
+  readonly #createArguments: readonly string[]
+  readonly #environment: Readonly<Record<string, string>>
   #client: ApiClient | undefined
 
-  private constructor(identity: Identity) {
+  private constructor(place: HomePlace) {
+    const { identity, backend, line, engine = process.env.CRAIK_ENGINE, warm = 0 } = place
     this.identity = identity
+    this.kind = backend === 'docker' ? 'container' : 'process'
+    this.line = line ?? 'socket'
+    this.#createArguments = [...(backend ? ['--backend', backend] : []), ...(line ? ['--line', line] : [])]
+    this.#environment = this.kind === 'container' && engine ? { CRAIK_ENGINE: engine } : {}
     this.uid = identity === 'root' ? 0 : USER_UID
     this.folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
     this.home = join(this.folder, 'home')
     chownSync(this.folder, this.uid, this.uid)
     warmHome(this.home, this.uid)
+    if (backend === 'docker') this.#say('limits.yaml', `warm: ${warm}\n`)
     // A checkout below a folder that is closed to the user is copied to where the user can run it.
     const reachable = OWN_UID === this.uid || (isOpenToAll(ROOT) && isOpenToAll(dirname(NODE)))
     const at = reachable ? { root: ROOT, node: NODE } : sharedCopy()
@@ -107,9 +132,9 @@ export class SandboxHome implements AsyncDisposable {
     this.#node = at.node
   }
 
-  static async open({ identity }: { readonly identity: Identity }): Promise<SandboxHome> {
-    if (!canBe(identity)) throw new Error(ROOT_IS_NEEDED)
-    return new SandboxHome(identity)
+  static async open(place: HomePlace): Promise<SandboxHome> {
+    if (!canBe(place.identity)) throw new Error(ROOT_IS_NEEDED)
+    return new SandboxHome(place)
   }
 
   /** How a process is started as this home's user. */
@@ -129,7 +154,7 @@ export class SandboxHome implements AsyncDisposable {
       cwd: this.folder,
       ...others,
       ...this.user,
-      env: { ...environmentOf(this), ...env },
+      env: { ...environmentOf(this), ...this.#environment, ...env },
     })
   }
 
@@ -152,10 +177,18 @@ export class SandboxHome implements AsyncDisposable {
     return this.#client
   }
 
-  /** `craik sandbox create`, with these arguments. */
+  /** `craik sandbox create` of its kind, with these arguments, however it ends. */
+  tryToCreate(args: readonly string[] = []): Promise<Ran> {
+    return this.run(['sandbox', 'create', '--format', 'json', ...this.#createArguments, ...args])
+  }
+
+  /** The same, which is to succeed. */
   async create(args: readonly string[] = []): Promise<LiveSandbox> {
-    const body = await this.json<SandboxBody>(['sandbox', 'create', '--format', 'json', ...args])
+    const { code, stdout, stderr } = await this.tryToCreate(args)
+    if (code !== 0) throw new Error(`craik sandbox create ${args.join(' ')} exited ${code}: ${stderr}`)
+    const body = JSON.parse(stdout) as SandboxBody
     this.#made.push(body.id)
+    if (this.kind === 'container') this.#containers.push(...(await containersOf([body.id])))
     return new LiveSandbox(body, this.client())
   }
 
@@ -181,6 +214,14 @@ export class SandboxHome implements AsyncDisposable {
     return IS_ROOT ? this.workspace(name, files, FOREIGN_UID) : '/usr/share/common-licenses'
   }
 
+  /** Writes a file of its configuration. */
+  #say(file: string, content: string): void {
+    const config = join(this.home, 'config')
+    mkdirSync(config, { recursive: true, mode: 0o700 })
+    writeFileSync(join(config, file), content, { mode: 0o600 })
+    for (const path of [this.home, config, join(config, file)]) chownSync(path, this.uid, this.uid)
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     const { stdout } = await this.run(['sandbox', 'list', '--format', 'json'], CLEANING)
     const listed = stdout.trim() === '' ? [] : (JSON.parse(stdout) as { readonly id: string }[])
@@ -196,16 +237,26 @@ export class SandboxHome implements AsyncDisposable {
     if (left.length > 0) throw new Error(`left behind by ${this.folder}: ${left.join('; ')}`)
   }
 
-  /** What the machine still has of one of its sandboxes. */
-  leftOf(id: string): string[] {
-    return [...processesOf(id, []), ...tracesOf(id, [id])]
+  /** What the machine, and its engine, still have of one of its sandboxes. */
+  async leftOf(id: string): Promise<string[]> {
+    return [...processesOf(id, []), ...tracesOf(id, [id]), ...(await this.#heldByEngine([id]))]
+  }
+
+  async #heldByEngine(ids: readonly string[]): Promise<string[]> {
+    if (this.kind === 'process') return []
+    const containers = await containersOf(ids)
+    return [...containers.map((id) => `container ${id}`), ...(await volumesOf(ids))]
   }
 
   /** What is still there of it when it had time to go. */
   async #leftovers(): Promise<string[]> {
     const endsMs = performance.now() + GONE_DEADLINE_MS
     for (;;) {
-      const left = [...processesOf(this.folder, this.#made), ...tracesOf(this.folder, this.#made)]
+      const left = [
+        ...processesOf(this.folder, [...this.#made, ...this.#containers]),
+        ...tracesOf(this.folder, [...this.#made, ...this.#containers]),
+        ...(await this.#heldByEngine(this.#made)),
+      ]
       if (left.length === 0 || performance.now() > endsMs) return left
       await sleep(POLL_MS)
     }
@@ -223,6 +274,21 @@ function processesOf(folder: string, ids: readonly string[]): string[] {
   })
 }
 
+/** The engine's ids of what it holds of them. */
+async function containersOf(ids: readonly string[]): Promise<string[]> {
+  const { docker } = await openEngine(process.env)
+  const all = await docker.listContainers({ all: true, filters: { label: ['craik.sandbox'] } })
+  return all.filter(({ Labels }) => ids.includes(Labels['craik.sandbox']!)).map(({ Id }) => Id)
+}
+
+async function volumesOf(ids: readonly string[]): Promise<string[]> {
+  const { docker } = await openEngine(process.env)
+  const { Volumes: volumes } = await docker.listVolumes()
+  return (volumes ?? [])
+    .filter(({ Labels }) => ids.includes(Labels?.['craik.sandbox'] ?? ''))
+    .map(({ Name }) => `volume ${Name}`)
+}
+
 function tracesOf(folder: string, ids: readonly string[]): string[] {
   const names = [folder, ...ids]
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n')
@@ -230,7 +296,7 @@ function tracesOf(folder: string, ids: readonly string[]): string[] {
   return [
     ...mounts.filter((line) => names.some((name) => line.includes(name))).map((line) => `mount ${line}`),
     ...loops.filter((file) => file.includes(folder)).map((file) => `loop device of ${file.trim()}`),
-    ...ids.flatMap((id) => globSync(`/sys/fs/cgroup/{,*/}craik/${id}`)).map((path) => `cgroup ${path}`),
+    ...ids.flatMap((id) => globSync(`/sys/fs/cgroup/{,*/}*/${id}`)).map((path) => `cgroup ${path}`),
   ]
 }
 

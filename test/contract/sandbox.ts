@@ -5,6 +5,7 @@ import { copyContract } from './sandbox/copies.ts'
 import { execContract } from './sandbox/exec.ts'
 import { fileContract } from './sandbox/files.ts'
 import { insideContract } from './sandbox/inside.ts'
+import { lifecycleContract } from './sandbox/lifecycle.ts'
 import { limitContract } from './sandbox/limits.ts'
 import { networkContract } from './sandbox/network.ts'
 import type { Place } from './sandbox/place.ts'
@@ -46,6 +47,7 @@ export function sandboxContract(name: string, open: () => Promise<SandboxHome>):
     severalContract(get)
     workspaceContract(get)
     limitContract(get)
+    lifecycleContract(get)
     // Last: it looks at what all the others left in the log.
     trustContract(get)
   })

@@ -12,6 +12,8 @@ export interface Attack {
   readonly without: Without
   /** All that it may be answered in a sandbox. */
   readonly refused: readonly string[]
+  /** The same in a container, where that differs. */
+  readonly refusedInContainer?: readonly string[]
 }
 
 /** All that a program's end says. */
@@ -31,6 +33,10 @@ def checked(result):
     return result
 def call(number, *values):
     return checked(libc.syscall(ctypes.c_long(number), *[ctypes.c_long(v) if isinstance(v, int) else v for v in values]))
+def words_of(name):
+    try: return open('/proc/%s/cmdline' % name).read().split('\\0')
+    # It ended meanwhile.
+    except OSError: return []
 def attack():
 `
 const ENDING = `

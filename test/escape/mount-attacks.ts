@@ -76,5 +76,7 @@ export const MOUNT_ATTACKS: readonly Attack[] = [
       raise refused`,
     without: 'everything, as root',
     refused: ['failed ENOENT'],
+    // There is a /sys, which cannot be written.
+    refusedInContainer: ['failed EACCES', 'failed EROFS'],
   },
 ]

@@ -12,6 +12,8 @@ import { expectToWork, IS_ROOT, type Scenario, tryIn } from './scene.ts'
 
 const READY_DEADLINE_MS = 60_000
 const PORT_FILE = 'port'
+/** Longer than all tests need that look for it; they end it themselves. */
+const OFFERED_SECONDS = 600
 
 /** Offers all that another could find, until it is ended or its folder is; then removes what would outlive it. */
 const OFFER = `
@@ -26,7 +28,7 @@ const OFFER = `
   queue = checked(libc.mq_open(('/' + word).encode(), os.O_CREAT | os.O_RDWR, 0o666, None))
   open(folder + '/${PORT_FILE}', 'w').write(str(tcp.getsockname()[1]))
   open(folder + '/ready', 'w').close()
-  until = time.time() + 100
+  until = time.time() + ${OFFERED_SECONDS}
   while os.path.exists(folder + '/ready') and time.time() < until: time.sleep(0.05)
   libc.shmctl(memory, 0, None)
   libc.mq_unlink(('/' + word).encode())`
@@ -77,7 +79,7 @@ export const neighbours: Scenario = (scene) => {
 
   beforeAll(async () => {
     box = await scene().home.create()
-    offered = box.exec(python(OFFER, known)).catch(() => {})
+    offered = box.exec(python(OFFER, known), { timeout_ms: OFFERED_SECONDS * 1000 }).catch(() => {})
     const wait = `until [ -e ${folder}/ready ]; do sleep 0.05; done; cat ${folder}/${PORT_FILE}`
     port = (await box.exec(['sh', '-c', wait])).stdout
   })

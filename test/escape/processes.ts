@@ -7,16 +7,16 @@ import { expect, it } from 'vitest'
 import { NODE } from '../craik.ts'
 import { type SandboxHome, USER_UID } from '../sandbox-home.ts'
 import { numberOf } from './attack.ts'
-import { expectToWork, type Scenario, tryIn } from './scene.ts'
+import { expectToWork, type Scenario, type Scene, tryIn } from './scene.ts'
 
-/** Finds the sidecar by its command line, or takes the process that it is told. */
+/** Finds the sidecar, or the relay to it, by its command line, or takes the process that it is told. */
 const TARGET = `
   def target():
-      if args[0] != 'sidecar': return int(args[0])
+      if args[0].isdigit(): return int(args[0])
       for name in filter(str.isdigit, os.listdir('/proc')):
-          words = open('/proc/%s/cmdline' % name).read().split('\\0')
-          if words[0] == '/opt/craik/node': return int(name)
-      raise Exception('there is no sidecar')
+          words = words_of(name)
+          if words[:1] == ['/opt/craik/node'] and '/opt/craik/%s.mjs' % args[0] in words: return int(name)
+      raise Exception('it is not there')
   pid = target()`
 
 const PIDFD_OPEN = 434
@@ -67,15 +67,20 @@ const DUMP_CORE = `
   if pid == 0: os.abort()
   if not os.WCOREDUMP(os.waitpid(pid, 0)[1]): raise OSError(errno.EPERM, 'no core')`
 
-export const processes: Scenario = (scene) => {
+/** On each of ours that runs inside. */
+export function memoryAttacks(scene: () => Scene, target: 'sidecar' | 'relay'): void {
   for (const [what, program] of Object.entries(ON_MEMORY)) {
-    it(`no program inside attacks the sidecar: ${what}`, async () => {
+    it(`no program inside attacks the ${target}: ${what}`, async () => {
       const { home, box } = scene()
       await using victim = await bystander(home, 'plain')
       await expectToWork('everything', TARGET + program, [String(victim.pid)])
-      expect(await tryIn(box, TARGET + program, ['sidecar'])).toMatch(/^failed (EPERM|EACCES)$/)
+      expect(await tryIn(box, TARGET + program, [target])).toMatch(/^failed (EPERM|EACCES)$/)
     })
   }
+}
+
+export const processes: Scenario = (scene) => {
+  memoryAttacks(scene, 'sidecar')
 
   it('no program inside kills a process of the host', async () => {
     const { home, box } = scene()

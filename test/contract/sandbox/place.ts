@@ -111,7 +111,8 @@ export async function hear(
   return { frames, gaps, position, ended }
 }
 
-const PATIENCE_MS = 60_000
+/** Less than a test may take, so that it says what did not happen. */
+const PATIENCE_MS = 150_000
 const POLL_MS = 50
 
 /** Waits for something that happens by itself. */

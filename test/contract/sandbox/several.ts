@@ -50,7 +50,7 @@ export function severalContract(place: GetPlace): void {
     it('have different names, or the second is not made', async () => {
       const { home, client } = place()
       const twin = await home.create(['--name', 'twin'])
-      const { code, stderr } = await home.run(['sandbox', 'create', '--name', 'twin'])
+      const { code, stderr } = await home.tryToCreate(['--name', 'twin'])
       expect(code).toBe(4)
       expect(stderr).toContain('twin')
       const all = await client.sandboxes.list()
@@ -79,7 +79,7 @@ export function severalContract(place: GetPlace): void {
       expect(types.slice(0, 3).sort()).toEqual(['connected', 'created', 'job_started'])
       await going.delete()
       expect(existsSync(join(home.home, 'sandboxes', going.id))).toBe(false)
-      expect(home.leftOf(going.id)).toEqual([])
+      expect(await home.leftOf(going.id)).toEqual([])
       expect(await ended).not.toBe('exited')
       await expect(client.sandboxes.get(going.id)).rejects.toMatchObject({ code: 'not_found' })
       await expect(going.exec(['true'])).rejects.toMatchObject({ code: 'not_found' })

@@ -26,6 +26,8 @@ import {
 const MIB = 1024 * 1024
 /** More than any buffer on the way, less than what a stalled reader would pile up. */
 const GROWTH_BYTES = 100 * MIB
+/** So often the same position: what writes is held up. */
+const STILL_LOOKS = 10
 
 export function streamContract(place: GetPlace): void {
   describe('output', () => {
@@ -104,14 +106,15 @@ export function streamContract(place: GetPlace): void {
       stuck.catch(() => {})
       await started.promise
       let peak = 0
-      let position = -1
-      // Until it has ended, or is held up.
+      let position = 0
+      let stillLooks = 0
+      // Until it has ended, or is held up: not while it has yet to begin, nor while it only waits for a processor.
       await until(async () => {
         peak = Math.max(peak, await supervisorBytes())
         const job = await client.jobs.get(box.id, jobId)
-        const isOver = job.state === 'ended' || job.position === position
+        stillLooks = job.position > 0 && job.position === position ? stillLooks + 1 : 0
         position = job.position
-        return isOver
+        return job.state === 'ended' || stillLooks === STILL_LOOKS
       })
       leaving.abort()
       expect(position).toBeGreaterThan(0)

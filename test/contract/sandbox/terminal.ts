@@ -21,7 +21,8 @@ export function terminalContract(place: GetPlace): void {
     it('has the size that it was given, and is told when that changes', async () => {
       await using window = new TerminalWindow(place(), ['sh'], { cols: 91, rows: 37 })
       window.types('trap "stty size; echo was-told" WINCH; stty size\r')
-      await window.shows('37 91')
+      // Not before the shell is in front again: a signal to what ran there is none to it.
+      await window.shows('37 91\r\n$ ')
       await window.resize(102, 40)
       window.types(':\r')
       await window.shows('was-told\r\n')

@@ -81,6 +81,9 @@ export function trustContract(place: GetPlace): void {
         processes: () => client.sandboxes.processes(box.id),
         metrics: () => client.sandboxes.stats(box.id),
         signal: () => client.sandboxes.signalProcess(box.id, 2, 'SIGKILL'),
+        stop: () => client.sandboxes.stop(box.id),
+        pause: () => client.sandboxes.pause(box.id),
+        resume: () => client.sandboxes.resume(box.id),
         delete: () => box.delete(),
       }
       const before = (await receipts()).length
@@ -156,6 +159,8 @@ export function trustContract(place: GetPlace): void {
 
 const EVERY: Readonly<Record<string, readonly string[]>> = {
   'sandbox.create': ['create'],
+  'sandbox.stop': ['stop', 'pause'],
+  'sandbox.resume': ['resume'],
   'sandbox.delete': ['delete'],
   'sandbox.exec': ['exec'],
   'sandbox.terminal': ['open'],

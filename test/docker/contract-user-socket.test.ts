@@ -1,0 +1,5 @@
+/** Containers pass the contract of sandboxes: made by an ordinary user, reached over a socket in a folder. */
+import { sandboxContract } from '../contract/sandbox.ts'
+import { forContainersOf } from './containers.ts'
+
+forContainersOf('user', 'socket', sandboxContract)

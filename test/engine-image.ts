@@ -1,0 +1,64 @@
+/** Puts the image that sandboxes run into an engine of the tests: its root file system is made once, and kept. */
+import {
+  createReadStream,
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import type { Engine } from '../src/sandboxes/backends/docker/engine/engine.ts'
+import { ensureImage, imageName, wantedImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { ROOT } from './craik.ts'
+
+/** Ignored by git: the root file system survives from run to run, and so does the home that the image is made from. */
+const CACHE = join(ROOT, 'build/test-engine')
+
+/** The same image as a person gets; its root file system is kept, because making that takes the most. */
+export async function prepareImage(engine: Engine): Promise<void> {
+  const home = join(CACHE, 'home')
+  mkdirSync(home, { recursive: true, mode: 0o700 })
+  mkdirSync(join(home, 'cache/images'), { recursive: true, mode: 0o700 })
+  const { base } = await wantedImage(engine, {}, join(home, 'cache/images'))
+  const name = imageName(base)
+  const kept = join(CACHE, `base-${base.inputs}.tar`)
+  const isThere = await engine.docker
+    .getImage(name)
+    .inspect()
+    .catch(() => undefined)
+  if (isThere === undefined && existsSync(kept)) await load(engine, kept)
+  let said = ''
+  const { made } = await ensureImage(
+    engine,
+    {},
+    {
+      craikHome: home,
+      environment: process.env,
+      progress: ({ doing }) => {
+        if (doing !== said) process.stderr.write(`image: ${doing} …\n`)
+        said = doing
+      },
+    },
+  )
+  if (made && !existsSync(kept)) await save(engine, name, kept)
+}
+
+async function load(engine: Engine, path: string): Promise<void> {
+  const answer = await engine.docker.loadImage(createReadStream(path), { quiet: true })
+  for await (const _ of answer);
+}
+
+/** Whole or not at all; those of other recipes go. */
+async function save(engine: Engine, name: string, path: string): Promise<void> {
+  const temporary = `${path}.${process.pid}`
+  try {
+    await pipeline(await engine.docker.getImage(name).get(), createWriteStream(temporary, { mode: 0o600 }))
+    for (const old of readdirSync(CACHE)) if (/^base-.*\.tar$/.test(old)) rmSync(join(CACHE, old))
+    renameSync(temporary, path)
+  } finally {
+    rmSync(temporary, { force: true })
+  }
+}

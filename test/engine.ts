@@ -1,0 +1,202 @@
+/** A container engine of the tests' own: its own socket, data and group, and nothing of it left when it is disposed of. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  closeSync,
+  globSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
+import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
+import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
+import { USER_UID } from './sandbox-home.ts'
+
+const START_DEADLINE_MS = 60_000
+const STOP_DEADLINE_MS = 30_000
+const GONE_DEADLINE_MS = 10_000
+const POLL_MS = 50
+
+/** Undefined when one can be started here. */
+export function whyNoOwnEngine(): string | undefined {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root can start an engine'
+  return findSystemProgram('dockerd', SYSTEM_PATH) ? undefined : 'docker.io is not installed'
+}
+
+export class TestEngine implements AsyncDisposable {
+  readonly folder: string
+  readonly address: string
+  readonly #cgroup: string
+  readonly #options: readonly string[]
+  #process: ChildProcess | undefined
+
+  private constructor(options: readonly string[]) {
+    this.#options = options
+    this.folder = mkdtempSync(join(tmpdir(), 'craik-engine-'))
+    // The tests' ordinary user is in its group, and has to get there.
+    chmodSync(this.folder, 0o711)
+    this.address = `unix://${join(this.folder, 'docker.sock')}`
+    this.#cgroup = `craik-engine-${this.folder.slice(-6)}`
+  }
+
+  /** `options` are more arguments of dockerd. */
+  static async start(options: readonly string[] = []): Promise<TestEngine> {
+    const reason = whyNoOwnEngine()
+    if (reason !== undefined) throw new Error(reason)
+    const engine = new TestEngine(options)
+    try {
+      await engine.start()
+      return engine
+    } catch (error) {
+      await engine[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid
+  }
+
+  /** Below this all its containers are, in each hierarchy. */
+  get cgroups(): readonly string[] {
+    return globSync(`/sys/fs/cgroup/{,*/}${this.#cgroup}`)
+  }
+
+  /** Starts it, or starts it again with the same data; `options` are for this start alone. */
+  async start(options: readonly string[] = []): Promise<void> {
+    const at = (name: string) => join(this.folder, name)
+    const log = openSync(at('log'), 'a')
+    const program = findSystemProgram('dockerd', SYSTEM_PATH)!
+    const child = spawn(
+      program,
+      [
+        ...['--host', this.address, '--group', String(USER_UID)],
+        ...['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid')],
+        ...['--bridge=none', '--iptables=false', '--ip6tables=false'],
+        ...['--cgroup-parent', `/${this.#cgroup}`, '--shutdown-timeout=5'],
+        ...[...this.#options, ...options],
+      ],
+      { stdio: ['ignore', log, log], detached: true, env: { PATH: SYSTEM_PATH, HOME: this.folder } },
+    )
+    closeSync(log)
+    this.#process = child
+    await once(child, 'spawn')
+    await this.#answers(child)
+  }
+
+  /** Ends it; its containerd, which asks the kernel for it, goes with it. Its containers' processes stay, as after a crash. */
+  async kill(): Promise<void> {
+    await this.#end('SIGKILL')
+    const helper = join(this.folder, 'exec/containerd')
+    await this.#killAll(() => processesNaming(`${helper}/containerd.toml`))
+    // Where nobody reaps it, it looks alive for ever to an engine that finds this.
+    rmSync(join(helper, 'containerd.pid'), { force: true })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#end('SIGTERM')
+    await this.#sweep()
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  async #answers(child: ChildProcess): Promise<void> {
+    const until = performance.now() + START_DEADLINE_MS
+    for (;;) {
+      try {
+        await openEngine({ CRAIK_ENGINE: this.address })
+        return
+      } catch (error) {
+        if (child.exitCode === null && child.signalCode === null && performance.now() < until) {
+          await sleep(POLL_MS)
+          continue
+        }
+        const log = readFileSync(join(this.folder, 'log'), 'utf8').slice(-2000)
+        throw new Error(`the engine did not start: ${log}`, { cause: error })
+      }
+    }
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#process
+    this.#process = undefined
+    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill(signal)
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_DEADLINE_MS)
+    await exited
+    clearTimeout(timer)
+  }
+
+  /** What a crash has left: processes that hold its containers, their mounts, their cgroups. */
+  async #sweep(): Promise<void> {
+    await this.#killAll(() => [...processesNaming(`${this.folder}/`), ...this.confined()])
+    for (const path of mountsBelow(this.folder))
+      execFileSync('umount', ['--lazy', path], { env: { PATH: SYSTEM_PATH } })
+    for (const path of this.cgroups) removeTree(path)
+  }
+
+  async #killAll(find: () => number[]): Promise<void> {
+    const until = performance.now() + GONE_DEADLINE_MS
+    for (;;) {
+      const pids = find()
+      for (const pid of pids) killIfThere(pid)
+      if (pids.length === 0 || performance.now() > until) return
+      await sleep(POLL_MS)
+    }
+  }
+
+  /** What runs in its containers, as the kernel says. */
+  confined(): number[] {
+    const files = this.cgroups.flatMap((path) => globSync(`${path}/**/cgroup.procs`))
+    return [...new Set(files.flatMap((file) => readIfThere(file).split('\n').filter(Boolean).map(Number)))]
+  }
+}
+
+function processesNaming(path: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .filter((pid) => readIfThere(`/proc/${pid}/cmdline`).includes(path))
+    .map(Number)
+}
+
+/** The innermost first. */
+function mountsBelow(folder: string): string[] {
+  return readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .map((line) => line.split(' ')[4] ?? '')
+    .filter((path) => path.startsWith(`${folder}/`))
+    .reverse()
+}
+
+function removeTree(path: string): void {
+  for (const inner of globSync(`${path}/*/`)) removeTree(inner)
+  try {
+    rmdirSync(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return ''
+  }
+}
