@@ -1,0 +1,153 @@
+/** Places of the Docker backend, made for real: what holds them, and what of the host they see. */
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { labelsOf } from '../../src/sandboxes/backends/docker/names.ts'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { MIB, PlaceRunner, RUNNERS, USERS_ALONE } from './place-runner.fixture.ts'
+
+const SKIPPED = ENGINE_IS_NEEDED === undefined ? '' : ` (${ENGINE_IS_NEEDED})`
+
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $line${SKIPPED}`, (who) => {
+  const { uid, hostUser } = who
+  let runner: PlaceRunner
+  let craikHome: string
+
+  beforeAll(async () => {
+    runner = await PlaceRunner.open(who)
+    craikHome = runner.craikHome
+  })
+  afterAll(() => runner?.[Symbol.asyncDispose]())
+
+  it('makes a place whose sidecar answers, says what holds it, and leaves nothing when it is destroyed', async () => {
+    const spec = runner.specWith()
+    const lines = await runner.tell({
+      verb: 'create',
+      craikHome,
+      spec,
+      pause: true,
+      run: ['id -u; id -un; pwd; env | grep -c ^CRAIK_', 'cat /opt/craik/node', 'cat /proc/1/comm'],
+    })
+    const user = hostUser?.uid ?? uid
+    expect(lines[0]).toMatchObject({
+      isolation: 'container',
+      hostUid: user,
+      limits: {
+        ...{ memory: 'cgroup', processes: 'cgroup', cpu: 'cgroup' },
+        disk: uid === 0 ? 'filesystem' : 'not-enforced',
+      },
+    })
+    expect(lines[1]).toMatchObject({ out: `${user}\nagent\n/home/agent/workspace\n0\n` })
+    expect(lines[2]).toMatchObject({ out: '', exit: 1 })
+    expect(lines[3]).toMatchObject({ out: 'tini\n' })
+    const { memoryBytes, processes, cpuMs, outOfMemoryKills } = lines[4]!.observed!
+    expect(memoryBytes).toBeGreaterThan(MIB)
+    expect(processes).toBeGreaterThan(1)
+    expect(cpuMs).toBeGreaterThan(0)
+    expect(outOfMemoryKills).toBe(0)
+    expect(lines[5]).toEqual({ paused: true })
+    expect(lines.at(-1)).toEqual({ destroyed: true, ended: 'it was destroyed' })
+    expect(await runner.leftOf(spec)).toEqual([])
+  })
+
+  it('has no network, no rights, and a root that cannot be written', async () => {
+    const spec = runner.specWith()
+    const { driver, lines } = await runner.waiting({
+      verb: 'create',
+      craikHome,
+      spec,
+      run: [
+        'cut -d: -f1 /proc/net/dev | tail -n +3',
+        'grep -E "^(Cap|NoNew|Seccomp:)" /proc/1/status',
+        'for f in / /etc /usr /opt/craik /var /home; do touch $f/x 2>/dev/null && echo $f; done; echo end',
+        'touch /tmp/x /run/x /var/tmp/y /home/agent/x /home/agent/workspace/x && echo ok',
+        'cat /etc/resolv.conf; ls /var/run/docker.sock 2>/dev/null; find / -xdev -perm /6000 -type f 2>/dev/null; echo end',
+      ],
+    })
+    expect(lines[1]?.out?.trim()).toBe('lo')
+    expect(lines[2]?.out).toBe(
+      [
+        ...['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'].map((set) => `${set}:\t0000000000000000`),
+        'NoNewPrivs:\t1',
+        'Seccomp:\t2\n',
+      ].join('\n'),
+    )
+    expect(lines[3]?.out).toBe('end\n')
+    expect(lines[4]?.out).toBe('ok\n')
+    expect(lines[5]?.out).toBe('end\n')
+    const { HostConfig, Config, Mounts } = await runner.engine.docker
+      .getContainer(String(lines[0]!.handle!.container))
+      .inspect()
+    expect(HostConfig).toMatchObject({
+      NetworkMode: 'none',
+      ReadonlyRootfs: true,
+      LogConfig: { Type: 'none' },
+    })
+    expect(Config.Labels).toMatchObject(labelsOf(spec.id, craikHome))
+    for (const { Source } of Mounts) expect(Source.startsWith(spec.folder)).toBe(true)
+    driver.kill('SIGKILL')
+  })
+})
+
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIPPED}`, (who) => {
+  let runner: PlaceRunner
+  let craikHome: string
+
+  beforeAll(async () => {
+    runner = await PlaceRunner.open(who)
+    craikHome = runner.craikHome
+  })
+  afterAll(() => runner?.[Symbol.asyncDispose]())
+
+  it('works in place on the caller’s folder, where what the host executes stays as it is', async () => {
+    const { path, ...there } = runner.workspace('project')
+    const lines = await runner.tell({
+      verb: 'create',
+      craikHome,
+      spec: runner.specWith(there),
+      run: [
+        'cat file.txt; echo theirs >file.txt; git status --short; echo done',
+        'for f in .git/hooks/post-commit .git/config .claude/settings.json .envrc .vscode/tasks.json; do (echo x >$f) 2>/dev/null && echo $f; done; mv .git .gone 2>/dev/null && echo moved; echo end',
+      ],
+    })
+    expect(lines[1]).toMatchObject({ out: 'ours\n?? file.txt\ndone\n' })
+    expect(lines[2]).toMatchObject({ out: 'end\n' })
+    expect(readFileSync(join(path, 'file.txt'), 'utf8')).toBe('theirs\n')
+    expect(readdirSync(path).sort()).toEqual(['.git', 'file.txt'])
+  })
+
+  it('does not show folders that are no project’s', async () => {
+    const { path, hostUser: owner } = runner.workspace('linked')
+    symlinkSync(path, join(runner.folder, 'link'))
+    for (const [asked, why] of [
+      [join(runner.folder, 'link'), /link/],
+      ['/', /system|home/],
+      ['/etc', /system/],
+      ['/var/run', /system/],
+      [runner.folder, /home/],
+      [craikHome, /Craik’s own home/],
+    ] as const) {
+      const spec = runner.specWith({ workspace: { mode: 'in-place', folder: asked }, hostUser: owner })
+      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
+      expect(told?.error?.message, asked).toMatch(why)
+      expect(await runner.leftOf(spec)).toEqual([])
+    }
+  })
+
+  it('refuses an image that brings folders of its own', async () => {
+    const plain = await runner.engine.docker.createContainer({
+      Image: runner.container.image,
+      NetworkDisabled: true,
+    })
+    const { Id: image } = await plain.commit({ changes: 'VOLUME /data' })
+    await plain.remove()
+    try {
+      const spec = runner.specWith({ container: { ...runner.container, image } })
+      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
+      expect(told?.error?.message).toMatch(/does not isolate: it is shown other folders/)
+      expect(await runner.leftOf(spec)).toEqual([])
+    } finally {
+      await runner.engine.docker.getImage(image).remove()
+    }
+  })
+})

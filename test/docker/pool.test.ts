@@ -1,0 +1,142 @@
+/** Containers that wait for a sandbox: adopted without the engine, never twice, and gone with their supervisor. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { SandboxBody, SupervisorBody } from '../../src/operator/api/bodies.ts'
+import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
+import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { SupervisorKiller } from '../faults/supervisor-kill.ts'
+import { canBe, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
+import { SocketGate } from './socket-gate.fixture.ts'
+
+const POLL_MS = 50
+
+/** The test's own time limit is the only one. */
+async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
+  for (;;) {
+    const found = await look()
+    if (found !== undefined) return found
+    await sleep(POLL_MS)
+  }
+}
+
+const CASES = [
+  ['root', 'socket'],
+  ['root', 'relay'],
+  ['user', 'socket'],
+] as const
+
+describe.each(CASES)('as %s, over a %s', (identity, line) => {
+  const missing = canBe(identity) ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
+  describe.skipIf(missing !== undefined)(missing ?? 'a container that waits', () => {
+    let home: SandboxHome
+    let gate: SocketGate
+    beforeAll(async () => {
+      home = await SandboxHome.open({ identity, backend: 'docker', line, warm: 2 })
+      gate = await SocketGate.open(process.env.CRAIK_ENGINE!, home.folder)
+    })
+    afterAll(async () => {
+      await gate.reopen()
+      await home[Symbol.asyncDispose]()
+      gate.shut()
+    })
+
+    const create = async (...args: string[]) => {
+      const asked = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', line, ...args]
+      return home.json<SandboxBody>(asked, { env: { CRAIK_ENGINE: `unix://${gate.path}` } })
+    }
+    const status = () => home.json<SupervisorBody>(['supervisor', 'status', '--format', 'json'])
+    const waiting = (count: number) =>
+      eventually(async () => ((await status()).warm === count ? true : undefined))
+    const ids = async () =>
+      (await home.json<SandboxBody[]>(['sandbox', 'list', '--format', 'json'])).map(({ id }) => id).sort()
+    const containers = async () => {
+      const { docker } = await openEngine(process.env)
+      const filters = { label: [homeFilter(home.home)] }
+      return docker.listContainers({ all: true, filters })
+    }
+    /** What there is of sandboxes, whoever knows of them: containers, folders, mounts. */
+    const traces = async () => {
+      const folder = join(home.home, 'sandboxes')
+      const mounts = readFileSync('/proc/self/mountinfo', 'utf8').matchAll(/sandboxes\/(sbx_\w+)\/data /g)
+      return {
+        containers: (await containers()).map(({ Labels }) => Labels['craik.sandbox']).sort(),
+        folders: (existsSync(folder) ? readdirSync(folder) : []).sort(),
+        mounts: [...mounts]
+          .map(([, id]) => id!)
+          .filter((id) => existsSync(join(folder, id)))
+          .sort(),
+      }
+    }
+    const expectOnlySandboxes = async () => {
+      const known = await ids()
+      const mounts = identity === 'root' ? known : []
+      expect(await traces()).toEqual({ containers: known, folders: known, mounts })
+    }
+    const warmCreates = async () => {
+      const { stdout } = await home.run(['receipts', 'list', '--format', 'jsonl'])
+      return stdout
+        .trim()
+        .split('\n')
+        .map((text) => JSON.parse(text).body ?? JSON.parse(text))
+        .filter((body) => body.phase === 'end' && body.metadata?.warm === true)
+        .map((body) => body.links.sandbox_id)
+    }
+
+    it('is there after the first sandbox, and is shown to nobody', async () => {
+      const first = await create('--name', 'first')
+      await waiting(1)
+      expect(await ids()).toEqual([first.id])
+      expect(await containers()).toHaveLength(2)
+    })
+
+    it('is adopted with all that was asked for, over a socket also while the engine does not answer', async () => {
+      // What is reached through the engine is not reached without it.
+      if (line === 'socket') gate.shut()
+      const made = await create('--name', 'second', '--env', 'COLOUR=blue', '--idle-timeout', 'never')
+      await gate.reopen()
+      expect(made).toMatchObject({ name: 'second', state: 'running', connected: true })
+      expect(await warmCreates()).toEqual([made.id])
+      const said = await home.run([
+        'sandbox',
+        'exec',
+        'second',
+        '--',
+        'sh',
+        '-c',
+        'echo $COLOUR; id -un; pwd',
+      ])
+      expect(said.stdout).toBe('blue\nagent\n/home/agent/workspace\n')
+      const { docker } = await openEngine(process.env)
+      const found = (await containers()).find(({ Labels }) => Labels['craik.sandbox'] === made.id)
+      const { Config, State } = await docker.getContainer(found!.Id).inspect()
+      expect(JSON.stringify(Config.Env)).not.toContain('COLOUR')
+      expect(Date.parse(State.StartedAt)).toBeLessThan(made.created_at_ms)
+    })
+
+    it('is replaced, and is stopped, resumed and deleted like any other once it is a sandbox', async () => {
+      await waiting(2)
+      expect((await home.run(['sandbox', 'stop', 'second'])).code).toBe(0)
+      expect((await home.run(['sandbox', 'resume', 'second'])).code).toBe(0)
+      const said = await home.run(['sandbox', 'exec', 'second', '--', 'sh', '-c', 'echo $COLOUR'])
+      expect(said.stdout).toBe('blue\n')
+      expect((await home.run(['sandbox', 'delete', '--yes', 'second'])).code).toBe(0)
+    })
+
+    it('is ended by the next supervisor when its own was killed, and by its own when that leaves', async () => {
+      await waiting(2)
+      await new SupervisorKiller(home.home).kill()
+      expect(await containers()).toHaveLength(3)
+      expect(await ids()).toHaveLength(1)
+      await eventually(async () => ((await traces()).folders.length === 1 ? true : undefined))
+      await expectOnlySandboxes()
+      await create('--name', 'third')
+      await waiting(1)
+      expect((await home.run(['supervisor', 'stop'])).code).toBe(0)
+      await expectOnlySandboxes()
+      expect((await home.run(['receipts', 'verify'])).code).toBe(0)
+    })
+  })
+})
