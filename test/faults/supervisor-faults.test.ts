@@ -20,7 +20,8 @@ import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const LIMIT_MS = 600_000
 
-describe.each(IDENTITIES)('as %s', (identity) => {
+// Each waits long for something in a home of its own: so they wait together.
+describe.concurrent.each(IDENTITIES)('as %s', (identity) => {
   it.runIf(canBe(identity))(
     'a sidecar that is killed takes its sandbox along, which is told, receipted and can be deleted',
     { timeout: LIMIT_MS },

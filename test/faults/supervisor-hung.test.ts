@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
 import { connectSupervisor } from '../../src/supervisor/ensure.ts'
 import { ensureRunFolder, runFolder } from '../../src/supervisor/run-folder.ts'
@@ -13,43 +13,47 @@ import { NODE, ROOT, TestHome } from '../craik.ts'
 /** Several times what any of them waits. */
 const LIMIT_MS = 300_000
 
-let test: TestHome
-let started: ChildProcess[]
-beforeEach(() => {
-  test = new TestHome()
-  started = []
-})
-afterEach(async () => {
-  for (const child of started) await end(child)
-  await test.run(['supervisor', 'stop'])
-  test[Symbol.dispose]()
-})
+/** A home, and those who hold it. */
+class Scene implements AsyncDisposable {
+  readonly #test = new TestHome()
+  readonly #started: ChildProcess[] = []
+  readonly place = {
+    home: homeAt(this.#test.home),
+    mainFile: join(ROOT, 'src/main.ts'),
+    environment: { PATH: process.env.PATH, HOME: this.#test.folder },
+  }
 
-const place = () => ({
-  home: homeAt(test.home),
-  mainFile: join(ROOT, 'src/main.ts'),
-  environment: { PATH: process.env.PATH, HOME: test.folder },
-})
-
-/** Takes the lock and says who it is, as a supervisor does first, and comes no further. */
-async function stuckHolder(): Promise<ChildProcess> {
-  ensureRunFolder(homeAt(test.home))
-  const source = (name: string) => JSON.stringify(join(ROOT, 'src', name))
-  const script = `
+  /** Takes the lock and says who it is, as a supervisor does first, and comes no further. */
+  async stuckHolder(): Promise<ChildProcess> {
+    ensureRunFolder(this.place.home)
+    const source = (name: string) => JSON.stringify(join(ROOT, 'src', name))
+    const script = `
     const { takeLock } = await import(${source('supervisor/lock.ts')})
     const { noteHolder } = await import(${source('supervisor/holder.ts')})
     const { runFolder } = await import(${source('supervisor/run-folder.ts')})
     const { homeAt } = await import(${source('store/home.ts')})
-    const folder = runFolder(homeAt(${JSON.stringify(test.home)}))
+    const folder = runFolder(homeAt(${JSON.stringify(this.#test.home)}))
     globalThis.lock = takeLock(folder.lock)
     noteHolder(folder, { version: '0.1.0', build: 'b', built_at_ms: 0 }, Date.now())
     console.log(globalThis.lock === undefined ? 'not held' : 'held')
     setInterval(() => {}, 1e6)`
-  const child = spawn(NODE, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
-  started.push(child)
-  const [said] = (await once(child.stdout, 'data')) as [Buffer]
-  expect(said.toString()).toBe('held\n')
-  return child
+    const child = spawn(NODE, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#started.push(child)
+    const [said] = (await once(child.stdout, 'data')) as [Buffer]
+    expect(said.toString()).toBe('held\n')
+    return child
+  }
+
+  log(): string {
+    const path = runFolder(this.place.home).log
+    return existsSync(path) ? readFileSync(path, 'utf8') : ''
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.#started) await end(child)
+    await this.#test.run(['supervisor', 'stop'])
+    this.#test[Symbol.dispose]()
+  }
 }
 
 async function end(child: ChildProcess): Promise<void> {
@@ -58,27 +62,25 @@ async function end(child: ChildProcess): Promise<void> {
   await once(child, 'exit')
 }
 
-const log = () => {
-  const path = runFolder(homeAt(test.home)).log
-  return existsSync(path) ? readFileSync(path, 'utf8') : ''
-}
-
-describe('a supervisor that holds the home and does not listen', () => {
+// They wait long, each for its own: so they wait together.
+describe.concurrent('a supervisor that holds the home and does not listen', () => {
   it('is outlived by a command whose own supervisor gave up waiting for it', {
     timeout: LIMIT_MS,
   }, async () => {
-    const holder = await stuckHolder()
-    const connecting = connectSupervisor(place())
+    await using scene = new Scene()
+    const holder = await scene.stuckHolder()
+    const connecting = connectSupervisor(scene.place)
     connecting.catch(() => {})
-    while (!log().includes('holds the lock and has not answered')) await sleep(50)
+    while (!scene.log().includes('holds the lock and has not answered')) await sleep(50)
     await end(holder)
     using client = await connecting
     expect(await client.sandboxes.list()).toEqual([])
   })
 
   it('is named when it stays as it is, with what ends it, which works', { timeout: LIMIT_MS }, async () => {
-    const holder = await stuckHolder()
-    await expect(connectSupervisor(place())).rejects.toMatchObject({
+    await using scene = new Scene()
+    const holder = await scene.stuckHolder()
+    await expect(connectSupervisor(scene.place)).rejects.toMatchObject({
       code: 'supervisor_unreachable',
       message: expect.stringMatching(
         new RegExp(`^the supervisor \\(pid ${holder.pid}\\) was not ready after`),
@@ -86,18 +88,19 @@ describe('a supervisor that holds the home and does not listen', () => {
       hint: `end it, sandboxes go on:  kill -9 ${holder.pid}`,
     })
     await end(holder)
-    using client = await connectSupervisor(place())
+    using client = await connectSupervisor(scene.place)
     expect(await client.sandboxes.list()).toEqual([])
   })
 })
 
-describe('a supervisor that is stopped while it serves', () => {
+describe.concurrent('a supervisor that is stopped while it serves', () => {
   it('is waited for when it goes on, and named when it does not', { timeout: LIMIT_MS }, async () => {
-    using first = await connectSupervisor(place())
+    await using scene = new Scene()
+    using first = await connectSupervisor(scene.place)
     const { pid } = await first.supervisor.version()
     process.kill(pid, 'SIGSTOP')
     try {
-      const waiting = connectSupervisor(place())
+      const waiting = connectSupervisor(scene.place)
       waiting.catch(() => {})
       // Longer than a single answer may take.
       await sleep(7_000)
@@ -106,7 +109,7 @@ describe('a supervisor that is stopped while it serves', () => {
       expect((await second.supervisor.version()).pid).toBe(pid)
 
       process.kill(pid, 'SIGSTOP')
-      await expect(connectSupervisor(place())).rejects.toMatchObject({
+      await expect(connectSupervisor(scene.place)).rejects.toMatchObject({
         code: 'supervisor_unreachable',
         message: expect.stringContaining('accepts connections and answers nothing'),
         hint: `end it, sandboxes go on:  kill -9 ${pid}`,
@@ -114,7 +117,7 @@ describe('a supervisor that is stopped while it serves', () => {
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    using third = await connectSupervisor(place())
+    using third = await connectSupervisor(scene.place)
     expect((await third.supervisor.version()).pid).toBe(pid)
   })
 })

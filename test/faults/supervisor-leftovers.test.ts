@@ -51,9 +51,9 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         await dieAt(home, '--info-fd', afterUs)
         await sleep(200)
         const [id] = readdirSync(join(home.home, 'sandboxes'))
-        left += home.leftOf(id!).length
+        left += (await home.leftOf(id!)).length
         expect(await home.json(['sandbox', 'list', '--format', 'json'])).toEqual([])
-        expect(home.leftOf(id!)).toEqual([])
+        expect(await home.leftOf(id!)).toEqual([])
         expect(readdirSync(join(home.home, 'sandboxes'))).toEqual([])
         await home.run(['supervisor', 'stop'])
       }

@@ -1,0 +1,85 @@
+/** Supervisor, sidecars and engine are killed while sandboxes live: each of them can be used again, and leaves nothing. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
+import { TestEngine, whyNoOwnEngine } from '../engine.ts'
+import { prepareImage } from '../engine-image.ts'
+import { IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { clientOf, craik } from './docker-hands.ts'
+import { leftoversOf, onlyOwnPlaces } from './docker-leftovers.ts'
+import { Life, type World } from './docker-life.ts'
+import { Strikes } from './docker-strikes.ts'
+import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
+import { requireWholeLog } from './supervisor-kill-receipts.ts'
+
+const IS_LONG = process.env.CRAIK_SOAK === '1'
+/** How many sandboxes live, how many at a time, and how many of them until all is looked at. */
+const LIVES = { root: IS_LONG ? 140 : 8, user: IS_LONG ? 60 : 4 }
+const AT_ONCE = IS_LONG ? 4 : 2
+const BATCH = 20
+const STEPS = 5
+const LIMIT_MS = 3 * 3600_000
+
+/** For whoever is no person at a terminal. */
+const LEAVE = ['--capability', 'sandbox.create', '--operation', 'create', '--any-scope', '--unlimited-uses']
+
+const missing = whyNoOwnEngine()
+
+describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => {
+  const named = process.env.CRAIK_ENGINE
+  let engine: TestEngine
+  beforeAll(async () => {
+    engine = await TestEngine.start()
+    process.env.CRAIK_ENGINE = engine.address
+    await prepareImage(await openEngine(process.env))
+  }, LIMIT_MS)
+  afterAll(async () => {
+    if (named === undefined) delete process.env.CRAIK_ENGINE
+    else process.env.CRAIK_ENGINE = named
+    await engine?.[Symbol.asyncDispose]()
+  })
+
+  it.each(IDENTITIES)(
+    `as %s, sandboxes live and end while what holds them is killed (seed ${SEED})`,
+    { timeout: LIMIT_MS },
+    async (identity) => {
+      await using home = await SandboxHome.open({ identity, backend: 'docker', warm: 2 })
+      const strikes = new Strikes(engine, new SupervisorKiller(home.home), seeded(SEED))
+      const failures = new Map<string, number>()
+      await craik(home, ['grant', 'create', ...LEAVE])
+      for (let first = 0; first < LIVES[identity]; first += BATCH) {
+        using client = clientOf(home)
+        const world: World = { home, client, strikes, failures }
+        const last = Math.min(LIVES[identity], first + BATCH)
+        let next = first
+        const living = Array.from({ length: AT_ONCE }, async () => {
+          while (next < last) {
+            const number = next++
+            await new Life(world, `life-${number}`, seeded(SEED + number)).live(STEPS).catch((error) => {
+              next = last
+              throw error
+            })
+          }
+        })
+        const lived = await Promise.allSettled(living)
+        await strikes.calm()
+        for (const life of lived) if (life.status === 'rejected') throw await withLog(home, life.reason)
+        expect(await client.sandboxes.list()).toEqual([])
+        expect(await client.snapshots.list()).toEqual([])
+        await onlyOwnPlaces(home, client)
+        await requireWholeLog(home)
+        expect(await leftoversOf(home, engine)).toEqual([])
+        process.stderr.write(`${identity}: ${last} lives, killed ${JSON.stringify(strikes.count)}\n`)
+      }
+      const told = [...failures].toSorted(([a], [b]) => a.localeCompare(b))
+      process.stderr.write(
+        `failed meanwhile: ${told.map(([what, count]) => `${what} ${count}`).join(', ')}\n`,
+      )
+    },
+  )
+})
+
+/** With the end of what the supervisors said. */
+async function withLog(home: SandboxHome, error: unknown): Promise<Error> {
+  const { stdout } = await home.run(['supervisor', 'logs', '--lines', '60'], { timeoutMs: 20_000 })
+  return new Error(`${error}\n${stdout}`, { cause: error })
+}
