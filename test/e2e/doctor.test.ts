@@ -2,6 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
 import { run, TestHome } from '../craik.ts'
 
 describe('doctor', () => {
@@ -21,6 +22,7 @@ describe('doctor', () => {
       'kvm',
       'disk',
       'store',
+      'limits',
       'supervisor',
     ])
       expect(names).toContain(name)
@@ -32,6 +34,27 @@ describe('doctor', () => {
     using fresh = new TestHome()
     expect((await fresh.run(['doctor'])).code).toBe(0)
     expect((await run('ls', ['-A'], { cwd: fresh.folder, env: { PATH: process.env.PATH! } })).stdout).toBe('')
+  })
+
+  it('says how much of the limits of all sandboxes is taken, and what is wrong with the file', async () => {
+    using home = new TestHome()
+    const limits = async () =>
+      (await home.json<{ name: string }[]>(['doctor'])).find(({ name }) => name === 'limits')
+    mkdirSync(join(home.home, 'config'), { recursive: true, mode: 0o700 })
+    const says = (text: string) => writeFileSync(join(home.home, 'config/limits.yaml'), text, { mode: 0o600 })
+    says('sandboxes: 7\nrunning: 3\nmemory_gib: 48\ncpus: 8\ndisk_gib: 500\n')
+    const detail = '0 of 7 sandboxes, 0 of 3 running, 0 B of 48 GB memory, 0 of 8 cores, 0 B of 500 GB disk'
+    expect(await limits()).toMatchObject({ state: 'ok', detail })
+    says('runing: 3\n')
+    expect(await limits()).toMatchObject({
+      state: 'none',
+      detail: expect.stringContaining('config/limits.yaml'),
+      fix: expect.stringContaining('limits.yaml'),
+    })
+    // Also where it is the supervisor that reads it.
+    const { code, stderr } = await home.run(['sandbox', 'list'])
+    expect(code).toBe(ERRORS.invalid_config.exit)
+    expect(stderr).toMatch(/^craik: config\/limits\.yaml: there is no runing; [^{]*\n {2}mend the file[^{]*$/)
   })
 
   it('fails where the store cannot be used, and says why', async () => {

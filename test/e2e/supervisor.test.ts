@@ -160,8 +160,7 @@ describe('starting', () => {
     const deep = { ...place(), home }
     using client = await connectSupervisor(deep)
     expect(await client.sandboxes.list()).toEqual([])
-    await client.supervisor.drain()
-    const { pid } = JSON.parse(readFileSync(runFolder(home).info, 'utf8')) as { pid: number }
+    const { pid } = await client.supervisor.drain()
     await until(() => isGone(pid))
   })
 })
