@@ -16,6 +16,8 @@ const IMAGE = 'craik-bench'
 const START_MS = 30_000
 
 export interface DockerEngine extends AsyncDisposable {
+  /** As `CRAIK_ENGINE` takes it. */
+  readonly address: string
   readonly version: string
   readonly image: string
   /** Runs `docker …` against this engine to its end. */
@@ -23,12 +25,14 @@ export interface DockerEngine extends AsyncDisposable {
 }
 
 /** Why there is none, as a row says it. */
-export type NoDocker = { readonly missing: string }
+export interface NoDocker extends AsyncDisposable {
+  readonly missing: string
+}
 
 export async function openDocker(folder: string): Promise<DockerEngine | NoDocker> {
-  if (process.geteuid?.() !== 0) return { missing: 'not measured: an engine of one’s own needs root' }
+  if (process.geteuid?.() !== 0) return no('not measured: an engine of one’s own needs root')
   if (![DAEMON, CLIENT, BUSYBOX].every((path) => existsSync(path)))
-    return { missing: `not measured: no Docker here (\`${INSTALL}\`)` }
+    return no(`not measured: no Docker here (\`${INSTALL}\`)`)
   const engine = await start(folder)
   if ('missing' in engine) return engine
   try {
@@ -37,11 +41,16 @@ export async function openDocker(folder: string): Promise<DockerEngine | NoDocke
       (await run(CLIENT, ['-H', engine.host, ...args], { env: { PATH: '/usr/bin:/bin', HOME: folder } }))
         .stdout
     const version = (await docker('version', '--format', '{{.Server.Version}}')).trim()
-    return { version, image: IMAGE, docker, [Symbol.asyncDispose]: () => stop(engine.daemon) }
+    const address = engine.host
+    return { address, version, image: IMAGE, docker, [Symbol.asyncDispose]: () => stop(engine.daemon) }
   } catch (error) {
     await stop(engine.daemon)
     throw error
   }
+}
+
+function no(missing: string): NoDocker {
+  return { missing, async [Symbol.asyncDispose]() {} }
 }
 
 interface Started {
@@ -69,7 +78,7 @@ async function start(folder: string): Promise<Started | NoDocker> {
     await sleep(100)
   }
   await stop(daemon)
-  return { missing: 'not measured: the Docker engine does not start here' }
+  return no('not measured: the Docker engine does not start here')
 }
 
 async function stop(daemon: ChildProcess): Promise<void> {

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
+import { dockerRows } from './docker.ts'
 import { holds, type Row } from './measure.ts'
 import { receiptRows } from './receipts.ts'
 import { redactionRows } from './redaction.ts'
@@ -15,6 +16,7 @@ const PARTS: Record<string, () => Promise<Row[]>> = {
   redaction: redactionRows,
   startup: startupRows,
   sandboxes: sandboxRows,
+  docker: dockerRows,
 }
 
 const wanted = process.argv.slice(2)

@@ -1,10 +1,10 @@
 /** How fast one large file goes into a sandbox and out of it, against copying it on the host and into a container. */
-import { spawnSync } from 'node:child_process'
 import { createReadStream, createWriteStream, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { DockerEngine, NoDocker } from './docker-engine.ts'
-import { median, type Row, timeProcess } from './measure.ts'
+import { inTurns, makeFile, type Rated, rated } from './file-rates.ts'
+import { type Row, timeProcess } from './measure.ts'
 import type { Layers } from './sandboxes-exec.ts'
 import { COMMAND, jobId, never } from './sandboxes-scene.ts'
 
@@ -12,20 +12,18 @@ const BYTES = 1024 ** 3
 const ROUNDS = 3
 const CHUNK_BYTES = 1024 * 1024
 
-type Times = Readonly<Record<string, readonly number[]>>
-
 export async function fileRows(
   { bare, supervised, sandbox }: Layers,
   docker: DockerEngine | NoDocker,
   folder: string,
 ): Promise<Row[]> {
   const [large, copy] = [join(folder, 'large'), join(folder, 'copy')]
-  makeFile(large)
+  makeFile(large, BYTES)
   const { files } = bare.boundary
   const { file, main, env } = supervised.command
   const cp = (...args: readonly string[]) => timeProcess(file, [main, 'sandbox', 'cp', ...args], env)
   const container = await containerOf(docker)
-  const times = await inTurns(copy, {
+  const times = await inTurns(ROUNDS, copy, {
     host: async () => timeProcess('cp', [large, copy]),
     in: async () => {
       const upload = { upload: jobId(), path: 'large', bytes: BYTES, mode: 0o644 }
@@ -46,55 +44,14 @@ export async function fileRows(
   rmSync(large)
   const name = 'missing' in docker ? '`docker cp`' : `\`docker cp\`, engine ${docker.version}`
   const missing = 'missing' in docker ? docker.missing : ''
+  const compared = (what: string, ours: Rated, against: string, theirs: Rated) =>
+    rated({ what, bytes: BYTES, ours, against, theirs, missing, command: COMMAND })
   return [
     compared('1 GiB into a sandbox over the boundary', times.in, '`cp` on the host', times.host),
     compared('1 GiB out of a sandbox over the boundary', times.out, '`cp` on the host', times.host),
-    compared('1 GiB into a sandbox by `craik sandbox cp`', times.cpIn, name, times.dockerIn, missing),
-    compared('1 GiB out of a sandbox by `craik sandbox cp`', times.cpOut, name, times.dockerOut, missing),
+    compared('1 GiB into a sandbox by `craik sandbox cp`', times.cpIn, name, times.dockerIn),
+    compared('1 GiB out of a sandbox by `craik sandbox cp`', times.cpOut, name, times.dockerOut),
   ]
-}
-
-async function inTurns(
-  copy: string,
-  works: Readonly<Record<string, () => Promise<unknown>>>,
-): Promise<Times> {
-  const times: Record<string, number[]> = {}
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const [name, work] of Object.entries(works)) {
-      // What the one before left to be written is not this one's to wait for.
-      spawnSync('sync')
-      const started = performance.now()
-      await work()
-      times[name] = [...(times[name] ?? []), performance.now() - started]
-      rmSync(copy, { force: true })
-    }
-  }
-  return times
-}
-
-/** In bytes per time, so more is better. */
-function compared(
-  what: string,
-  ours: readonly number[] | undefined,
-  against: string,
-  theirs: readonly number[] | undefined,
-  missing = '',
-): Row {
-  const rate = (times: readonly number[]) => BYTES / 1e3 / median(times)
-  const show = (times: readonly number[]) => `${rate(times).toFixed(0)} MB/s`
-  return {
-    what,
-    against,
-    ours: show(ours!),
-    theirs: theirs === undefined ? missing : show(theirs),
-    ratio: theirs && rate(ours!) / rate(theirs),
-    bar: undefined,
-    command: COMMAND,
-  }
-}
-
-function makeFile(path: string): void {
-  timeProcess('dd', ['if=/dev/urandom', `of=${path}`, 'bs=1M', `count=${BYTES / CHUNK_BYTES}`])
 }
 
 async function containerOf(docker: DockerEngine | NoDocker) {

@@ -1,6 +1,6 @@
 /** What a sandbox in which nothing runs holds in memory, inside and in the supervisor. */
-import { readdirSync, readFileSync } from 'node:fs'
 import type { Row } from './measure.ts'
+import { allProcesses, below, environmentOf, type Held, memoryOf } from './process-memory.ts'
 import { COMMAND, type Supervised } from './sandboxes-scene.ts'
 
 const SANDBOXES = 8
@@ -52,37 +52,7 @@ export async function memoryRows({ client }: Supervised): Promise<Row[]> {
   ]
 }
 
-interface Held {
-  readonly pid: number
-  readonly name: string
-  readonly rss: number
-  readonly pss: number
-}
-
 /** What carries the sandbox's mark on the host, and everything below it. */
-function familyOf(id: string): Held[] {
-  const all = readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-  const family = new Set(all.filter((pid) => read(pid, 'environ').split('\0').includes(`${MARKER}=${id}`)))
-  const parents = new Map(all.map((pid) => [pid, Number(/^PPid:\s*(\d+)/m.exec(read(pid, 'status'))?.[1])]))
-  for (let size = -1; size !== family.size; ) {
-    size = family.size
-    for (const [pid, parent] of parents) if (family.has(parent)) family.add(pid)
-  }
-  return [...family].map((pid) => {
-    const rollup = read(pid, 'smaps_rollup')
-    const bytesOf = (name: string) =>
-      Number(new RegExp(`^${name}:\\s*(\\d+) kB`, 'm').exec(rollup)?.[1] ?? 0) * 1024
-    return { pid, name: read(pid, 'comm').trim(), rss: bytesOf('Rss'), pss: bytesOf('Pss') }
-  })
-}
-
-/** Empty for what has ended meanwhile. */
-function read(pid: number, file: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
-  } catch {
-    return ''
-  }
+function familyOf(id: string): readonly Held[] {
+  return memoryOf(below(allProcesses().filter((pid) => environmentOf(pid).includes(`${MARKER}=${id}`))))
 }

@@ -1,13 +1,13 @@
 /** The three ways to a sandbox that are measured: its boundary alone, the manager around it, and the supervisor's API. */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { systemClock } from '../src/lib/clock.ts'
 import { type JobId, newId, type SandboxId } from '../src/lib/ids.ts'
 import { createGrant } from '../src/policy/grants.ts'
 import { createReceiptLog } from '../src/receipts/log.ts'
-import type { Isolation, LimitSpec, SandboxSpec } from '../src/sandboxes/backend.ts'
+import type { Isolation, LimitSpec, SandboxBackend, SandboxSpec } from '../src/sandboxes/backend.ts'
 import { processBackend } from '../src/sandboxes/backends/process/backend.ts'
 import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
 import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
@@ -25,7 +25,7 @@ const ROOT = join(import.meta.dirname, '..')
 /** The published bundle, made by `buildCraik`. */
 const MAIN = join(ROOT, 'dist/src/main.js')
 /** Nobody's number on a machine that measures. */
-const HOST_USER = process.geteuid?.() === 0 ? { uid: 2_000_999_999, gid: 2_000_999_999 } : undefined
+export const HOST_USER = process.geteuid?.() === 0 ? { uid: 2_000_999_999, gid: 2_000_999_999 } : undefined
 const GIB = 1024 ** 3
 /** As much disk as two copies of the largest file take. */
 export const LIMITS: LimitSpec = { memoryBytes: 2 * GIB, processes: 512, diskBytes: 4 * GIB }
@@ -36,6 +36,7 @@ export const jobId = (): JobId => newId<JobId>('job', Date.now())
 
 /** A sandbox that only its boundary leads to. */
 export interface BarePlace extends AsyncDisposable {
+  readonly id: SandboxId
   readonly boundary: Boundary
   /** Milliseconds until its sidecar had greeted. */
   readonly startedMs: number
@@ -46,37 +47,36 @@ export type OpenPlace = () => Promise<BarePlace>
 /** Prepares what all places share, as the first sandbox of a home does. */
 export function barePlaces(home: string, isolation: Isolation = 'process'): OpenPlace {
   const backend = processBackend({ craikHome: home, environment: process.env })
-  return async () => {
-    const began = performance.now()
-    const id = newId<SandboxId>('sbx', Date.now())
-    const folder = join(home, 'sandboxes', id)
-    mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const dialled = Promise.withResolvers<Socket>()
-    const socket = await openHostSocket(join(folder, 'socket'), {
-      onConnection: dialled.resolve,
-      onRefused() {},
-    })
-    const spec: SandboxSpec = {
-      id,
-      isolation,
-      folder,
-      workspace: { mode: 'copy' },
-      limits: LIMITS,
-      hostUser: isolation === 'none' ? undefined : HOST_USER,
-      environment: {},
-    }
-    const place = await backend.create(spec)
-    const onInbound = (stream: { destroy(): void }) => stream.destroy()
-    const boundary = await connectBoundary(await dialled.promise, never, { onInbound })
-    return {
-      boundary,
-      startedMs: performance.now() - began,
-      async [Symbol.asyncDispose]() {
-        await boundary.close()
-        await socket.close()
-        await place.destroy()
-      },
-    }
+  return () => openPlace(home, backend, { isolation, hostUser: isolation === 'none' ? undefined : HOST_USER })
+}
+
+/** One that dials a socket of ours, as all places on this machine do. */
+export async function openPlace(
+  home: string,
+  backend: SandboxBackend,
+  how: Pick<SandboxSpec, 'isolation' | 'hostUser' | 'container'>,
+): Promise<BarePlace> {
+  const began = performance.now()
+  const id = newId<SandboxId>('sbx', Date.now())
+  const folder = join(home, 'sandboxes', id)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const dialled = Promise.withResolvers<Socket>()
+  const socket = await openHostSocket(join(folder, 'socket'), {
+    onConnection: dialled.resolve,
+    onRefused() {},
+  })
+  const place = await backend.create({ id, folder, workspace: { mode: 'copy' }, limits: LIMITS, ...how })
+  const onInbound = (stream: { destroy(): void }) => stream.destroy()
+  const boundary = await connectBoundary(await dialled.promise, never, { onInbound })
+  return {
+    id,
+    boundary,
+    startedMs: performance.now() - began,
+    async [Symbol.asyncDispose]() {
+      await boundary.close()
+      await socket.close()
+      await place.destroy()
+    },
   }
 }
 
@@ -143,11 +143,26 @@ export function buildCraik(): void {
     run([join(ROOT, script)], process.env)
 }
 
-export async function openSupervised(root: string, folder: string): Promise<Supervised> {
-  const env = { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: root }
+interface SupervisedOptions {
+  readonly engine?: string
+  /** How many containers wait for a sandbox. */
+  readonly warm?: number
+}
+
+export async function openSupervised(
+  root: string,
+  folder: string,
+  { engine, warm }: SupervisedOptions = {},
+): Promise<Supervised> {
+  const named = engine === undefined ? {} : { CRAIK_ENGINE: engine }
+  const env = { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: root, ...named }
   const craik = (...args: readonly string[]) => run([MAIN, ...args], env)
   const grant = ['--capability', 'sandbox.create', '--operation', 'create', '--any-scope', '--unlimited-uses']
   craik('grant', 'create', ...grant, '--reason', 'a measurement')
+  if (warm !== undefined) {
+    mkdirSync(join(root, 'config'), { recursive: true, mode: 0o700 })
+    writeFileSync(join(root, 'config/limits.yaml'), `warm: ${warm}\n`, { mode: 0o600 })
+  }
   const place = { home: homeAt(root), mainFile: MAIN, environment: env }
   const client = await connectSupervisor(place)
   return {

@@ -17,8 +17,7 @@ export async function sandboxRows(): Promise<Row[]> {
     mkdirSync(join(folder.path, name), { mode: 0o700 })
     return join(folder.path, name)
   }
-  await using engine = await openEngine(at('docker'))
-  const { docker } = engine
+  await using docker = await openDocker(at('docker'))
   await using supervised = await openSupervised(join(folder.path, 'home'), folder.path)
   const open = barePlaces(at('bare'))
   const rows: Row[] = []
@@ -41,15 +40,4 @@ export async function sandboxRows(): Promise<Row[]> {
   say('memory')
   rows.push(...(await memoryRows(supervised)))
   return rows
-}
-
-/** To be disposed of also where there is none. */
-async function openEngine(folder: string) {
-  const docker = await openDocker(folder)
-  return {
-    docker,
-    async [Symbol.asyncDispose]() {
-      if (!('missing' in docker)) await docker[Symbol.asyncDispose]()
-    },
-  }
 }

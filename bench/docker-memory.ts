@@ -1,0 +1,62 @@
+/** What a container in which nothing runs holds in memory, with the engine's helper of its own: ours and a plain one. */
+import type { SandboxId } from '../src/lib/ids.ts'
+import { containerName } from '../src/sandboxes/backends/docker/names.ts'
+import { DOCKER_COMMAND, openContainer, type PlainContainers } from './docker-scene.ts'
+import type { Row } from './measure.ts'
+import { below, type Held, memoryOf, parentOf } from './process-memory.ts'
+import type { Supervised } from './sandboxes-scene.ts'
+
+const EACH = 8
+const MB = 1e6
+
+export async function dockerMemoryRows(plain: PlainContainers, cold: Supervised): Promise<Row[]> {
+  const sandboxes: string[] = []
+  const containers: string[] = []
+  for (let made = 0; made < EACH; made++) {
+    sandboxes.push(await openContainer(cold))
+    containers.push(await plain.idle())
+  }
+  const ours = await familiesOf(
+    plain,
+    sandboxes.map((id) => containerName(id as SandboxId)),
+  )
+  const theirs = await familiesOf(plain, containers)
+  for (const id of sandboxes) await cold.client.sandboxes.delete(id)
+  for (const container of containers) await plain.remove(container)
+  const sidecars = ours.filter(({ name }) => name === 'node' || name === 'MainThread')
+  if (sidecars.length !== EACH) throw new Error(`${sidecars.length} of ${EACH} sidecars were found`)
+  const [whole, plainWhole] = [share(ours), share(theirs)]
+  const row = {
+    against: `the same of \`docker run … sleep\` of the same image, engine ${plain.engine.version}`,
+    theirs: `${plainWhole.toFixed(1)} MB`,
+    bar: undefined,
+    command: DOCKER_COMMAND,
+  }
+  return [
+    {
+      ...row,
+      what: `an idle container: the share of all its processes and the engine’s helper, ${EACH} of each running`,
+      ours: `${whole.toFixed(1)} MB`,
+      ratio: whole / plainWhole,
+    },
+    {
+      ...row,
+      what: 'of that, its sidecar',
+      against: 'all of the plain container',
+      ours: `${share(sidecars).toFixed(1)} MB`,
+      ratio: share(sidecars) / plainWhole,
+    },
+  ]
+}
+
+/** The first process of each, whatever it started, and the helper that the engine started for it. */
+async function familiesOf({ engine }: PlainContainers, names: readonly string[]): Promise<readonly Held[]> {
+  const told = await engine.docker('inspect', '--format', '{{.State.Pid}}', ...names)
+  const first = told.trim().split('\n').map(Number)
+  return memoryOf(below(first.map(parentOf)))
+}
+
+/** Megabytes of each container; pages that several have are counted in parts. */
+function share(held: readonly Held[]): number {
+  return held.reduce((sum, { pss }) => sum + pss, 0) / EACH / MB
+}
