@@ -1,6 +1,6 @@
 /**
  * The escape suite: attacks that must fail in a sandbox, each shown first to work where what stops it is not there. Every
- * kind of place passes the same ones; over a second line, those that have to do with the line.
+ * kind of place passes the same ones, over each line.
  */
 import { chmodSync, mkdirSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -27,17 +27,12 @@ const TABLES: Readonly<Record<string, readonly Attack[]>> = {
   'by mounts, devices and settings': MOUNT_ATTACKS,
 }
 
-/** Of these, what leads to the host is no part: the place is the same over each line. */
-const OF_THE_PLACE: Readonly<Record<string, Scenario>> = {
+const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'by the network': network,
   'by files': files,
   'from one sandbox to another': neighbours,
   'by the workspace': workspaces,
   'by archives': archives,
-}
-
-/** Of these it is: a relay is a process inside more, and ends differently. */
-const OF_THE_LINE: Readonly<Record<string, Scenario>> = {
   'by processes': processes,
   'by eating what there is': resources,
   'by the sidecar': boundary,
@@ -67,11 +62,8 @@ export function escapeSuite(
     afterAll(() => home?.[Symbol.asyncDispose]())
     const scene = (): Scene => ({ home, box, outside })
 
-    if (line === 'socket') {
-      for (const [group, attacks] of Object.entries(TABLES)) describe(group, () => runTable(attacks, scene))
-      for (const [group, scenario] of Object.entries(OF_THE_PLACE)) describe(group, () => scenario(scene))
-    }
-    for (const [group, scenario] of Object.entries(OF_THE_LINE)) describe(group, () => scenario(scene))
+    for (const [group, attacks] of Object.entries(TABLES)) describe(group, () => runTable(attacks, scene))
+    for (const [group, scenario] of Object.entries(SCENARIOS)) describe(group, () => scenario(scene))
     describe(`by the one ${line}`, () => LINES[line](scene))
   })
 }
