@@ -43,15 +43,19 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
       gate.shut()
     })
 
+    /** Whoever starts the supervisor says which engine it has. */
+    const through = () => ({ env: { CRAIK_ENGINE: `unix://${gate.path}` } })
     const create = async (...args: string[]) => {
       const asked = ['sandbox', 'create', '--format', 'json', '--backend', 'docker', '--line', line, ...args]
-      return home.json<SandboxBody>(asked, { env: { CRAIK_ENGINE: `unix://${gate.path}` } })
+      return home.json<SandboxBody>(asked, through())
     }
     const status = () => home.json<SupervisorBody>(['supervisor', 'status', '--format', 'json'])
     const waiting = (count: number) =>
       eventually(async () => ((await status()).warm === count ? true : undefined))
-    const ids = async () =>
-      (await home.json<SandboxBody[]>(['sandbox', 'list', '--format', 'json'])).map(({ id }) => id).sort()
+    const ids = async () => {
+      const listed = await home.json<SandboxBody[]>(['sandbox', 'list', '--format', 'json'], through())
+      return listed.map(({ id }) => id).sort()
+    }
     const containers = async () => {
       const { docker } = await openEngine(process.env)
       const filters = { label: [homeFilter(home.home)] }
