@@ -176,6 +176,8 @@ export interface SnapshotView {
   readonly isolation: Isolation
   readonly workspace: 'copy' | 'in-place'
   readonly limits: LimitSpec
+  /** The names of the environment's variables, whose values are in it. */
+  readonly variables: readonly string[]
   readonly content: Manifest['content']
   readonly archiveBytes: number
 }

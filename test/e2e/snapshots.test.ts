@@ -115,6 +115,22 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect((await home.run(['sandbox', 'delete', 'made'])).code).toBe(0)
     })
 
+    it('isolate whoever is made from them, unless somebody says otherwise', async () => {
+      await home.create(['--name', 'bare', '--isolation', 'none', '--env', 'COLOUR=blue'])
+      const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'bare', '--name', 'bare-before'])
+      expect(made).toMatchObject({ isolation: 'none', variables: ['COLOUR'] })
+      const from = ['sandbox', 'create', '--from', 'bare-before', '--name', 'bare-again']
+      expect(await home.run(from)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('held by nothing'),
+      })
+      const again = await home.json<SandboxBody>([...from, '--isolation', 'process'])
+      expect(again).toMatchObject({ isolation: 'process' })
+      const sent = await home.run(['snapshot', 'export', 'bare-before', home.path('bare.tar')])
+      expect(sent).toMatchObject({ code: 0, stderr: expect.stringContaining('COLOUR') })
+      for (const name of ['bare', 'bare-again']) await home.run(['sandbox', 'delete', '--yes', name])
+    })
+
     it('refuse what was changed on the way, and list nothing of it', async () => {
       const bytes = readFileSync(home.path('before.tar'))
       bytes[bytes.length - 1500]! ^= 1

@@ -48,10 +48,11 @@ export function exportCommand(context: CliContext): Command {
     .addHelpText('after', HELP)
     .action(async (id: string, destination: string, options: ExportOptions) => {
       using client = await connect(context)
+      const { name, variables } = await client.snapshots.get(id, { signal: context.signal })
       const isOutside = /^[a-z0-9+.-]+:\/\//i.test(destination)
       const exported = isOutside
         ? await send(context, client, id, destination, options)
-        : await writeFile(context, client, id, destination, options)
+        : await writeFile(context, client, { id, name }, destination, options)
       printRecord(
         context,
         options,
@@ -59,6 +60,11 @@ export function exportCommand(context: CliContext): Command {
         () =>
           `  exported ${formatBytes(exported.bytes)} to ${printable(exported.to)}\n  digest   ${exported.digest}\n`,
       )
+      // Whoever gets it can read them; a secret belongs into a reference.
+      if (variables.length > 0)
+        context.stderr.write(
+          `  it holds in clear what these variables are: ${printable(variables.join(', '))}\n`,
+        )
     })
 }
 
@@ -93,11 +99,10 @@ async function send(
 async function writeFile(
   context: CliContext,
   client: ApiClient,
-  id: string,
+  { id, name }: { readonly id: string; readonly name: string },
   destination: string,
   options: ExportOptions,
 ): Promise<Exported> {
-  const { name } = await client.snapshots.get(id, { signal: context.signal })
   const at = await openDestination(destination, `${name}.craik-snapshot.tar`)
   try {
     const isThere = await lstat(at.folder.at(at.name)).then(

@@ -24,7 +24,7 @@ export function describeContent({ content }: SnapshotBody): string {
 }
 
 export function describeSnapshot(snapshot: SnapshotBody, nowMs: number): string {
-  const { content, limits, origin, image } = snapshot
+  const { content, limits, origin, image, variables } = snapshot
   const lines: readonly (readonly [string, string | undefined])[] = [
     ['of', `${origin.name} · ${origin.sandbox_id}`],
     ['digest', snapshot.digest],
@@ -38,6 +38,7 @@ export function describeSnapshot(snapshot: SnapshotBody, nowMs: number): string 
     ['backend', snapshot.backend],
     ['image', image === null ? undefined : `${image.name} · ${image.id}`],
     ['workspace', snapshot.workspace === 'copy' ? 'in it' : 'not in it: a folder of the machine'],
+    ...(variables.length > 0 ? [['variables', `${variables.join(', ')}: values in clear`] as const] : []),
     ['memory', formatBytes(limits.memory_bytes)],
     ['processes', String(limits.processes)],
     ['cpu', cpuOf(limits)],

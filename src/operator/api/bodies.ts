@@ -152,6 +152,8 @@ export interface SnapshotBody {
   readonly isolation: string
   readonly workspace: 'copy' | 'in-place'
   readonly limits: LimitsBody
+  /** The names of the environment's variables, whose values are in it. */
+  readonly variables: readonly string[]
   readonly content: {
     readonly files: number
     readonly folders: number

@@ -1,7 +1,15 @@
 /** Sandboxes themselves: made, listed, shown, removed, and what happened to them. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import type { Caller, CreateRequest, SandboxManager, SandboxView } from '../../sandboxes/manager-types.ts'
+import type { Isolation } from '../../sandboxes/backend.ts'
+import type {
+  Caller,
+  CreateRequest,
+  SandboxManager,
+  SandboxView,
+  SnapshotView,
+} from '../../sandboxes/manager-types.ts'
 import type { ListedSandboxBody, RoomBody, SandboxBody } from '../api/bodies.ts'
 import { createBody, eventsQuery, sandboxParams, stopBody } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
@@ -26,7 +34,7 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
     const asked: CreateRequest = {
       ...given(body),
       backend,
-      isolation: isolation ?? from?.isolation ?? (backend === 'docker' ? 'container' : 'process'),
+      isolation: isolation ?? heldLike(from) ?? (backend === 'docker' ? 'container' : 'process'),
       ...(container && { container: given(container) }),
       limits: given({
         memoryBytes: limits.memory_bytes,
@@ -82,6 +90,14 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
       await sendLines(reply, renamed(events))
     },
   )
+}
+
+/** What was not isolated is not made again in the same way by whoever only names a snapshot, perhaps somebody else's. */
+function heldLike(from: SnapshotView | undefined): Isolation | undefined {
+  if (from?.isolation !== 'none') return from?.isolation
+  throw new CraikError('usage', `snapshot ${from.name} is of a sandbox that was held by nothing`, {
+    hint: `say how the new one is to be held:  craik sandbox create --from ${from.name} --isolation process`,
+  })
 }
 
 export function sandboxBody(view: SandboxView): SandboxBody {

@@ -234,6 +234,7 @@ export function snapshotView(record: SnapshotRecord): SnapshotView {
     isolation: spec.isolation,
     workspace: spec.workspace,
     limits: limitsOf(spec),
+    variables: Object.keys(spec.environment).sort(),
     content,
     archiveBytes: archive.bytes,
   }
