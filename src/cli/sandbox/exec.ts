@@ -63,7 +63,7 @@ export function execCommand(context: CliContext): Command {
       })
       if (lostBytes > 0)
         context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} bytes of its output were lost\n`)
-      const explanation = explanationOf(result, id, options.cwd)
+      const explanation = explanationOf(result, id, { cwd: options.cwd, program: argv[0] })
       if (explanation !== undefined && !context.signal.aborted)
         context.stderr.write(`craik: ${explanation}\n`)
       context.setExitCode(exitCodeOf(result))

@@ -18,7 +18,7 @@ it.each([
 
 it('says which folder is not there', () => {
   const result = { outcome: 'not_started', exitCode: null, signal: null, error: 'ENOTDIR' } as const
-  expect(explanationOf(result, 'parser', '/nope')).toBe('there is no folder /nope in the sandbox')
+  expect(explanationOf(result, 'parser', { cwd: '/nope' })).toBe('there is no folder /nope in the sandbox')
 })
 
 it('explains every end but an exit code', () => {

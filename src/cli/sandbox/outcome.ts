@@ -28,7 +28,7 @@ export function exitCodeOf({ outcome, exitCode, signal, error }: Ended): number 
 export function explanationOf(
   { outcome, signal, error }: Ended,
   sandbox: string,
-  cwd?: string,
+  { cwd, program }: Asked = {},
 ): string | undefined {
   switch (outcome) {
     case 'exited':
@@ -44,15 +44,22 @@ export function explanationOf(
     case 'cancelled':
       return 'it was cancelled'
     case 'not_started':
-      return notStarted(error, cwd)
+      return notStarted(error, cwd, program)
   }
 }
 
 type Ended = Pick<JobResult, 'outcome' | 'exitCode' | 'signal' | 'error'>
 
-function notStarted(error: string | undefined, cwd: string | undefined): string {
+/** As it was typed, as far as that is known. */
+interface Asked {
+  readonly cwd?: string | undefined
+  readonly program?: string | undefined
+}
+
+function notStarted(error: string | undefined, cwd: string | undefined, program: string | undefined): string {
+  const called = program === undefined ? 'such program' : `program ${printable(program)}`
   if (error === 'ENOTDIR' && cwd !== undefined) return `there is no folder ${printable(cwd)} in the sandbox`
-  if (error === 'ENOENT') return 'there is no such program in the sandbox, or no such folder to run it in'
+  if (error === 'ENOENT') return `there is no ${called} in the sandbox, or no such folder to run it in`
   if (error === 'EACCES') return 'the program may not be executed in the sandbox'
   return `the program could not be started in the sandbox (${error ?? 'no reason given'})`
 }

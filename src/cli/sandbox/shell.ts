@@ -69,7 +69,7 @@ export function shellCommand(context: CliContext): Command {
         context.stderr.write(`  left; it goes on:  craik sandbox shell ${id} --attach ${jobId}\n`)
         return
       }
-      const explanation = explanationOf(end.result, id, options.cwd)
+      const explanation = explanationOf(end.result, id, { cwd: options.cwd, program: argv[0] })
       if (explanation !== undefined) context.stderr.write(`craik: ${explanation}\n`)
       context.setExitCode(exitCodeOf(end.result))
     })
