@@ -78,6 +78,20 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     expect(await inside('box', 'cat a')).toBe('one\n')
   })
 
+  it('is taken back whatever was made inside, also what no path can spell', async () => {
+    const nest = (name: string, times: number) =>
+      `(i=0; while [ $i -lt ${times} ]; do mkdir ${name} && cd -P ${name} || exit 1; i=$((i+1)); done; echo end > end)`
+    await inside(
+      'box',
+      `mkdir long deep; (cd long; ${nest('d'.repeat(20), 300)}); cd deep; ${nest('d', 300)}`,
+    )
+    const made = await home.json<SnapshotBody>(['sandbox', 'snapshot', 'box', '--name', 'nested'])
+    expect(made.content.skipped_for).toContainEqual({ reason: 'too deep', count: expect.any(Number) })
+    await home.json(['sandbox', 'restore', 'box', 'nested'])
+    expect(await inside('box', 'cat a; ls')).toBe('one\na\nd\ndeep\nlong\n')
+    await inside('box', 'rm -r long deep')
+  })
+
   it('is gone with the sandbox', async () => {
     for (const name of ['child', 'box']) {
       const id = await idOf(name)

@@ -1,4 +1,5 @@
 /** `craik sandbox snapshot`, `restore` and `fork`, and `craik snapshot`, as they are typed, with real sandboxes. */
+import { execFileSync } from 'node:child_process'
 import { createHash, createHmac } from 'node:crypto'
 import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
@@ -129,6 +130,22 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const sent = await home.run(['snapshot', 'export', 'bare-before', home.path('bare.tar')])
       expect(sent).toMatchObject({ code: 0, stderr: expect.stringContaining('COLOUR') })
       for (const name of ['bare', 'bare-again']) await home.run(['sandbox', 'delete', '--yes', name])
+    })
+
+    it('say what is left out, and replace nothing but files', async () => {
+      await inside('box', 'mkfifo pipe')
+      const made = await home.run(['sandbox', 'snapshot', 'box', '--name', 'piped', '--format', 'table'])
+      expect(made).toMatchObject({ code: 0, stdout: expect.stringContaining('left out 1 entry: fifo (1)\n') })
+      await inside('box', 'rm pipe')
+      execFileSync('mkfifo', [home.path('a-pipe')])
+      const onto = await home.run(['snapshot', 'export', 'piped', home.path('a-pipe'), '--force'])
+      expect(onto).toMatchObject({
+        code: ERRORS.conflict.exit,
+        stderr: expect.stringContaining('no regular file'),
+      })
+      expect(statSync(home.path('a-pipe')).isFIFO()).toBe(true)
+      const nowhere = await home.run(['snapshot', 'export', 'piped', ''])
+      expect(nowhere).toMatchObject({ code: ERRORS.usage.exit, stderr: expect.stringContaining('empty') })
     })
 
     it('refuse what was changed on the way, and list nothing of it', async () => {

@@ -6,7 +6,7 @@ import type { CallOptions } from '../../sdk/paths.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
-import { describeContent } from '../snapshot/view.ts'
+import { describeContent, describeLeftOut } from '../snapshot/view.ts'
 import { withTypedGrant } from '../typed-grant.ts'
 import { formatBytes } from './amounts.ts'
 import { connect } from './connect.ts'
@@ -40,9 +40,11 @@ export function snapshotCommand(context: CliContext): Command {
           callOf(context, options),
         ),
       )
+      const leftOut = describeLeftOut(snapshot)
       printRecord(context, options, snapshot as never, () =>
         [
           `  snapshot ${printable(snapshot.name)} · ${describeContent(snapshot)} · ${formatBytes(snapshot.archive_bytes)} kept · ${formatDuration(performance.now() - startedMs)}\n`,
+          leftOut === undefined ? '' : `  left out ${printable(leftOut)}\n`,
           `  digest   ${snapshot.digest}\n`,
           `  next     craik sandbox restore ${printable(id)} ${snapshot.name}\n`,
         ].join(''),
@@ -138,8 +140,8 @@ function printSandbox(
 
 const SNAPSHOT_HELP = `
 What runs in the sandbox stands still while its disk is read, where that can be done; otherwise the answer says that it
-went on. Logins (such as ~/.ssh, ~/.aws and ~/.netrc, see docs/snapshots.md) and /tmp are left out. A snapshot stays
-until craik snapshot delete.
+went on. Logins (such as ~/.ssh, ~/.aws and ~/.netrc, see docs/snapshots.md) and /tmp are left out; what else is, such as sockets, is
+counted. A snapshot stays until craik snapshot delete.
 
 Example:
   craik sandbox snapshot parser --name parser-before

@@ -47,6 +47,8 @@ export function exportCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (id: string, destination: string, options: ExportOptions) => {
+      if (destination === '')
+        throw new CraikError('usage', 'the destination is empty', { hint: 'write . for this folder' })
       using client = await connect(context)
       const { name, variables } = await client.snapshots.get(id, { signal: context.signal })
       const isOutside = /^[a-z0-9+.-]+:\/\//i.test(destination)

@@ -23,13 +23,21 @@ export function describeContent({ content }: SnapshotBody): string {
   return `${filesOf(content.files)}, ${formatBytes(content.bytes)}`
 }
 
+/** Undefined when nothing was. */
+export function describeLeftOut({ content }: Pick<SnapshotBody, 'content'>): string | undefined {
+  if (content.skipped === 0) return undefined
+  const reasons = content.skipped_for?.map(({ reason, count }) => `${reason} (${count.toLocaleString('en')})`)
+  const what = content.skipped === 1 ? '1 entry' : `${content.skipped.toLocaleString('en')} entries`
+  return reasons === undefined ? what : `${what}: ${reasons.join(', ')}`
+}
+
 export function describeSnapshot(snapshot: SnapshotBody, nowMs: number): string {
   const { content, limits, origin, image, variables } = snapshot
   const lines: readonly (readonly [string, string | undefined])[] = [
     ['of', `${origin.name} · ${origin.sandbox_id}`],
     ['digest', snapshot.digest],
     ['content', `${describeContent(snapshot)} · ${content.folders} folders · ${content.links} links`],
-    ['left out', content.skipped === 0 ? undefined : `${content.skipped} that are no files, or unreadable`],
+    ['left out', describeLeftOut(snapshot)],
     [
       'read',
       content.still ? 'while nothing ran' : `while it went on: ${content.changed} files changed meanwhile`,

@@ -1,22 +1,30 @@
 /** The names in an archive, cut into their components, and where its links lead. */
 import { broken } from './header.ts'
 
-const NAME_BYTES = 4096
+/** A path can be spelt with 4,095: the rest is for what comes before it where an engine unpacks it by its whole path. */
+const NAME_BYTES = 4000
 /** Each is a folder to be opened on the way; no tree that a person made is deeper. */
-const DEPTH = 256
+const NAME_DEPTH = 256
 
 /**
  * The components of a name below the target folder; none for the target itself. Throws for what no honest archiver
- * writes: absolute names, `..`, NUL, names that are too long.
+ * writes: absolute names, `..`, NUL.
  */
 export function componentsOf(name: string): readonly string[] {
   if (name.includes('\0')) throw broken(`the name ${shown(name)} holds a NUL`)
-  if (Buffer.byteLength(name) > NAME_BYTES) throw broken(`a name is longer than ${NAME_BYTES} bytes`)
   if (name.startsWith('/')) throw broken(`the name ${shown(name)} is absolute`)
   const components = name.split('/').filter((part) => part !== '' && part !== '.')
   if (components.includes('..')) throw broken(`the name ${shown(name)} leads upwards`)
-  if (components.length > DEPTH) throw broken(`a name is more than ${DEPTH} folders deep`)
   return components
+}
+
+/**
+ * Why an entry of that name, spelt without detours, is left out. Whoever packs and whoever unpacks ask here: folders can
+ * be nested further than any path can spell, and what is packed has to be what is unpacked.
+ */
+export function nameProblem(name: string): 'name is too long' | 'too deep' | undefined {
+  if (Buffer.byteLength(name) > NAME_BYTES) return 'name is too long'
+  return name.split('/').length > NAME_DEPTH ? 'too deep' : undefined
 }
 
 /** Names that are no UTF-8 are marked so by the reader. */

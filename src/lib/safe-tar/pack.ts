@@ -10,7 +10,8 @@ import { addAbortSignal, Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from './header.ts'
 import { HeldFolder } from './held-folder.ts'
-import { shown } from './names.ts'
+import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
+import { nameProblem, shown } from './names.ts'
 
 export interface PackOptions {
   readonly signal: AbortSignal
@@ -30,7 +31,7 @@ export interface Packing {
   report(): PackReport
 }
 
-interface PackReport {
+interface PackReport extends LeftOutReport {
   readonly files: number
   readonly folders: number
   readonly links: number
@@ -38,28 +39,12 @@ interface PackReport {
   readonly bytes: number
   /** That the headers say there are; more when files got shorter while they were read. */
   readonly announcedBytes: number
-  /** The first hundred; `skippedCount` is all. */
-  readonly skipped: readonly { readonly path: string; readonly reason: PackSkipReason }[]
-  readonly skippedCount: number
   /** Files that changed while they were read: what was packed is no one state of them. The first hundred. */
   readonly changed: readonly string[]
 }
 
-type PackSkipReason =
-  | 'socket'
-  | 'fifo'
-  | 'device'
-  | 'unreadable'
-  | 'name is not UTF-8'
-  | 'too deep'
-  | 'gone'
-  | 'link to nothing'
-  | 'a link or file is in the way'
-
 const CHUNK_BYTES = 256 * 1024
 const LISTED = 100
-/** Each level holds a folder open. */
-const DEPTH = 256
 /** Files with several names that are known again; those beyond are packed once for each name. */
 const KNOWN_LINKS = 200_000
 
@@ -87,8 +72,8 @@ export async function packFolder(path: string, options: PackOptions): Promise<Pa
 
 class Pack {
   readonly #options: PackOptions
-  readonly #counts = { files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
-  readonly #skipped: { readonly path: string; readonly reason: PackSkipReason }[] = []
+  readonly #counts = { files: 0, folders: 0, links: 0, bytes: 0 }
+  readonly #leftOut = new LeftOut()
   readonly #changed: string[] = []
   /** By device and number, the name under which it was packed. */
   readonly #linked = new Map<string, string>()
@@ -99,15 +84,10 @@ class Pack {
   }
 
   report(): PackReport {
-    const { files, folders, links, bytes, skipped } = this.#counts
     return {
-      files,
-      folders,
-      links,
-      bytes,
+      ...this.#counts,
       announcedBytes: this.#announced,
-      skipped: this.#skipped,
-      skippedCount: skipped,
+      ...this.#leftOut.report(),
       changed: this.#changed,
     }
   }
@@ -117,7 +97,7 @@ class Pack {
     try {
       const top = this.#options.as ?? ''
       if (top !== '') yield this.#folderHeader(top, await lstat(root.at('.'), { bigint: true }))
-      yield* this.#entries(root, '', top === '' ? '' : `${top}/`, 1)
+      yield* this.#entries(root, '', top === '' ? '' : `${top}/`)
     } finally {
       await root.close()
     }
@@ -135,23 +115,19 @@ class Pack {
   }
 
   /** `below` is the folder's path as the caller knows it, `prefix` what it is called in the archive. */
-  async *#entries(folder: HeldFolder, below: string, prefix: string, depth: number): AsyncGenerator<Buffer> {
+  async *#entries(folder: HeldFolder, below: string, prefix: string): AsyncGenerator<Buffer> {
     for (const raw of (await readdir(folder.path, { encoding: 'buffer' })).sort(Buffer.compare)) {
       const name = raw.toString('utf8')
       const path = `${below}${name}`
       if (!Buffer.from(name).equals(raw)) this.#skip(path, 'name is not UTF-8')
       else if (this.#options.exclude?.(path) !== true)
-        yield* this.#entry(folder, name, path, `${prefix}${name}`, depth)
+        yield* this.#entry(folder, name, path, `${prefix}${name}`)
     }
   }
 
-  async *#entry(
-    folder: HeldFolder,
-    name: string,
-    path: string,
-    packed: string,
-    depth: number,
-  ): AsyncGenerator<Buffer> {
+  async *#entry(folder: HeldFolder, name: string, path: string, packed: string): AsyncGenerator<Buffer> {
+    const problem = nameProblem(packed)
+    if (problem !== undefined) return this.#skip(path, problem)
     const found = await lstat(folder.at(name), { bigint: true }).catch(() => undefined)
     if (found === undefined) this.#skip(path, 'gone')
     else if (found.isFile()) {
@@ -163,13 +139,12 @@ class Pack {
         await file.close()
       }
     } else if (found.isDirectory()) {
-      if (depth >= DEPTH) return this.#skip(path, 'too deep')
       const inner = await this.#attempt(path, folder.enter(name))
       if (inner === undefined) return
       try {
         this.#announce(path, 0)
         yield this.#folderHeader(packed, found)
-        yield* this.#entries(inner, `${path}/`, `${packed}/`, depth + 1)
+        yield* this.#entries(inner, `${path}/`, `${packed}/`)
       } finally {
         await inner.close()
       }
@@ -258,9 +233,8 @@ class Pack {
     }
   }
 
-  #skip(path: string, reason: PackSkipReason): void {
-    this.#counts.skipped++
-    if (this.#skipped.length < LISTED) this.#skipped.push({ path, reason })
+  #skip(path: string, reason: LeftOutReason): void {
+    this.#leftOut.add(path, reason)
   }
 }
 

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type RawEntry, rawArchive, unpackNaively } from './archive.fixture.ts'
+import { pax, type RawEntry, rawArchive, unpackNaively } from './archive.fixture.ts'
 import { readTar } from './reader.ts'
 import { rewriteTar } from './rewrite.ts'
 import { never, UNPACK_LIMITS, unpackFolders } from './unpack.fixture.ts'
@@ -79,6 +79,30 @@ describe('an archive that is passed on', () => {
     ])
     expect(await names(archive)).toEqual([])
     expect(report.skipped.map(({ reason }) => reason)).toEqual(['device', 'fifo'])
+  })
+
+  it('holds no names that are not unpacked, and names those that it passed over', async () => {
+    const long = (name: string, entry: Omit<RawEntry, 'name'>) => [
+      { name: 'p', type: 'x', body: pax('path', name) },
+      { name: 'x', ...entry },
+    ]
+    const { archive, report } = await rewritten([
+      ...long('a/'.repeat(256), { type: '5' }),
+      ...long('a/'.repeat(257), { type: '5' }),
+      ...long('abcdefghi/'.repeat(401), { body: 'x' }),
+      { name: 'p', type: 'x', body: pax('linkpath', 'abcdefghi/'.repeat(401)) },
+      { name: 'hard', type: '1' },
+    ])
+    expect(await names(archive)).toEqual(['a/'.repeat(256)])
+    expect(report).toMatchObject({
+      folders: 1,
+      skippedCount: 3,
+      skippedFor: [
+        { reason: 'name is too long', count: 1 },
+        { reason: 'too deep', count: 1 },
+        { reason: 'link to nothing', count: 1 },
+      ],
+    })
   })
 
   it.each([

@@ -4,7 +4,8 @@
  */
 import { addAbortSignal, Readable } from 'node:stream'
 import { BLOCK_BYTES, broken, encodeHeader, type Header, paddingOf } from './header.ts'
-import { componentsOf, isReadable, shown } from './names.ts'
+import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
+import { componentsOf, isReadable, nameProblem, shown } from './names.ts'
 import { readTar, type TarEntry } from './reader.ts'
 import { beyond } from './unpack-errors.ts'
 
@@ -22,30 +23,16 @@ export interface Rewriting {
   report(): RewriteReport
 }
 
-interface RewriteReport {
+interface RewriteReport extends LeftOutReport {
   readonly files: number
   readonly folders: number
   readonly links: number
   readonly bytes: number
   readonly announcedBytes: number
-  /** The first hundred; `skippedCount` is all. */
-  readonly skipped: readonly Skipped[]
-  readonly skippedCount: number
   /** Whether something changed meanwhile, the archive does not say. */
   readonly changed: readonly []
 }
 
-interface Skipped {
-  readonly path: string
-  readonly reason:
-    | 'device'
-    | 'fifo'
-    | 'name is not UTF-8'
-    | 'link to nothing'
-    | 'a link or file is in the way'
-}
-
-const LISTED = 100
 const CHUNK_BYTES = 256 * 1024
 const END = Buffer.alloc(2 * BLOCK_BYTES)
 
@@ -58,8 +45,8 @@ export function rewriteTar(source: Readable, options: RewriteOptions): Rewriting
 
 class Rewrite {
   readonly #options: RewriteOptions
-  readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
-  readonly #skipped: Skipped[] = []
+  readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0 }
+  readonly #leftOut = new LeftOut()
   /** Whoever unpacks must not be led through them. */
   readonly #links = new Set<string>()
 
@@ -68,10 +55,11 @@ class Rewrite {
   }
 
   report(): RewriteReport {
-    const { files, folders, links, bytes, announced, skipped } = this.#counts
+    const { files, folders, links, bytes, announced } = this.#counts
     return {
       ...{ files, folders, links, bytes, announcedBytes: announced },
-      ...{ skipped: this.#skipped, skippedCount: skipped, changed: [] },
+      ...this.#leftOut.report(),
+      changed: [],
     }
   }
 
@@ -79,8 +67,8 @@ class Rewrite {
     const { limits, signal } = this.#options
     for await (const entry of readTar(source, signal)) {
       this.#counts.entries++
-      if (this.#counts.entries > limits.entries) throw beyond('entries', limits.entries)
-      if (this.#counts.announced + entry.bytes > limits.bytes) throw beyond('bytes', limits.bytes)
+      if (this.#counts.entries > limits.entries) throw beyond('entries', limits.entries, entry.name)
+      if (this.#counts.announced + entry.bytes > limits.bytes) throw beyond('bytes', limits.bytes, entry.name)
       const header = this.#headerFor(entry)
       if (header === undefined) continue
       this.#counts.announced += entry.bytes
@@ -102,10 +90,12 @@ class Rewrite {
       if (entry.kind === 'folder') return undefined
       throw broken('an entry would replace the target folder')
     }
+    const name = path.join('/')
+    const problem = nameProblem(name)
+    if (problem !== undefined) return this.#skip(entry, problem)
     if (this.#isLeftOut(path)) return undefined
     if (entry.kind === 'device' || entry.kind === 'fifo') return this.#skip(entry, entry.kind)
     if (this.#leadsThroughLink(path)) return this.#skip(entry, 'a link or file is in the way')
-    const name = path.join('/')
     const { kind, bytes, modifiedAtS } = entry
     const { owner } = this.#options
     const plain = { link: '', bytes, mode: entry.mode & 0o777, modifiedAtS, ...(owner && { owner }) }
@@ -132,7 +122,11 @@ class Rewrite {
     const path = componentsOf(link)
     const name = path.join('/')
     const isNone =
-      path.length === 0 || this.#links.has(name) || this.#isLeftOut(path) || this.#leadsThroughLink(path)
+      path.length === 0 ||
+      nameProblem(name) !== undefined ||
+      this.#links.has(name) ||
+      this.#isLeftOut(path) ||
+      this.#leadsThroughLink(path)
     return isNone ? undefined : name
   }
 
@@ -146,8 +140,7 @@ class Rewrite {
     return path.slice(0, -1).some((_, at) => this.#links.has(path.slice(0, at + 1).join('/')))
   }
 
-  #skip({ name }: TarEntry, reason: Skipped['reason']): undefined {
-    this.#counts.skipped++
-    if (this.#skipped.length < LISTED) this.#skipped.push({ path: shown(name), reason })
+  #skip({ name }: TarEntry, reason: LeftOutReason): undefined {
+    this.#leftOut.add(shown(name), reason)
   }
 }

@@ -1,11 +1,13 @@
 /** What can go wrong while an archive is unpacked, as errors that say what to do about it. */
 import { CraikError } from '../../errors.ts'
+import { shown } from './names.ts'
 
-export function beyond(of: 'entries' | 'bytes', limit: number): CraikError {
+/** `entry` is the one that goes beyond. */
+export function beyond(of: 'entries' | 'bytes', limit: number, entry: string): CraikError {
   return new CraikError(
     'too_large',
-    `the archive holds more than ${limit.toLocaleString('en')} ${of}, which is the most that is unpacked`,
-    { hint: 'copy less at once, such as one folder of it', details: { beyond: of } },
+    `with ${shown(entry)} the archive holds more than ${limit.toLocaleString('en')} ${of}, which is the most that is unpacked`,
+    { hint: 'copy less at once, such as one folder of it', details: { beyond: of, entry: shown(entry) } },
   )
 }
 

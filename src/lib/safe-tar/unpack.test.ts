@@ -139,12 +139,16 @@ describe('names', () => {
     }
   })
 
-  it('with a NUL, or longer than any path, are refused', async () => {
+  it('with a NUL are refused, and longer or deeper than any that is packed passed over', async () => {
     const named = (name: string) =>
       rawArchive({ name: 'p', type: 'x', body: pax('path', name) }, { name: 'a' })
     await expect(unpack(named('a\0b'))).rejects.toThrow('NUL')
-    await expect(unpack(named('a/'.repeat(3000)))).rejects.toThrow('longer')
-    await expect(unpack(named('a/'.repeat(400)))).rejects.toThrow('deep')
+    for (const [name, reason] of [
+      ['abcdefghi/'.repeat(401), 'name is too long'],
+      ['a/'.repeat(257), 'too deep'],
+    ] as const)
+      expect(await unpack(named(name))).toMatchObject({ files: 0, folders: 0, skipped: [{ reason }] })
+    expect(readdirSync(target)).toEqual([])
     const cut = rawArchive({ name: 'l', type: 'L', body: 'good\0/../../evil\0' }, { name: 'a', body: 'x' })
     await expect(unpack(cut)).rejects.toThrow('NUL')
   })
@@ -220,6 +224,35 @@ describe('special things', () => {
     expect(statSync(join(target, 'su')).mode & 0o7777).toBe(0o755)
     expect(statSync(join(target, 'd')).mode & 0o7777).toBe(0o755)
     expect(statSync(join(target, 'closed')).mode & 0o7777).toBe(0o700)
+  })
+
+  it('a pipe, socket or device of the machine is not replaced', async () => {
+    execFileSync('mkfifo', [join(target, 'pipe')])
+    const report = await unpack(
+      rawArchive(
+        { name: 'pipe', body: 'x' },
+        { name: 'pipe', type: '2', link: 'ok' },
+        { name: 'ok' },
+        { name: 'pipe', type: '1', link: 'ok' },
+      ),
+    )
+    expect(report.skipped.map(({ reason }) => reason)).toEqual(
+      Array(3).fill('what is in its place is no file'),
+    )
+    expect(lstatSync(join(target, 'pipe')).isFIFO()).toBe(true)
+  })
+
+  it('zeros take no room, wherever they are in a file, and the file is the same', async () => {
+    const body = Buffer.alloc(2_000_000)
+    for (let at = 0; at < body.length; at += 65_536) body[at] = 1
+    const zeros = Buffer.alloc(1_000_001)
+    await unpack(
+      rawArchive({ name: 'odd', body: 'x' }, { name: 'some', body }, { name: 'none', body: zeros }),
+    )
+    expect(readFileSync(join(target, 'some')).equals(body)).toBe(true)
+    expect(readFileSync(join(target, 'none')).equals(zeros)).toBe(true)
+    expect(statSync(join(target, 'some')).blocks * 512).toBeLessThan(400_000)
+    expect(statSync(join(target, 'none')).blocks).toBe(0)
   })
 
   it('a file never takes the place of a folder', async () => {

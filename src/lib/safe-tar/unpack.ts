@@ -3,24 +3,16 @@
  * written outside the folder, through a link, over a folder, or beyond the limits, and nothing gets special rights.
  */
 import { randomUUID } from 'node:crypto'
-import {
-  constants,
-  type FileHandle,
-  lchown,
-  link,
-  lstat,
-  open,
-  rename,
-  symlink,
-  unlink,
-} from 'node:fs/promises'
+import { constants, lchown, link, lstat, open, rename, symlink, unlink } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { broken } from './header.ts'
 import { HeldFolder } from './held-folder.ts'
-import { componentsOf, isReadable, shown, staysInside } from './names.ts'
+import type { LeftOutReason } from './left-out.ts'
+import { componentsOf, isReadable, nameProblem, shown, staysInside } from './names.ts'
 import { readTar, type TarEntry } from './reader.ts'
 import { beyond, translated } from './unpack-errors.ts'
+import { writeWithHoles } from './write-with-holes.ts'
 
 export interface UnpackLimits {
   /** Entries of any kind, those passed over included. */
@@ -37,22 +29,19 @@ export interface UnpackOptions {
   /** Called after each chunk of content with the bytes so far. */
   readonly onProgress?: (bytes: number) => void
   /**
-   * For the disk of a sandbox, in which nobody of the host works: links lead wherever they lead, modes stay as they
-   * are but for set-id bits, and what is all zeros takes no room.
+   * For the disk of a sandbox, in which nobody of the host works: links lead wherever they lead, and modes stay as
+   * they are but for set-id bits.
    */
   readonly asDisk?: { readonly owner?: { readonly uid: number; readonly gid: number } }
 }
 
 /** Why an entry was passed over. */
 type SkipReason =
-  | 'device'
-  | 'fifo'
+  | LeftOutReason
   | 'link leads outside'
-  | 'link to nothing'
-  | 'name is not UTF-8'
-  | 'name is too long'
-  | 'a link or file is in the way'
+  | 'too many names for one file'
   | 'a folder is in its place'
+  | 'what is in its place is no file'
 
 interface Skipped {
   /** Made fit to be shown: no control characters, cut. */
@@ -75,7 +64,7 @@ const LISTED = 100
 const MAX_CLOSED = 100_000
 
 /**
- * The folder has to exist. Rejects when the archive is malformed or goes beyond a limit; what was unpacked until
+ * The folder has to exist. What is all zeros takes no room. Rejects when the archive is malformed or goes beyond a limit; what was unpacked until
  * then stays, each file whole. Group and others never get the right to write, nobody gets set-id bits; owners are
  * not taken over.
  */
@@ -140,10 +129,10 @@ class Unpacking {
   async take(entry: TarEntry): Promise<void> {
     this.#current = entry.name
     this.#counts.entries++
-    if (this.#counts.entries > this.#limits.entries) throw beyond('entries', this.#limits.entries)
+    if (this.#counts.entries > this.#limits.entries) throw beyond('entries', this.#limits.entries, entry.name)
     // What is passed over counts too: it has to be read all the same.
     this.#counts.announced += entry.bytes
-    if (this.#counts.announced > this.#limits.bytes) throw beyond('bytes', this.#limits.bytes)
+    if (this.#counts.announced > this.#limits.bytes) throw beyond('bytes', this.#limits.bytes, entry.name)
     try {
       if (!isReadable(entry.name) || !isReadable(entry.link)) throw new Skip('name is not UTF-8')
       const path = this.#pathOf(entry.name)
@@ -198,6 +187,8 @@ class Unpacking {
 
   #pathOf(name: string): readonly string[] {
     const path = componentsOf(name)
+    const problem = nameProblem(path.join('/'))
+    if (problem !== undefined) throw new Skip(problem)
     const strip = this.#options.strip ?? 0
     if (path.length < strip)
       throw broken(`the name ${shown(name)} is not below the folder that was asked for`)
@@ -211,6 +202,7 @@ class Unpacking {
     if (entry.kind === 'symlink' && !this.#isDisk && !staysInside(entry.link, parents.length))
       throw new Skip('link leads outside')
     const folder = await this.#folderAt(parents)
+    if (entry.kind !== 'folder' && !this.#isDisk) await requireReplaceable(folder.at(name))
     if (entry.kind === 'folder') await this.#makeFolder(folder, path, entry.mode)
     else if (entry.kind === 'file') await this.#writeFile(folder, name, entry)
     else if (entry.kind === 'symlink')
@@ -246,12 +238,12 @@ class Unpacking {
     try {
       let at = 0
       for await (const chunk of entry.content()) {
-        if (!this.#isDisk || !isZeros(chunk)) await writeAll(file, chunk, at)
+        await writeWithHoles(file, chunk, at)
         at += chunk.length
         this.#counts.bytes += chunk.length
         this.#options.onProgress?.(this.#counts.bytes)
       }
-      if (this.#isDisk) await file.truncate(at)
+      await file.truncate(at)
       await this.#own(() => file.chown(this.#owner!.uid, this.#owner!.gid))
       await file.chmod(entry.mode & this.#modes)
       await file.utimes(entry.modifiedAtS, entry.modifiedAtS)
@@ -298,8 +290,13 @@ class Unpacking {
     if (path.length === 0) return this.#root
     const key = path.join('/')
     if (this.#recent?.path === key) return this.#recent.folder
-    const folder = await this.#openFolder(path, true)
-    await this.#recent?.folder.close()
+    const recent = this.#recent
+    const isBelow = recent !== undefined && key.startsWith(`${recent.path}/`)
+    // From there it is one step; from the top it would be as many as it is deep, for each folder of a chain.
+    const folder = isBelow
+      ? await this.#openFolder(path.slice(recent.path.split('/').length), true, recent.folder)
+      : await this.#openFolder(path, true)
+    await recent?.folder.close()
     this.#recent = { path: key, folder }
     return folder
   }
@@ -317,8 +314,8 @@ class Unpacking {
   }
 
   /** One component after the other, each of which has to be a real folder. The caller closes it. */
-  async #openFolder(path: readonly string[], make: boolean): Promise<HeldFolder> {
-    let folder = await this.#root.enter('.')
+  async #openFolder(path: readonly string[], make: boolean, from = this.#root): Promise<HeldFolder> {
+    let folder = await from.enter('.')
     for (const name of path) {
       const outer = folder
       try {
@@ -331,19 +328,11 @@ class Unpacking {
   }
 }
 
-async function writeAll(file: FileHandle, bytes: Buffer, at: number): Promise<void> {
-  for (let done = 0; done < bytes.length; )
-    done += (await file.write(bytes, done, bytes.length - done, at + done)).bytesWritten
-}
-
-const ZEROS = Buffer.alloc(64 * 1024)
-
-function isZeros(bytes: Buffer): boolean {
-  for (let at = 0; at < bytes.length; at += ZEROS.length) {
-    const part = bytes.subarray(at, at + ZEROS.length)
-    if (!part.equals(ZEROS.subarray(0, part.length))) return false
-  }
-  return true
+/** A device, socket or pipe of the machine is not what a copy replaces. */
+async function requireReplaceable(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined)
+  if (found === undefined || found.isFile() || found.isSymbolicLink() || found.isDirectory()) return
+  throw new Skip('what is in its place is no file')
 }
 
 function temporaryName(): string {
@@ -359,6 +348,8 @@ function reasonOf(error: unknown): SkipReason | undefined {
       return 'a link or file is in the way'
     case 'ENAMETOOLONG':
       return 'name is too long'
+    case 'EMLINK':
+      return 'too many names for one file'
     case 'EISDIR':
     case 'ENOTEMPTY':
     case 'EEXIST':

@@ -62,7 +62,7 @@ export interface EnforcedBody {
 }
 
 interface ContainerBody {
-  /** The engine's own id of the image. */
+  /** The engine's own id of the image; while it runs, of the one that it runs. */
   readonly image: string
   readonly image_name: string
   readonly runtime: string
@@ -147,7 +147,7 @@ export interface SnapshotBody {
   readonly policy_envelope_id: string
   readonly origin: { readonly sandbox_id: string; readonly name: string }
   readonly backend: string
-  /** Pinned: what is made from it has this very image. */
+  /** Pinned: what is made from it has this very image, or one of Craik’s that was made of the same. */
   readonly image: { readonly id: string; readonly name: string } | null
   readonly isolation: string
   readonly workspace: 'copy' | 'in-place'
@@ -160,6 +160,8 @@ export interface SnapshotBody {
     readonly links: number
     readonly bytes: number
     readonly skipped: number
+    /** Of those left out, how many for which reason. */
+    readonly skipped_for?: readonly { readonly reason: string; readonly count: number }[] | undefined
     /** Whether everything stood still, or nothing ran, while it was read. */
     readonly still: boolean
     readonly changed: number

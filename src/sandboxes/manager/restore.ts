@@ -40,7 +40,9 @@ export async function restoreSandbox(
     requireFit(found, {
       backend: record.backend,
       workspace: record.spec.workspace.mode,
-      image: record.spec.container?.image,
+      image: record.spec.container
+        ? { id: record.spec.container.image, name: record.spec.container.imageName }
+        : undefined,
     })
   } catch (error) {
     await end(options, holder, { id, status: 'failed' })

@@ -125,9 +125,14 @@ async function readDisk(
     })
     try {
       const archive = await writeArchive(files.archive, packing.archive, until)
-      const { files: count, folders, links, announcedBytes, skippedCount, changed } = packing.report()
+      const { files: count, folders, links, announcedBytes, changed, ...left } = packing.report()
       const still = from !== 'running' || pauses
-      const content = { files: count, folders, links, bytes: announcedBytes, skipped: skippedCount, still }
+      const content = {
+        ...{ files: count, folders, links, bytes: announcedBytes },
+        skipped: left.skippedCount,
+        ...(left.skippedCount > 0 && { skipped_for: [...left.skippedFor] }),
+        still,
+      }
       return { content: { ...content, changed: changed.length }, archive }
     } finally {
       await packing.done()

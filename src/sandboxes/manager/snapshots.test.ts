@@ -80,6 +80,31 @@ describe('a snapshot', () => {
     expect(await inside(scene, id, 'cat a')).toBe('one\n')
   })
 
+  it('can be restored and imported whatever was made inside, and says what it left out', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    const nested =
+      'i=0; while [ $i -lt 300 ]; do mkdir dddddddddddddddddddd; cd -P dddddddddddddddddddd; i=$((i+1)); done'
+    await inside(scene, id, `echo one > a; mkfifo pipe; mkdir deep; cd deep; ${nested}`)
+    const snapshot = await manager.snapshot(caller(), id, { name: 'before' })
+    expect(snapshot.content).toMatchObject({
+      skipped: 2,
+      skipped_for: [
+        { reason: 'fifo', count: 1 },
+        { reason: 'name is too long', count: 1 },
+      ],
+    })
+    await inside(scene, id, 'echo two > a')
+    await manager.restore(caller(), id, 'before')
+    expect(await inside(scene, id, 'cat a; ls')).toBe('one\na\ndeep\n')
+    const opened = await manager.snapshots.open(caller(), 'before')
+    const exported = await buffer(opened.body)
+    await allowImport(scene)
+    await manager.snapshots.import(caller(), Readable.from([exported]), { name: 'again' })
+    await manager.restore(caller(), id, 'again')
+  })
+
   it('holds no logins', async () => {
     await using scene = managerScene()
     const { manager } = scene

@@ -1,12 +1,12 @@
 /** What a snapshot holds becomes a disk: decided and on record, digest checked before anything uses it. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import type { SandboxSpec } from '../backend.ts'
+import { isOwnImageName, type SandboxSpec } from '../backend.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Begun } from '../lifecycle/tokens.ts'
 import type { Caller } from '../manager-types.ts'
-import { notAsWritten, readArchive } from '../snapshots/archive.ts'
+import { readArchive, whyUnusable } from '../snapshots/archive.ts'
 import { SNAPSHOT_LIMITS } from '../snapshots/manifest.ts'
 import { openArchive } from '../snapshots/snapshot-files.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
@@ -56,9 +56,10 @@ export async function fillDisk(
       const limits = { entries: SNAPSHOT_LIMITS.entries, bytes: manifest.content.bytes }
       const report = await disksOf(options, { backend })
         .write(spec, archive.content, { signal: until, limits })
-        .catch((error) => {
-          // It was whole when it was kept: what does not parse by now is not as it was.
-          throw isMalformed(error) && !until.aborted ? notAsWritten(error) : error
+        .catch(async (error) => {
+          throw isMalformed(error) && !until.aborted
+            ? await explained(options, snapshot, error, until)
+            : error
         })
       await archive.verified()
       const measures = [observed('content_bytes', report.bytes), observed('files', report.files)]
@@ -73,6 +74,20 @@ export async function fillDisk(
   }
 }
 
+async function explained(
+  { home }: ManagerOptions,
+  { id, name, manifest: { archive } }: SnapshotRecord,
+  error: unknown,
+  until: AbortSignal,
+): Promise<unknown> {
+  const file = await openArchive(home.snapshots, id, archive.bytes)
+  try {
+    return await whyUnusable(error, file, { name, archive }, until)
+  } finally {
+    await file.close()
+  }
+}
+
 function isMalformed(error: unknown): boolean {
   if (error instanceof CraikError) return error.code === 'boundary_failed' || error.code === 'too_large'
   return /^(ZSTD_|Z_)/.test(String((error as NodeJS.ErrnoException).code))
@@ -84,7 +99,7 @@ export function requireFit(
   into: {
     readonly backend: SandboxRecord['backend']
     readonly workspace: 'copy' | 'in-place'
-    readonly image: string | undefined
+    readonly image: Image | undefined
   },
 ): void {
   const problem =
@@ -92,13 +107,23 @@ export function requireFit(
       ? `it is of a ${manifest.backend} sandbox, and this is a ${into.backend} one`
       : manifest.spec.workspace !== into.workspace
         ? `the workspace in it is ${told(manifest.spec.workspace)}, and that of the sandbox is ${told(into.workspace)}`
-        : manifest.image !== null && into.image !== undefined && manifest.image.id !== into.image
+        : manifest.image !== null && into.image !== undefined && !isSameImage(manifest.image, into.image)
           ? `it was made with the image ${manifest.image.name} (${manifest.image.id.slice(7, 19)}), and the sandbox has another one`
           : undefined
   if (problem === undefined) return
   throw new CraikError('conflict', `snapshot ${name} does not fit: ${problem}`, {
     hint: `make a sandbox of its own from it:  craik sandbox create --from ${name}`,
   })
+}
+
+interface Image {
+  readonly id: string
+  readonly name: string
+}
+
+/** One of Craik's that the engine lost and that was made anew has another id, and is made of the same. */
+function isSameImage(one: Image, other: Image): boolean {
+  return one.id === other.id || (one.name === other.name && isOwnImageName(one.name))
 }
 
 function told(workspace: 'copy' | 'in-place'): string {

@@ -7,8 +7,9 @@ import { Readable } from 'node:stream'
 import { zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
+import { CraikError } from '../../errors.ts'
 import { pax, type RawEntry, rawArchive, rawEntry } from '../../lib/safe-tar/archive.fixture.ts'
-import { examineArchive, readArchive } from './archive.ts'
+import { examineArchive, readArchive, whyUnusable } from './archive.ts'
 import { digestOf, type Manifest, parseManifest, SNAPSHOT_LIMITS, spellManifest } from './manifest.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'craik-archive-'))
@@ -74,6 +75,7 @@ describe('an archive of unknown origin', () => {
     ['an absolute name', [{ name: '/etc/x', body: 'x' }], { files: 1, bytes: 1 }],
     ['a name that leads upwards', [{ name: '../x', body: 'x' }], { files: 1, bytes: 1 }],
     ['a link to a name that leads upwards', [{ name: 'x', type: '1', link: '../y' }], { links: 1 }],
+    ['a file in place of the home', [{ name: './.', body: 'x' }], { files: 1, bytes: 1 }],
     ['a device', [{ name: 'x', type: '3' }], {}],
     ['a pipe', [{ name: 'x', type: '6' }], {}],
     ['a sparse file', [{ name: 'x', type: 'S', body: 'x' }], { files: 1, bytes: 1 }],
@@ -114,6 +116,28 @@ describe('an archive of unknown origin', () => {
     } finally {
       await file.close().catch(() => {})
     }
+  })
+})
+
+describe('an archive that cannot be unpacked', () => {
+  it('is not as it was written only when its digest says so', async () => {
+    const path = join(folder, 'kept')
+    const { archive } = manifestOf({}, { bytes: 4, sha256: hash('sha256', 'kept') })
+    const why = async (text: string) => {
+      writeFileSync(path, text)
+      await using file = await open(path)
+      const error = new CraikError('too_large', 'a name is too long')
+      return await whyUnusable(error, file, { name: 'before', archive }, until)
+    }
+    for (const changed of ['Kept', 'kep', 'kept '])
+      expect(await why(changed)).toMatchObject({
+        code: 'tampered',
+        message: expect.stringContaining('not as it was written'),
+      })
+    expect(await why('kept')).toMatchObject({
+      code: 'too_large',
+      message: 'snapshot before is as it was written, and cannot be unpacked: a name is too long',
+    })
   })
 })
 

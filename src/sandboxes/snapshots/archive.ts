@@ -62,7 +62,7 @@ export function readArchive(file: FileHandle, manifest: Manifest, until: AbortSi
     async verified() {
       await done.catch((cause) => {
         if (until.aborted) throw until.reason
-        throw notAsWritten(cause)
+        throw (cause as NodeJS.ErrnoException).syscall === undefined ? notAsWritten(cause) : cause
       })
       const { bytes, sha256 } = digest.result()
       if (bytes !== manifest.archive.bytes || sha256 !== manifest.archive.sha256) throw notAsWritten()
@@ -85,7 +85,8 @@ export async function examineArchive(
 ): Promise<void> {
   const seen = { files: 0, folders: 0, links: 0, bytes: 0 }
   for await (const entry of readTar(content, until)) {
-    componentsOf(entry.name)
+    if (componentsOf(entry.name).length === 0 && entry.kind !== 'folder')
+      throw notASnapshot('an entry would replace the home')
     if (entry.kind === 'file') {
       seen.files++
       seen.bytes += entry.bytes
@@ -104,7 +105,31 @@ function seenAtMost({ content: { files, folders, links, bytes } }: Manifest) {
   return { files, folders, links, bytes }
 }
 
-export function notAsWritten(cause?: unknown): CraikError {
+/**
+ * What kept an archive from being unpacked. Damage shows as anything, so the file is looked at once more: only when its
+ * digest is another one, it is not as it was written. `file` is open, and stays so.
+ */
+export async function whyUnusable(
+  error: unknown,
+  file: FileHandle,
+  { name, archive }: Pick<Manifest, 'name' | 'archive'>,
+  until: AbortSignal,
+): Promise<unknown> {
+  const sha256 = createHash('sha256')
+  for await (const chunk of file.createReadStream({ start: 0, autoClose: false })) {
+    until.throwIfAborted()
+    sha256.update(chunk)
+  }
+  if (sha256.digest('hex') !== archive.sha256) return notAsWritten(error)
+  const [code, why] =
+    error instanceof CraikError ? [error.code, error.message] : (['boundary_failed', String(error)] as const)
+  return new CraikError(code, `snapshot ${name} is as it was written, and cannot be unpacked: ${why}`, {
+    hint: 'nothing was changed; see which others there are:  craik snapshot list',
+    cause: error,
+  })
+}
+
+function notAsWritten(cause?: unknown): CraikError {
   return new CraikError('tampered', 'the archive of the snapshot is not as it was written', {
     hint: 'nothing was changed; see:  craik snapshot list',
     cause,

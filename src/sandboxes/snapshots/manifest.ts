@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
+import { LEFT_OUT_REASONS } from '../../lib/safe-tar/left-out.ts'
 import { BACKEND_NAMES, CONTAINER_LINES, CONTAINER_RUNTIMES, ISOLATIONS } from '../backend.ts'
 import { LIMIT_BOUNDS } from '../limit-bounds.ts'
 
@@ -67,6 +68,10 @@ export const manifestSchema = z.strictObject({
     bytes: bytes.max(SNAPSHOT_LIMITS.contentBytes),
     /** Left out: sockets, pipes, what could not be read; not the logins. */
     skipped: count,
+    skipped_for: z
+      .array(z.strictObject({ reason: z.enum(LEFT_OUT_REASONS), count }))
+      .max(LEFT_OUT_REASONS.length)
+      .optional(),
     /** Whether everything stood still, or nothing ran, while it was read. */
     still: z.boolean(),
     /** Files that changed while they were read, when it did not stand still. */

@@ -11,6 +11,7 @@ import type { SandboxSpec } from '../../backend.ts'
 import type { SandboxDisks } from '../../disks.ts'
 import { USER_OF_IMAGE } from './container-place.ts'
 import type { Engine } from './engine/engine.ts'
+import { recordedImage } from './image/recorded-image.ts'
 import { labelsOf } from './names.ts'
 import { removeContainer } from './remove-container.ts'
 import { readNumbers, type VolumeNumbers, volumeName, writeNumbers } from './volume-names.ts'
@@ -137,10 +138,11 @@ async function makeKeeper(
   volume: string,
   craikHome: string,
 ): Promise<string> {
+  const image = await recordedImage(engine, spec.container!, craikHome)
   await makeVolume(engine, volume, spec.id, craikHome)
   const made = await engine.ask('make a container', () =>
     engine.docker.createContainer({
-      Image: spec.container!.image,
+      Image: image.id,
       User: `${USER_OF_IMAGE.uid}:${USER_OF_IMAGE.gid}`,
       Entrypoint: ['/nonexistent'],
       Cmd: [],
