@@ -188,13 +188,12 @@ async function unpack(
 function beyondLimit(error: unknown, maxBytes: number, free: number, hint: string): unknown {
   if (!(error instanceof CraikError) || error.details?.beyond !== 'bytes') return error
   const stay = 'files that were written before stay'
+  const what = `with ${error.details.entry} the folder is larger than`
   if (free < maxBytes)
-    return new CraikError(
-      'disk_full',
-      `the folder is larger than the ${formatBytes(free)} free on this disk; ${stay}`,
-      { cause: error },
-    )
-  return new CraikError('too_large', `the folder is larger than ${formatBytes(maxBytes)}; ${stay}`, {
+    return new CraikError('disk_full', `${what} the ${formatBytes(free)} free on this disk; ${stay}`, {
+      cause: error,
+    })
+  return new CraikError('too_large', `${what} ${formatBytes(maxBytes)}; ${stay}`, {
     hint,
     cause: error,
   })

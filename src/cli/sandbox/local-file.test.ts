@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   lstatSync,
   mkdirSync,
@@ -9,6 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
@@ -114,6 +116,33 @@ describe('a file', () => {
     mkdirSync(at('a'))
     await expect(put(folder, 'a', 'x')).rejects.toMatchObject({ code: 'conflict' })
     expect(readdirSync(folder)).toEqual(['a'])
+  })
+
+  it('never replaces a pipe, a socket or a device, also one that comes meanwhile', async () => {
+    const server = createServer().listen(at('socket'))
+    execFileSync('mkfifo', [at('pipe')])
+    // A device of our own: as root, that of the machine would be gone.
+    if (process.getuid?.() === 0) execFileSync('mknod', [at('device'), 'c', '1', '3'])
+    const before = readdirSync(folder)
+    const modes = () => readdirSync(folder).map((name) => lstatSync(at(name)).mode)
+    const modesBefore = modes()
+    try {
+      for (const name of before) {
+        const refused = { code: 'conflict', message: expect.stringContaining('no regular file') }
+        await expect(put(at(name), 'x', 'text')).rejects.toMatchObject(refused)
+        await expect(put(folder, name, 'text')).rejects.toMatchObject(refused)
+      }
+      expect(readdirSync(folder)).toEqual(before)
+      expect(modes()).toEqual(modesBefore)
+    } finally {
+      server.close()
+    }
+    const destination = await openDestination(folder, 'late')
+    await using file = await LocalFile.create(destination, 1)
+    execFileSync('mkfifo', [at('late')])
+    await expect(file.commit(0o644)).rejects.toMatchObject({ code: 'conflict' })
+    expect(lstatSync(at('late')).isFIFO()).toBe(true)
+    await destination.folder.close()
   })
 
   it('larger than the disk is refused before it begins', async () => {

@@ -98,7 +98,7 @@ export async function freeBytes(folder: HeldFolder): Promise<number> {
   return bavail * bsize
 }
 
-/** Takes the bytes in a file beside the final one, which then takes its name, in place of a file or link of that name. */
+/** Takes the bytes in a file beside the final one, which then takes its name, in place of a file or link of that name only. */
 export class LocalFile implements AsyncDisposable {
   readonly #at: Destination
   readonly #temporary: string
@@ -116,17 +116,10 @@ export class LocalFile implements AsyncDisposable {
     this.#file = file
   }
 
-  /** Refuses to replace a folder, and to begin what the disk has no room for. */
+  /** Refuses to replace what is no file, and to begin what the disk has no room for. */
   static async create(at: Destination, bytes: number): Promise<LocalFile> {
-    const { folder, name } = at
-    if ((await lstat(folder.at(name)).catch(() => undefined))?.isDirectory())
-      throw new CraikError(
-        'conflict',
-        'a folder of that name is in the way, and a file does not replace it',
-        {
-          hint: 'choose another name, or remove the folder first',
-        },
-      )
+    const { folder } = at
+    await requireReplaceable(at)
     if (bytes > (await freeBytes(folder)))
       throw new CraikError('disk_full', `${formatBytes(bytes)} do not fit on this disk`)
     const temporary = folder.at(`.craik-${randomBytes(8).toString('hex')}.part`)
@@ -177,7 +170,10 @@ export class LocalFile implements AsyncDisposable {
       await this.#file.sync()
       const path = this.#at.folder.at(this.#at.name)
       if (keep) await link(this.#temporary, path)
-      else await rename(this.#temporary, path)
+      else {
+        await requireReplaceable(this.#at)
+        await rename(this.#temporary, path)
+      }
       this.#done = !keep
     } catch (error) {
       throw translate(error)
@@ -189,6 +185,20 @@ export class LocalFile implements AsyncDisposable {
     await this.#file.close()
     if (!this.#done) await rm(this.#temporary, { force: true })
   }
+}
+
+/** Nothing, a file, or a link. A device of the machine that becomes a file breaks it. */
+async function requireReplaceable({ folder, name }: Destination): Promise<void> {
+  const found = await lstat(folder.at(name)).catch(() => undefined)
+  if (found === undefined || found.isFile() || found.isSymbolicLink()) return
+  if (found.isDirectory())
+    throw new CraikError('conflict', 'a folder of that name is in the way, and a file does not replace it', {
+      hint: 'choose another name, or remove the folder first',
+    })
+  const kind = found.isSocket() ? 'socket' : found.isFIFO() ? 'pipe' : 'device'
+  throw new CraikError('conflict', `what has that name is no regular file but a ${kind}`, {
+    hint: 'choose the name of a file, or one that nothing has yet',
+  })
 }
 
 function isLink(): CraikError {
