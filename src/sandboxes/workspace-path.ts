@@ -3,10 +3,13 @@ import { realpathSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 
 /** Refuses a path with a link in it. Whether there is a folder at all is another question. */
-export function requireResolved(path: string, what = 'the workspace'): void {
+export function requireResolved(path: string): void {
   const real = realPath(path)
-  if (real === undefined || real === path) return
-  throw new CraikError('usage', `${what} is reached through a link, so it may not be the one chosen`, {
+  if (real !== undefined && real !== path) throw throughLink('the workspace')
+}
+
+export function throughLink(what: string): CraikError {
+  return new CraikError('usage', `${what} is reached through a link, so it may not be the one chosen`, {
     hint: 'look where it leads, then choose the folder itself:  realpath FOLDER',
   })
 }

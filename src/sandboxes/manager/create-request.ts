@@ -1,5 +1,4 @@
 /** What may be asked of a new sandbox: parsed and limited once, with what it gets when nothing was said. */
-import { statSync } from 'node:fs'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { parseInput, reference, refuseSecrets } from '../../policy/request.ts'
@@ -147,7 +146,7 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
   const { environment = {}, mounts = [] } = request
   refuseSteering(environment)
   refuseSecrets({ name: request.name, environment }, 'the sandbox')
-  const workspace = resolve(request.workspace ?? { mode: 'copy' }, around)
+  const { workspace, owner } = resolve(request.workspace ?? { mode: 'copy' }, around)
   return {
     name: request.name,
     backend: request.backend,
@@ -156,14 +155,14 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
     workspace,
     // One to write to is denied, wherever it leads.
     mounts: mounts.flatMap(({ mode, folder, at }) =>
-      mode === 'read_only' ? [{ folder: resolveShown(folder, at, around), at }] : [],
+      mode === 'read_only' ? [{ folder: resolveShown(folder, at, around).folder, at }] : [],
     ),
     stated: statedIn(request),
     limits: { ...DEFAULT_LIMITS, ...given(request.limits) },
     environment,
     policyEnvelopeId: request.policyEnvelopeId,
     ends: { ...DEFAULT_ENDS, ...given(request.ends) } as SandboxEnds,
-    hostUser: hostUser(request.isolation, workspace, around.uid),
+    hostUser: hostUser(request.isolation, owner, around.uid),
   }
 }
 
@@ -204,20 +203,22 @@ function statedIn({ network, mounts, container, environment, workspace }: AskedC
   }
 }
 
-function resolve(workspace: WorkspaceSpec, around: CreateSurroundings): WorkspaceSpec {
-  if (workspace.mode === 'copy') return workspace
-  const { folder, covered } = resolveWorkspace(workspace.folder, around.craikHome, around.environment)
+function resolve(
+  workspace: WorkspaceSpec,
+  around: CreateSurroundings,
+): { readonly workspace: WorkspaceSpec; readonly owner?: HostUser } {
+  if (workspace.mode === 'copy') return { workspace }
+  const { folder, owner, covered } = resolveWorkspace(workspace.folder, around.craikHome, around.environment)
   if (covered.length > 0) {
     throw new CraikError('usage', 'the workspace holds Craik’s own home', {
       hint: 'choose a project’s own folder, such as a repository, or copy it: leave out --in-place',
     })
   }
-  return { mode: 'in-place', folder }
+  return { workspace: { mode: 'in-place', folder }, owner }
 }
 
 /** Root never lends its own rights: a sandbox gets a user of its own, or the one that owns the workspace. */
-function hostUser(isolation: string, workspace: WorkspaceSpec, uid: number): ParsedCreate['hostUser'] {
-  const owner = workspace.mode === 'in-place' ? statSync(workspace.folder) : undefined
+function hostUser(isolation: string, owner: HostUser | undefined, uid: number): ParsedCreate['hostUser'] {
   if (uid !== 0) {
     if (owner === undefined || owner.uid === uid) return undefined
     throw new CraikError('usage', `the workspace belongs to another user (uid ${owner.uid})`, {
@@ -226,7 +227,7 @@ function hostUser(isolation: string, workspace: WorkspaceSpec, uid: number): Par
   }
   if (isolation === 'none') return undefined
   if (owner === undefined) return 'allocate'
-  if (owner.uid !== 0) return { uid: owner.uid, gid: owner.gid }
+  if (owner.uid !== 0) return owner
   throw new CraikError('usage', 'the workspace belongs to root, and a sandbox never runs as root', {
     hint: 'work on a copy: leave out --in-place',
   })

@@ -2,6 +2,7 @@
 import { lstatSync, readFileSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import type { MountSpec } from '../../backend.ts'
+import { folderIdentity } from '../process/look-at-folder.ts'
 import { resolveShown } from '../process/workspace.ts'
 import { refuseSockets } from '../process/workspace-sockets.ts'
 import { mountPoints } from './disk.ts'
@@ -21,14 +22,13 @@ export async function checkMounts(
 ): Promise<readonly CheckedMount[]> {
   const checked: CheckedMount[] = []
   for (const { folder: asked, at } of mounts) {
-    const folder = resolveShown(asked, at, around)
-    const { dev, ino } = lstatSync(folder, { bigint: true })
+    const { folder, identity } = resolveShown(asked, at, around)
     const what = `the folder for ${at}`
     await refuseSockets(folder, { what, instead: INSTEAD, pipes: true })
     // Shown is the folder alone, so that what a mount in it hides would be seen, and nobody has looked at that.
     if (mountPoints().some((point) => point.startsWith(`${folder}/`)))
       throw new CraikError('usage', `${what} has another file system mounted in it`, { hint: INSTEAD })
-    checked.push({ folder, at, identity: `${dev}:${ino}` })
+    checked.push({ folder, at, identity })
   }
   return checked
 }
@@ -38,8 +38,8 @@ export function faultInMounted(pid: number, mounts: readonly CheckedMount[]): st
   const lines = mounts.length === 0 ? [] : readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')
   const options = new Map(lines.map((line) => line.split(' ')).map((fields) => [fields[4], fields[5]]))
   for (const { at, identity } of mounts) {
-    const { dev, ino } = lstatSync(`/proc/${pid}/root${at}`, { bigint: true })
-    if (`${dev}:${ino}` !== identity) return `${at} is not the folder that was chosen`
+    if (folderIdentity(lstatSync(`/proc/${pid}/root${at}`, { bigint: true })) !== identity)
+      return `${at} is not the folder that was chosen`
     if (!options.get(at)?.split(',').includes('ro')) return `${at} can be written`
   }
   return undefined

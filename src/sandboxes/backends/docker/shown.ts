@@ -52,7 +52,7 @@ export async function prepareShown(
   const mounts = await checkMounts(spec.mounts ?? [], around)
   const disk = await openDisk(spec.folder, user, diskBytes)
   const etc = writeEtc(spec.folder, user).map((one) => bind(one.source, one.target, true))
-  const guarded = inPlace && guardWorkspace(spec.folder, inPlace.folder, user)
+  const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
   return {
     shown: [
       ...socket,

@@ -2,7 +2,7 @@
 import { lstatSync, readlinkSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
-import type { Workspace } from './workspace.ts'
+import type { ProjectFolder } from './workspace.ts'
 
 /** Where the workspace is inside, whatever it is called outside: paths of the host say who works on it. */
 export const WORKSPACE_INSIDE = '/workspace'
@@ -79,7 +79,7 @@ export interface Invocation {
 /** The arguments for one command in a sandbox of its own. What becomes of it is told on the descriptor after the inputs. */
 export function invocation(
   bwrap: string,
-  workspace: Workspace | undefined,
+  workspace: ProjectFolder | undefined,
   environment: Readonly<Record<string, string>>,
   command: readonly string[],
   options: { readonly disableUserns: boolean },
@@ -120,7 +120,7 @@ function shown(path: string): string[] {
 }
 
 /** Covered folders get an empty file system over them, which cannot be written either. */
-function workspaceArguments(workspace: Workspace | undefined): string[] {
+function workspaceArguments(workspace: ProjectFolder | undefined): string[] {
   if (workspace === undefined) return ['--chdir', '/']
   return [
     ...['--ro-bind', workspace.folder, WORKSPACE_INSIDE],

@@ -9,6 +9,7 @@ import { namespaceArguments, systemArguments } from './bubblewrap.ts'
 import { faultSeenFromOutside } from './evidence.ts'
 import { findBubblewrap } from './examine.ts'
 import { launch } from './launch.ts'
+import { folderIdentity } from './look-at-folder.ts'
 import { endProcesses } from './place-processes.ts'
 import { faultInWorkspace } from './workspace-evidence.ts'
 import { type Guarded, guardWorkspace } from './workspace-guard.ts'
@@ -17,14 +18,14 @@ let test: TestFolder
 let workspace: string
 let guarded: readonly Guarded[]
 let identity: string
+const chosen = () => ({ folder: workspace, identity: folderIdentity(statSync(workspace, { bigint: true })) })
 beforeEach(() => {
   test = new TestFolder()
   workspace = test.path('project')
   for (const path of [workspace, test.path('sandboxes/one'), test.path('secrets')])
     mkdirSync(path, { recursive: true })
-  guarded = guardWorkspace(test.path('sandboxes/one'), workspace, undefined)
-  const { dev, ino } = statSync(workspace, { bigint: true })
-  identity = `${dev}:${ino}`
+  identity = chosen().identity
+  guarded = guardWorkspace(test.path('sandboxes/one'), chosen(), undefined)
 })
 afterEach(() => test[Symbol.dispose]())
 
@@ -96,7 +97,7 @@ describe('a workspace in place, seen from outside', () => {
   it('is refused when another folder was put in its place', async () => {
     renameSync(workspace, test.path('moved'))
     mkdirSync(workspace)
-    guardWorkspace(test.path('sandboxes/one'), workspace, undefined)
+    guardWorkspace(test.path('sandboxes/one'), chosen(), undefined)
     expect(await workspaceFault()).toBe('its workspace is not the folder that was chosen')
   })
 

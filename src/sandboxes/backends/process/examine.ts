@@ -8,13 +8,13 @@ import { faultIn, PROOF_COMMAND, readOwnNamespaces } from './proof.ts'
 import { runInside, type User } from './run-inside.ts'
 import { findSystemProgram } from './system-program.ts'
 import { readUsernsFix } from './userns.ts'
-import type { Workspace } from './workspace.ts'
+import type { ProjectFolder } from './workspace.ts'
 
 const TIMEOUT_MS = 10_000
 const INSTALL = 'apt-get install bubblewrap'
 
 /** Stands for a workspace until there is one: a folder that every machine has, and that nothing could harm. */
-const ANY_FOLDER: Workspace = { folder: '/usr', covered: [] }
+const ANY_FOLDER: ProjectFolder = { folder: '/usr', covered: [] }
 
 /** Owns nothing, may do nothing. */
 export const NOBODY = { uid: 65534, gid: 65534 }
@@ -71,7 +71,7 @@ export async function examine(path: string): Promise<Found> {
 /** What is wrong with the sandboxes that it makes; undefined when they hold what they promise. */
 export async function prove(
   bubblewrap: Bubblewrap,
-  workspace: Workspace,
+  workspace: ProjectFolder,
   user: User,
 ): Promise<string | undefined> {
   const made = invocation(bubblewrap.path, workspace, {}, PROOF_COMMAND, bubblewrap)

@@ -44,7 +44,7 @@ export async function startIsolated(
   const folders = await makeFolders(spec.folder, user, plan.imageBytes)
   const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
   cgroup.create(spec.limits)
-  const guarded = inPlace && guardWorkspace(spec.folder, inPlace.folder, user)
+  const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
   const exclude = stagedFolders(folders.staged).exclude
   const hasExclude = inPlace !== undefined && writeExclude(takenNames(spec.folder), inPlace.folder, exclude)
   const staging = user && stagingOf(folders, user, runtime.folder, plan, inPlace)

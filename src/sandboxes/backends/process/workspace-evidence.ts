@@ -1,6 +1,7 @@
 /** What the host itself sees of a workspace in place: whether it, and what is guarded in it, is what was looked at. */
 import { lstatSync, readFileSync } from 'node:fs'
 import { INSIDE } from '../../../sidecar/protocol.ts'
+import { folderIdentity } from './look-at-folder.ts'
 import { type Guarded, identityOf } from './workspace-guard.ts'
 
 export interface ExpectedWorkspace {
@@ -19,8 +20,8 @@ export function faultInWorkspace(pid: number, expected: ExpectedWorkspace): stri
     const inside = `/proc/${pid}/root${INSIDE.workspace}`
     const lines = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')
     const points = new Set(lines.map((line) => line.split(' ')[4]))
-    const { dev, ino } = lstatSync(inside, { bigint: true })
-    if (!points.has(INSIDE.workspace) || `${dev}:${ino}` !== expected.identity)
+    const mounted = folderIdentity(lstatSync(inside, { bigint: true }))
+    if (!points.has(INSIDE.workspace) || mounted !== expected.identity)
       return 'its workspace is not the folder that was chosen'
     const wrong = expected.guarded.find(
       ({ path, identity }) =>

@@ -17,6 +17,7 @@ import { join, relative } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
+import { folderIdentity } from './look-at-folder.ts'
 import { IN_REPOSITORY, IN_WORKSPACE, REPOSITORY } from './protected-paths.ts'
 import { guardWorkspace, identityOf, releaseWorkspace } from './workspace-guard.ts'
 
@@ -31,7 +32,8 @@ beforeEach(() => {
 afterEach(() => test[Symbol.dispose]())
 
 const sandbox = (name = 'one') => test.path('sandboxes', name)
-const guard = (name = 'one') => guardWorkspace(sandbox(name), workspace, undefined)
+const chosen = () => ({ folder: workspace, identity: folderIdentity(lstatSync(workspace, { bigint: true })) })
+const guard = (name = 'one') => guardWorkspace(sandbox(name), chosen(), undefined)
 /** Folder by folder, because Node's own way down walks through links. */
 const all = (folder = workspace): string[] =>
   readdirSync(folder, { withFileTypes: true })
@@ -182,9 +184,18 @@ describe('names that programs of the host trust', () => {
     const owner = ownerWho(() => {
       if (existsSync(join(workspace, name)) && swaps++ === 0) swap()
     })
-    expect(() => guardWorkspace(sandbox(), workspace, owner)).toThrow(
+    expect(() => guardWorkspace(sandbox(), chosen(), owner)).toThrow(
       `${name} in the workspace was replaced while the sandbox was made`,
     )
+  })
+
+  it('are taken in the folder that was looked at, and in no other put in its place', () => {
+    const looked = chosen()
+    renameSync(workspace, test.path('moved'))
+    mkdirSync(workspace)
+    expect(() => guardWorkspace(sandbox(), looked, undefined)).toThrow('was replaced while it was looked at')
+    expect(all()).toEqual([])
+    expect(all(test.path('moved'))).toEqual([])
   })
 
   // The attacker replaces each name with a pipe as soon as it is there; a program that waits for it never ends.
@@ -193,12 +204,14 @@ describe('names that programs of the host trust', () => {
     const guard = join(import.meta.dirname, 'workspace-guard.ts')
     writeFileSync(
       guards,
-      `import { rmSync, mkdirSync } from 'node:fs'
+      `import { rmSync, mkdirSync, statSync } from 'node:fs'
        import { guardWorkspace, releaseWorkspace } from ${JSON.stringify(guard)}
        const [sandbox, workspace] = process.argv.slice(2)
+       const { dev, ino } = statSync(workspace, { bigint: true })
+       const identity = dev + ':' + ino
        const owner = { uid: process.getuid(), gid: process.getgid() }
        for (let round = 0; round < 150; round++) {
-         try { guardWorkspace(sandbox, workspace, owner) } catch {}
+         try { guardWorkspace(sandbox, { folder: workspace, identity }, owner) } catch {}
          try { releaseWorkspace(sandbox) } catch {}
          rmSync(workspace + '/.envrc', { recursive: true, force: true })
        }`,

@@ -19,6 +19,8 @@ import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
 import { writePrivateFile } from '../../../lib/private-files.ts'
 import type { HostUser } from '../../backend.ts'
+import type { InPlace } from './in-place.ts'
+import { folderIdentity } from './look-at-folder.ts'
 import { type OpenFolder, openFolder } from './open-folder.ts'
 import { IN_REPOSITORY, IN_WORKSPACE, type ProtectedPath, REPOSITORY } from './protected-paths.ts'
 
@@ -54,10 +56,12 @@ type Stub = StubRecord['stubs'][number]
  */
 export function guardWorkspace(
   sandboxFolder: string,
-  workspace: string,
+  { folder: workspace, identity }: InPlace,
   owner: HostUser | undefined,
 ): Guarded[] {
   using root = openFolder(workspace)
+  if (folderIdentity(fstatSync(root.descriptor, { bigint: true })) !== identity)
+    throw new CraikError('conflict', 'the workspace was replaced while it was looked at')
   const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...takenNames(sandboxFolder)])
   const repository = lookForRepository(root, known)
   const wanted = [

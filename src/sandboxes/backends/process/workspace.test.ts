@@ -1,5 +1,6 @@
-import { mkdirSync, symlinkSync } from 'node:fs'
+import { lstatSync, mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
 import { resolveWorkspace } from './workspace.ts'
@@ -46,7 +47,27 @@ describe('a workspace', () => {
     symlinkSync(test.path('users/ada/project'), test.path('link'))
     expect(() => resolve(test.path('link'))).toThrow('is reached through a link')
     const folder = test.path('users/ada/project')
-    expect(resolve(folder)).toEqual({ folder, covered: [] })
+    const { uid, gid, dev, ino } = lstatSync(folder)
+    expect(resolve(folder)).toEqual({ folder, identity: `${dev}:${ino}`, owner: { uid, gid }, covered: [] })
+  })
+
+  // Another exchanges the folder, or the one above it, with a link all the while.
+  it.each(['swapped', 'swapped/inner'])('is %s itself or refused, whoever exchanges it', async (name) => {
+    for (const path of ['swapped/inner', 'evil/inner']) mkdirSync(test.path(path), { recursive: true })
+    symlinkSync(test.path('evil'), test.path('link'))
+    const asked = test.path(name)
+    const { dev, ino } = lstatSync(asked)
+    const swapping = new Worker(SWAPS, { eval: true, workerData: test.folder })
+    try {
+      await new Promise((done) => swapping.once('message', done))
+      for (let round = 0; round < 20_000; round++) {
+        const found = unlessRefused(() => resolve(asked))
+        if (found === undefined) continue
+        expect([found.folder, found.identity]).toEqual([asked, `${dev}:${ino}`])
+      }
+    } finally {
+      await swapping.terminate()
+    }
   })
 
   it('has Craik’s home covered when it holds it, also by another name', () => {
@@ -54,9 +75,30 @@ describe('a workspace', () => {
     mkdirSync(join(workspace, 'deep/craik'), { recursive: true })
     symlinkSync(join(workspace, 'deep/craik'), test.path('alias'))
     for (const craikHome of [join(workspace, 'deep/craik'), test.path('alias')])
-      expect(resolveWorkspace(workspace, craikHome, {})).toEqual({
+      expect(resolveWorkspace(workspace, craikHome, {})).toMatchObject({
         folder: workspace,
         covered: ['deep/craik'],
       })
   })
 })
+
+const SWAPS = `
+  const { renameSync } = require('node:fs')
+  const { parentPort, workerData: folder } = require('node:worker_threads')
+  const move = (from, to) => renameSync(folder + '/' + from, folder + '/' + to)
+  parentPort.postMessage('begins')
+  for (;;) {
+    move('swapped', 'aside')
+    move('link', 'swapped')
+    move('swapped', 'link')
+    move('aside', 'swapped')
+  }`
+
+function unlessRefused<T>(attempt: () => T): T | undefined {
+  try {
+    return attempt()
+  } catch (error) {
+    expect(String(error)).toMatch(/not a folder|through a link/)
+    return undefined
+  }
+}

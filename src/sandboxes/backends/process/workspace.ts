@@ -1,9 +1,10 @@
 /** Which folder of the host a sandbox may see, and what inside it stays covered. */
-import { realpathSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { relative, sep } from 'node:path'
 import { CraikError } from '../../../errors.ts'
-import { requireResolved } from '../../workspace-path.ts'
+import type { HostUser } from '../../backend.ts'
+import { throughLink } from '../../workspace-path.ts'
+import { folderIdentity, lookAtFolder } from './look-at-folder.ts'
 
 /** Neither these nor anything in them. */
 const NEVER_INSIDE = ['/boot', '/dev', '/etc', '/proc', '/run', '/sys', '/var/run']
@@ -14,11 +15,17 @@ const NEVER_ITSELF = [
   ...['/var/lib', '/var/tmp', '/Users'],
 ]
 
-export interface Workspace {
-  /** Without any link in it. */
+export interface ProjectFolder {
   readonly folder: string
   /** Folders in it that nothing inside may see, relative to it. */
   readonly covered: readonly string[]
+}
+
+/** `folder` is as it was asked for, and without any link in it. */
+export interface Workspace extends ProjectFolder {
+  /** What tells it from another folder put in its place, as `device:inode`. */
+  readonly identity: string
+  readonly owner: HostUser
 }
 
 /** Refuses a folder that holds more than a project (the system, a home, Craik's own), and one behind a link. */
@@ -29,8 +36,9 @@ export function resolveWorkspace(
   what = 'the workspace',
 ): Workspace {
   const refusal = (why: string) => refused(what, why)
-  const folder = realFolder(asked)
-  if (folder === undefined) throw refusal('is not a folder that can be opened')
+  const seen = lookAtFolder(asked)
+  if (seen === undefined) throw refusal('is not a folder that can be opened')
+  const { path: folder, stats } = seen
   const own = realFolder(craikHome) ?? craikHome
   if (contains(own, folder)) throw refusal('lies in Craik’s own home')
   if (NEVER_INSIDE.some((system) => contains(system, folder)) || NEVER_ITSELF.includes(folder)) {
@@ -41,9 +49,11 @@ export function resolveWorkspace(
   if (folder === '/' || homes.some((home) => contains(folder, home))) {
     throw refusal('is a home folder, or holds one')
   }
-  requireResolved(asked, what)
+  // Of the same look: asked again, the name may lead elsewhere.
+  if (folder !== asked) throw throughLink(what)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
-  return { folder, covered }
+  const owner = { uid: Number(stats.uid), gid: Number(stats.gid) }
+  return { folder, identity: folderIdentity(stats), owner, covered }
 }
 
 /** A folder that is only to be read, by the same rules; `at` is how a refusal tells which. */
@@ -51,11 +61,11 @@ export function resolveShown(
   asked: string,
   at: string,
   { craikHome, environment }: { readonly craikHome: string; readonly environment: NodeJS.ProcessEnv },
-): string {
+): Pick<Workspace, 'folder' | 'identity'> {
   const what = `the folder for ${at}`
-  const { folder, covered } = resolveWorkspace(asked, craikHome, environment, what)
+  const { folder, identity, covered } = resolveWorkspace(asked, craikHome, environment, what)
   if (covered.length > 0) throw refused(what, 'holds Craik’s own home')
-  return folder
+  return { folder, identity }
 }
 
 function refused(what: string, why: string): CraikError {
@@ -65,12 +75,7 @@ function refused(what: string, why: string): CraikError {
 }
 
 function realFolder(path: string): string | undefined {
-  try {
-    const real = realpathSync(path)
-    return statSync(real).isDirectory() ? real : undefined
-  } catch {
-    return undefined
-  }
+  return lookAtFolder(path)?.path
 }
 
 /** Whether `inner` is `outer` or lies in it; both without links. */
