@@ -11,7 +11,8 @@ import {
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import type { Engine } from '../src/sandboxes/backends/docker/engine/engine.ts'
-import { ensureImage, imageName, wantedImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { ensureImage, wantedImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { imageName } from '../src/sandboxes/backends/docker/image/image-names.ts'
 import { ROOT } from './craik.ts'
 
 /** Ignored by git: the root file system survives from run to run, and so does the home that the image is made from. */

@@ -1,13 +1,15 @@
 /** What `craik image prune` removes and keeps, on an engine where nobody else has images. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { Readable } from 'node:stream'
 import { pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { labelChanges } from '../../src/sandboxes/backends/docker/image/dockerfile.ts'
-import { imageName, wantedImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { wantedImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { imageName } from '../../src/sandboxes/backends/docker/image/image-names.ts'
 import { listImages, pruneImages } from '../../src/sandboxes/backends/docker/image/images.ts'
+import { recordedImage } from '../../src/sandboxes/backends/docker/image/recorded-image.ts'
 import { TestHome } from '../craik.ts'
 import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 
@@ -97,9 +99,35 @@ describe.skipIf(reason)(
       expect((await prune()).removed.map(({ id }) => id)).toEqual([old])
     })
 
-    it('go without a name, as what a broken build left does', async () => {
+    it('stay without a name: it may be what somebody built from one of Craik’s', async () => {
       const nameless = await importTiny(engine, undefined, OLD)
-      expect((await prune()).removed.map(({ id }) => id)).toEqual([nameless])
+      const { removed, kept } = await prune([], false)
+      expect(removed).toEqual([])
+      expect(kept.find(({ image }) => image.id === nameless)?.why).toMatch(/no name.*docker image prune/)
+      await engine.docker.getImage(nameless).remove()
+    })
+
+    it('stay when somebody built them from one of Craik’s, labels and all', async () => {
+      const names = ['hostile:volume', 'craik/sandbox:mine', 'craik/sandbox:ffffffffffff-aaaaaaaaaaaa']
+      const derived = await Promise.all(names.map((name) => importTiny(engine, name, OLD)))
+      const { removed, kept } = await prune([current], true)
+      const told = [...removed, ...kept.map(({ image }) => image)].map(({ id }) => id)
+      for (const id of derived) expect(told).not.toContain(id)
+      for (const id of derived) await engine.docker.getImage(id).remove()
+    })
+
+    it('stay while another home may need them, and go when it no longer does', async () => {
+      const old = await importTiny(engine, 'craik/sandbox:ffffffffffff', OLD)
+      using other = new TestHome()
+      mkdirSync(other.home, { recursive: true })
+      const recorded = { image: old, imageName: 'craik/sandbox:ffffffffffff', runtime: 'runc' } as const
+      await recordedImage(engine, recorded, other.home)
+      const { removed, kept } = await prune([current], true)
+      expect(removed).toEqual([])
+      expect(kept.find(({ image }) => image.id === old)?.why).toBe('another home on this engine may need it')
+      const its = await pruneImages(engine, other.home, new Set([current]))
+      expect(its.removed.map(({ id }) => id)).toEqual([old])
+      await expect(engine.docker.getImage(old).inspect()).rejects.toMatchObject({ statusCode: 404 })
     })
 
     it('are never touched when they are not Craik’s', async () => {

@@ -172,6 +172,16 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
           if (packages.length > 0) await engine.docker.getImage(id).remove({ force: true })
       })
 
+      it('is not made with a package that Debian does not have, which is named', {
+        timeout: BUILD_MS,
+      }, async () => {
+        const { code, stderr } = await home.run(['image', 'build', '--apt', 'jq,no-such-package'], {
+          env: { CRAIK_ENGINE: recorded.address },
+        })
+        expect(code).not.toBe(0)
+        expect(stderr).toContain('Debian has no package no-such-package')
+      })
+
       it.each(['SIGKILL', 'SIGINT'] as const)(
         'leaves nothing when %s breaks it off',
         { timeout: BUILD_MS },

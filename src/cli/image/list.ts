@@ -21,7 +21,7 @@ export function listCommand(context: CliContext): Command {
     .action(async (options: FormatOptions) => {
       const { listImages } = await import('../../sandboxes/backends/docker/image/images.ts')
       const images = await listImages(await engineOf(context), context.home.root)
-      const use = await readImageUse(context)
+      const use = await readImageUse(context, images)
       const columns = imageColumns(use, context.clock.nowMs())
       printRows(context, options, images, columns, (image) => imageJson(image, use))
     })
@@ -34,9 +34,10 @@ export function showCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image list\n  craik image show craik/sandbox:0123456789ab\n')
     .action(async (asked: string, options: FormatOptions) => {
-      const { showImage } = await import('../../sandboxes/backends/docker/image/images.ts')
-      const image = await showImage(await engineOf(context), context.home.root, asked)
-      const use = await readImageUse(context)
+      const { listImages, showImage } = await import('../../sandboxes/backends/docker/image/images.ts')
+      const engine = await engineOf(context)
+      const image = await showImage(engine, context.home.root, asked)
+      const use = await readImageUse(context, await listImages(engine, context.home.root))
       printRecord(context, options, imageJson(image, use), () => describe(image, use, context.clock.nowMs()))
     })
 }

@@ -20,9 +20,9 @@ export function pruneCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image prune\n')
     .action(async (options: PruneOptions) => {
-      const { pruneImages } = await import('../../sandboxes/backends/docker/image/images.ts')
+      const { listImages, pruneImages } = await import('../../sandboxes/backends/docker/image/images.ts')
       const engine = await engineOf(context)
-      const use = await readImageUse(context)
+      const use = await readImageUse(context, await listImages(engine, context.home.root))
       const { removed, kept } = await pruneImages(engine, context.home.root, new Set(use.keys()), {
         all: options.all === true,
         signal: context.signal,

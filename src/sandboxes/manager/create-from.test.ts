@@ -28,6 +28,25 @@ it('names the image that a snapshot needs when the engine does not have it', asy
   })
 })
 
+it('takes one of Craik’s that was made of the same when the very image is lost, and no other', async () => {
+  const made = `sha256:${'c'.repeat(64)}`
+  const engine = backend(async ({ image }) => {
+    if (image === PINNED) throw new CraikError('not_found', 'no such image')
+    return { image: made, imageName: image!, runtime: 'runc', line: 'socket', state: 'folder', engine: 'e' }
+  })
+  const pinnedTo = (name: string) =>
+    ({ ...snapshot, manifest: { ...snapshot.manifest, image: { id: PINNED, name } } }) as SnapshotRecord
+  const own = pinnedTo('craik/sandbox:0123456789ab')
+  expect(await planned(engine, { image: PINNED }, own)).toMatchObject({
+    image: made,
+    imageName: 'craik/sandbox:0123456789ab',
+  })
+  for (const name of ['mine:1', 'craik/sandbox:mine', 'craik/sandbox:0123456789ab-ba9876543210'])
+    await expect(planned(engine, { image: PINNED }, pinnedTo(name))).rejects.toMatchObject({
+      code: 'not_found',
+    })
+})
+
 it('takes no other image in its stead, and calls it by its name', async () => {
   const with_ = (image: string) =>
     backend(async () => ({

@@ -1,6 +1,13 @@
 /** A new sandbox whose disk is that of a snapshot: what was not asked for is as the snapshot says. */
 import { CraikError } from '../../errors.ts'
-import type { ContainerRequest, ContainerSpec, LimitSpec, SandboxBackend, SandboxSpec } from '../backend.ts'
+import {
+  type ContainerRequest,
+  type ContainerSpec,
+  isOwnImageName,
+  type LimitSpec,
+  type SandboxBackend,
+  type SandboxSpec,
+} from '../backend.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Caller, CreateRequest } from '../manager-types.ts'
 import type { Manifest } from '../snapshots/manifest.ts'
@@ -40,7 +47,7 @@ export async function requestFrom(
   }
 }
 
-/** An image that is gone is named: another one is not taken in its stead. */
+/** An image that is gone is named: none is taken in its stead but one of Craik's that was made of the same. */
 export async function planned(
   backend: SandboxBackend,
   asked: ContainerRequest,
@@ -50,22 +57,50 @@ export async function planned(
   if (!pinned || snapshot === undefined) return backend.plan?.(asked)
   let container: ContainerSpec | undefined
   try {
-    container = await backend.plan?.(asked)
+    container = await planPinned(backend, asked, pinned)
   } catch (error) {
     if (!(error instanceof CraikError) || error.code !== 'not_found') throw error
     throw new CraikError(
       'not_found',
       `snapshot ${snapshot.name} needs the image ${pinned.name} (${pinned.id}), which the engine does not have`,
-      { hint: 'bring that very image here, such as with:  docker save | docker load', cause: error },
+      { hint: howToGet(pinned.name), cause: error },
     )
   }
   requireFit(snapshot, {
     backend: snapshot.manifest.backend,
     workspace: snapshot.manifest.spec.workspace,
-    image: container?.image,
+    image: container && { id: container.image, name: pinnedName(container, pinned) },
   })
-  // Asked for by its id, it would be called by that.
   return container && { ...container, imageName: pinned.name }
+}
+
+type Pinned = NonNullable<Manifest['image']>
+
+async function planPinned(
+  backend: SandboxBackend,
+  asked: ContainerRequest,
+  { id, name }: Pinned,
+): Promise<ContainerSpec | undefined> {
+  try {
+    return await backend.plan?.(asked)
+  } catch (error) {
+    const isLost = error instanceof CraikError && error.code === 'not_found' && asked.image === id
+    if (!isLost || !isOwnImageName(name)) throw error
+    return backend.plan?.({ ...asked, image: name })
+  }
+}
+
+/** Asked for by its id, it would be called by that. */
+function pinnedName({ image, imageName }: ContainerSpec, { id, name }: Pinned): string {
+  return image === id ? name : imageName
+}
+
+const BRING = 'bring that very image here, such as with:  docker save | docker load'
+
+function howToGet(name: string): string {
+  return isOwnImageName(name)
+    ? `make it again, with the packages that it had:  craik image build [--apt PACKAGES]; or ${BRING}`
+    : BRING
 }
 
 /** Its folder is there, and no disk in it. */

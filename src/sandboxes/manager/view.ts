@@ -24,7 +24,7 @@ export function viewOf(
     hostUid: place?.hostUid ?? null,
     workspace: spec.workspace,
     mounts: spec.mounts.map((mount) => ({ ...mount, mode: 'read_only' })),
-    container: spec.container && containerView(spec.container),
+    container: spec.container && containerView(spec.container, place?.handle.image),
     limits: spec.limits as LimitSpec,
     enforced: place?.enforced ?? null,
     operator: record.operator,
@@ -62,6 +62,10 @@ function stopsAt(
 }
 
 /** Which engine it is says nothing to who looks at it. */
-function containerView({ engine: _, ...shown }: ContainerSpec): Omit<ContainerSpec, 'engine'> {
-  return shown
+/** While it runs, what it runs: an image that the engine lost may have been made anew. */
+function containerView(
+  { engine: _, ...shown }: ContainerSpec,
+  running: string | number | undefined,
+): Omit<ContainerSpec, 'engine'> {
+  return typeof running === 'string' ? { ...shown, image: running } : shown
 }

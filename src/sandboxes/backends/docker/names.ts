@@ -37,6 +37,11 @@ export function homeFilter(craikHome: string): string {
   return `${HOME_LABEL}=${homeDigest(craikHome)}`
 }
 
+/** Under which names this home keeps images. */
+export function homeRepository(craikHome: string): string {
+  return `craik/home-${homeDigest(craikHome)}`
+}
+
 /** Which sandbox it says it belongs to; undefined when that is no name of one. */
 export function sandboxIn(labels: Readonly<Record<string, string>> | null | undefined): string | undefined {
   const id = labels?.[SANDBOX_LABEL]

@@ -3,6 +3,7 @@ import { CraikError } from '../../../errors.ts'
 import type { ContainerRequest, ContainerSpec } from '../../backend.ts'
 import { isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
+import { wholeId } from './image/image-names.ts'
 
 export async function planContainer(
   engine: Engine,
@@ -74,7 +75,7 @@ function lineFor(
 export async function existingImage(engine: Engine, name: string): Promise<{ id: string; name: string }> {
   try {
     const { Id } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
-    return { id: Id.startsWith('sha256:') ? Id : `sha256:${Id}`, name }
+    return { id: wholeId(Id), name }
   } catch (error) {
     if (!isGone(error)) throw error
     throw new CraikError('not_found', `the engine at ${engine.address} has no image ${name}`, {

@@ -27,14 +27,19 @@ describe('an engine’s answer', () => {
   })
 
   it('that reports an error is one, with what was said before it', async () => {
-    const answer = followed([
-      '{"stream":"E: Unable to locate package nix\\n"}\n{"error":"exit 100\\u001b[1m"}\n',
-    ])
+    const answer = followed(['{"stream":"E: dpkg was interrupted\\n"}\n{"error":"exit 100\\u001b[1m"}\n'])
     await expect(answer).rejects.toMatchObject({
       code: 'unavailable',
       message: 'the engine could not build an image: exit 100 [1m',
-      details: { engine: 'refused', said: ['E: Unable to locate package nix'] },
+      details: { engine: 'refused', said: ['E: dpkg was interrupted'] },
     })
+  })
+
+  it('that Debian lacks a package names it', async () => {
+    const answer = followed([
+      '{"stream":"E: Unable to locate package nix\\n"}\n{"error":"exit 100\\u001b[1m"}\n',
+    ])
+    await expect(answer).rejects.toMatchObject({ code: 'not_found', message: 'Debian has no package nix' })
   })
 
   it('that is no JSON, or a line without an end, is an error', async () => {

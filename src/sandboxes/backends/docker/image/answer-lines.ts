@@ -1,6 +1,7 @@
 /** The lines that an engine answers with while it pulls, imports or builds: its progress, and at last an id or an error. */
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../../../errors.ts'
+import { missingPackage } from './packages.ts'
 
 export interface AnswerLine {
   readonly stream?: string
@@ -25,10 +26,13 @@ export async function followAnswer(
     if (line.stream?.trim()) said.push(oneLine(line.stream))
     if (said.length > KEPT_LINES) said.shift()
     if (line.error !== undefined)
-      throw new CraikError('unavailable', `the engine could not ${doing}: ${oneLine(line.error)}`, {
-        hint: 'craik doctor',
-        details: { engine: 'refused', said },
-      })
+      throw (
+        missingPackage(said.join('\n')) ??
+        new CraikError('unavailable', `the engine could not ${doing}: ${oneLine(line.error)}`, {
+          hint: 'craik doctor',
+          details: { engine: 'refused', said },
+        })
+      )
     onLine(line)
   }
 }

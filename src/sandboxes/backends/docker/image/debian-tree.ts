@@ -9,6 +9,7 @@ import { CraikError } from '../../../../errors.ts'
 import { runChild } from '../../../../lib/child.ts'
 import { SYSTEM_PATH } from '../../process/programs.ts'
 import { findSystemProgram } from '../../process/system-program.ts'
+import { missingPackage } from './packages.ts'
 import type { OnProgress } from './progress.ts'
 
 export interface TreeRequest {
@@ -127,11 +128,8 @@ function environmentOf({ epochSeconds, workFolder, environment }: TreeRequest): 
 
 /** mmdebstrap says a lot; what of it helps is told. */
 function explain(said: string, end: string): CraikError {
-  const missing = /Unable to locate package (\S+)|Package '([^']+)' has no installation candidate/.exec(said)
-  if (missing !== null)
-    return new CraikError('not_found', `Debian has no package ${missing[1] ?? missing[2]}`, {
-      hint: 'check the name on a Debian machine:  apt-cache policy NAME',
-    })
+  const missing = missingPackage(said)
+  if (missing !== undefined) return missing
   if (/newuidmap|subuid|user namespace|unshare/i.test(said) && process.geteuid?.() !== 0)
     return new CraikError('unavailable', 'mmdebstrap needs root, or user namespaces of this user', {
       hint: 'sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "$USER"',

@@ -15,6 +15,7 @@ import { type ImageWay, makeBase } from './base-image.ts'
 import { buildContext } from './build-context.ts'
 import { type ImageLabels, LABEL, SANDBOX_CONFIG, sandboxDockerfile } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
+import { imageName, laterName, wholeId } from './image-names.ts'
 import { checkPackages } from './packages.ts'
 import { type OnProgress, within } from './progress.ts'
 import { baseKey, type Recipe, readRecipe, sandboxKey } from './recipe.ts'
@@ -45,9 +46,6 @@ export interface ReadyImage {
   readonly made: boolean
 }
 
-const REPOSITORY = { base: 'craik/base', sandbox: 'craik/sandbox' } as const
-
-const NAME_CHARS = 12
 const LOCK_POLL_MS = 200
 /** A build takes a minute or two; whoever waits longer for another's is better told. */
 const LOCK_WAIT_MS = 30 * 60_000
@@ -125,10 +123,6 @@ function filesFor({ readableNode }: ImageRequest): readonly RuntimeFile[] {
   )
 }
 
-export function imageName({ kind, inputs }: Pick<ImageLabels, 'kind' | 'inputs'>): string {
-  return `${REPOSITORY[kind]}:${inputs.slice(0, NAME_CHARS)}`
-}
-
 interface MakeOptions extends EnsureOptions {
   readonly signal: AbortSignal
   readonly progress: OnProgress
@@ -200,12 +194,12 @@ async function makeAndName(
   const id = await make()
   signal.throwIfAborted()
   const before = await findImage(engine, labels)
-  const [repo, tag] = imageName(labels).split(':') as [string, string]
-  const name = (image: string, as: string) =>
-    engine.ask('name an image', () => engine.docker.getImage(image).tag({ repo, tag: as }))
-  if (before !== undefined && before.id !== id)
-    await name(before.id, `${tag}-${before.id.slice('sha256:'.length).slice(0, NAME_CHARS)}`)
-  await name(id, tag)
+  const name = (image: string, as: string) => {
+    const [repo, tag] = as.split(':') as [string, string]
+    return engine.ask('name an image', () => engine.docker.getImage(image).tag({ repo, tag }))
+  }
+  if (before !== undefined && before.id !== id) await name(before.id, laterName(labels, before.id))
+  await name(id, imageName(labels))
   return { id, name: imageName(labels) }
 }
 
@@ -215,7 +209,7 @@ async function findImage(engine: Engine, labels: ImageLabels): Promise<Named | u
   try {
     const { Id, Config } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
     if (Config.Labels?.[LABEL.inputs] !== labels.inputs) return undefined
-    return { id: Id.startsWith('sha256:') ? Id : `sha256:${Id}`, name }
+    return { id: wholeId(Id), name }
   } catch (error) {
     if (isGone(error)) return undefined
     throw error

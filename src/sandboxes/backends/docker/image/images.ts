@@ -8,13 +8,16 @@ import { faultOf, isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
 import { LABEL } from './dockerfile.ts'
 import { wantedImage } from './ensure-image.ts'
+import { keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
 import { checkPackages } from './packages.ts'
 
 export interface CraikImage {
   /** `sha256:…` */
   readonly id: string
-  /** Undefined: nameless, such as a step of a build that was broken off. */
+  /** Undefined: it has none that Craik gave it when it was made. */
   readonly name: string | undefined
+  /** The names by which homes keep it, that of this one too. */
+  readonly keeping: readonly string[]
   readonly kind: 'base' | 'sandbox'
   /** Those that were asked for, beyond the recipe's. */
   readonly packages: readonly string[]
@@ -33,6 +36,7 @@ export interface Pruned {
 }
 
 const REMOVE_DEADLINE_MS = 2 * 60_000
+const NAMELESS = 'it has no name, and may be anybody’s:  docker image prune'
 
 /** Newest first. */
 export async function listImages(engine: Engine, craikHome: string): Promise<readonly CraikImage[]> {
@@ -54,8 +58,8 @@ export async function listImages(engine: Engine, craikHome: string): Promise<rea
       current.set(asked, new Set([base.inputs, sandbox.inputs, forGvisor.sandbox.inputs]))
     }
     // What was made anew has taken the name; what had it before is of the same inputs, and past.
-    const isFirst = known.name?.endsWith(`:${known.inputs.slice(0, 12)}`) === true
-    images.push({ ...known, isCurrent: isFirst && current.get(asked)!.has(known.inputs) })
+    const { isFirst, ...image } = known
+    images.push({ ...image, isCurrent: isFirst && current.get(asked)!.has(known.inputs) })
   }
   return images.sort((a, b) => b.createdAtMs - a.createdAtMs)
 }
@@ -78,7 +82,7 @@ export async function showImage(engine: Engine, craikHome: string, asked: string
 
 /**
  * Removes the images of other builds, or with `all` every one, but never one that is in use: pinned by a record of
- * ours, or of a container of whomever.
+ * ours, kept by another home, or of a container of whomever. What has no name of Craik's may be somebody else's.
  */
 export async function pruneImages(
   engine: Engine,
@@ -91,6 +95,9 @@ export async function pruneImages(
   for (const image of await listImages(engine, craikHome)) {
     signal?.throwIfAborted()
     if (inUse.has(image.id)) kept.push({ image, why: 'a sandbox or snapshot needs it' })
+    else if (image.name === undefined && image.keeping.length === 0) kept.push({ image, why: NAMELESS })
+    else if (image.keeping.some((name) => name !== keepingName(craikHome, image.id)))
+      kept.push({ image, why: 'another home on this engine may need it' })
     else if (image.isCurrent && !all) kept.push({ image, why: 'this build of Craik uses it' })
     else {
       const why = await remove(engine, image)
@@ -101,29 +108,34 @@ export async function pruneImages(
   return { removed, kept }
 }
 
-/** By its name where it has one: then a name that somebody else gave it keeps it. Never by force. */
-async function remove(engine: Engine, { id, name }: CraikImage): Promise<string | undefined> {
+/** By its own names: then a name that somebody else gave it keeps it. Never by force. */
+async function remove(engine: Engine, { name, keeping }: CraikImage): Promise<string | undefined> {
   const options = { deadlineMs: REMOVE_DEADLINE_MS }
-  try {
-    await engine.ask('remove an image', () => engine.docker.getImage(name ?? id).remove(), options)
-    return undefined
-  } catch (error) {
-    if (isGone(error)) return undefined
-    if (faultOf(error) === 'refused') return 'a container of the engine, or another image, needs it'
-    throw error
-  }
+  for (const one of [...keeping, ...(name === undefined ? [] : [name])])
+    try {
+      await engine.ask('remove an image', () => engine.docker.getImage(one).remove(), options)
+    } catch (error) {
+      if (faultOf(error) === 'refused') return 'a container of the engine, or another image, needs it'
+      if (!isGone(error)) throw error
+    }
+  return undefined
 }
 
-function described(info: ImageInfo): Omit<CraikImage, 'isCurrent'> | undefined {
+type Described = Omit<CraikImage, 'isCurrent'> & { readonly isFirst: boolean }
+
+function described(info: ImageInfo): Described | undefined {
   const kind = info.Labels?.[LABEL.kind]
   if (kind !== 'base' && kind !== 'sandbox') return undefined
+  const { made, isFirst, keeping } = ownNames(info.Id, info.RepoTags, info.Labels)
+  // Somebody made it from one of ours, and it has our labels from there.
+  const isForeign = made === undefined && keeping.length === 0 && plainNames(info.RepoTags).length > 0
+  if (isForeign) return undefined
   const packages = (info.Labels[LABEL.packages] ?? '').split(',').filter((name) => name !== '')
   return {
-    id: info.Id,
-    // Podman says where a name is from: of what was made here localhost, or over this API Docker's registry.
-    name: info.RepoTags?.map((name) => name.replace(/^(?:localhost|docker\.io)\//, ''))
-      .filter((name) => name.startsWith(`craik/${kind}:`))
-      .sort((a, b) => a.length - b.length)[0],
+    id: wholeId(info.Id),
+    name: made,
+    isFirst,
+    keeping,
     kind,
     packages: readable(packages),
     inputs: info.Labels[LABEL.inputs] ?? '',

@@ -10,6 +10,16 @@ export function parsePackages(text: string): readonly string[] {
   return checkPackages(text.split(',').map((name) => name.trim()))
 }
 
+/** What apt complains of when a package is not there, in either of its wordings; undefined when it is something else. */
+export function missingPackage(said: string): CraikError | undefined {
+  const missing = /Unable to locate package (\S+)|Package '([^']+)' has no installation candidate/.exec(said)
+  const name = missing?.[1] ?? missing?.[2]
+  if (name === undefined) return undefined
+  return new CraikError('not_found', `Debian has no package ${name.slice(0, 100)}`, {
+    hint: 'check the name on a Debian machine:  apt-cache policy NAME',
+  })
+}
+
 export function checkPackages(names: readonly string[]): readonly string[] {
   const wrong = names.find((name) => !NAME.test(name))
   if (wrong !== undefined)

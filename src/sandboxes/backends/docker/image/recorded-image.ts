@@ -1,0 +1,124 @@
+/** The image that a sandbox is recorded with: found again for every start, and kept for the next. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { ImageInspectInfo } from 'dockerode'
+import { CraikError } from '../../../../errors.ts'
+import { type ContainerSpec, isOwnImageName } from '../../../backend.ts'
+import { isGone } from '../engine/ask.ts'
+import type { Engine } from '../engine/engine.ts'
+import { LABEL } from './dockerfile.ts'
+import { wantedImage } from './ensure-image.ts'
+import { imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
+import { parsePackages } from './packages.ts'
+
+export interface FoundImage {
+  /** `sha256:…` */
+  readonly id: string
+  readonly environment: readonly string[]
+  /** Folders that it wants volumes for. */
+  readonly volumes: readonly string[]
+}
+
+type Recorded = Pick<ContainerSpec, 'image' | 'imageName' | 'runtime'>
+
+/**
+ * The very one, or, when the engine lost that, one of Craik's that was made of the same and so has the same name. Named
+ * for this home, so that no other takes it away while the sandbox is stopped.
+ */
+export async function recordedImage(
+  engine: Engine,
+  recorded: Recorded,
+  craikHome: string,
+): Promise<FoundImage> {
+  const found = (await inspect(engine, recorded.image)) ?? (await madeOfTheSame(engine, recorded))
+  if (found === undefined) throw await lost(engine, recorded, craikHome)
+  await keep(engine, found, craikHome)
+  return {
+    id: wholeId(found.Id),
+    environment: found.Config.Env ?? [],
+    volumes: Object.keys(found.Config.Volumes ?? {}),
+  }
+}
+
+async function madeOfTheSame(engine: Engine, recorded: Recorded): Promise<ImageInspectInfo | undefined> {
+  if (!isOwnImageName(recorded.imageName)) return undefined
+  const found = await inspect(engine, recorded.imageName)
+  const { isFirst = false } = found ? ownNames(found.Id, found.RepoTags, found.Config.Labels) : {}
+  return isFirst ? found : undefined
+}
+
+async function inspect(engine: Engine, image: string): Promise<ImageInspectInfo | undefined> {
+  try {
+    return await engine.ask('look for an image', () => engine.docker.getImage(image).inspect())
+  } catch (error) {
+    if (isGone(error)) return undefined
+    throw error
+  }
+}
+
+/** Somebody else's image is theirs to keep. */
+async function keep(engine: Engine, found: ImageInspectInfo, craikHome: string): Promise<void> {
+  const { made, keeping } = ownNames(found.Id, found.RepoTags, found.Config.Labels)
+  if (made === undefined && keeping.length === 0) return
+  const name = keepingName(craikHome, found.Id)
+  if (plainNames(found.RepoTags).includes(name)) return
+  const [repo, tag] = name.split(':') as [string, string]
+  await engine.ask('name an image', () => engine.docker.getImage(found.Id).tag({ repo, tag }))
+  if (made !== undefined) await notePackages(craikHome, made, found.Config.Labels?.[LABEL.packages] ?? '')
+}
+
+async function lost(engine: Engine, recorded: Recorded, craikHome: string): Promise<CraikError> {
+  const { image, imageName: name } = recorded
+  const id = image.slice('sha256:'.length).slice(0, 12)
+  return new CraikError(
+    'not_found',
+    `the engine at ${engine.address} has no image ${name} (${id}), which the sandbox is made of`,
+    { hint: await howToGet(engine, recorded, craikHome) },
+  )
+}
+
+const BRING = 'bring that very image here, such as with:  docker save | docker load'
+
+/** The command that makes it, when this build of Craik makes it. */
+async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): Promise<string> {
+  if (!isOwnImageName(recorded.imageName)) return BRING
+  const noted = await notedPackages(craikHome, recorded.imageName)
+  const packages = noted ?? []
+  const readableNode = recorded.runtime === 'runsc'
+  const { sandbox } = await wantedImage(engine, { packages, readableNode }, await folderOf(craikHome))
+  const apt = packages.length === 0 ? '' : ` --apt ${packages.join(',')}`
+  if (imageName(sandbox) === recorded.imageName)
+    return readableNode
+      ? `make it again, with another sandbox:  craik sandbox create --backend docker --runtime runsc${apt}`
+      : `make it again:  craik image build${apt}`
+  return noted === undefined
+    ? 'make it again, with the packages that it had:  craik image build --apt PACKAGES'
+    : `another build of craik made it; ${BRING}`
+}
+
+/** A name does not tell what the image was made of, and the image that would is gone when that is asked. */
+async function notePackages(craikHome: string, name: string, packages: string): Promise<void> {
+  const path = join(await folderOf(craikHome), noteName(name))
+  await writeFile(path, packages, { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+}
+
+async function notedPackages(craikHome: string, name: string): Promise<readonly string[] | undefined> {
+  try {
+    const text = await readFile(join(await folderOf(craikHome), noteName(name)), 'utf8')
+    return text === '' ? [] : parsePackages(text)
+  } catch {
+    return undefined
+  }
+}
+
+function noteName(name: string): string {
+  return `packages-${name.split(':')[1]!.slice(0, 12)}`
+}
+
+async function folderOf(craikHome: string): Promise<string> {
+  const folder = join(craikHome, 'cache/images')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  return folder
+}
