@@ -115,6 +115,11 @@ export const MOUNT_MODES = ['read_only', 'read_write'] as const
 /** What a caller names as the image to mean Craik's own. */
 export const OWN_IMAGE = 'craik'
 
+/** Whether it is named after all that goes into it: what has the same name was made of the same. */
+export function isOwnImageName(name: string): boolean {
+  return /^craik\/sandbox:[0-9a-f]{12}$/.test(name)
+}
+
 /** undefined: the one that Craik runs as. */
 export interface HostUser {
   readonly uid: number

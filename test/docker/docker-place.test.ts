@@ -134,6 +134,46 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     }
   })
 
+  it('has nothing of its image’s environment, in its first program or in any', async () => {
+    const plain = await runner.engine.docker.createContainer({ Image: runner.container.image })
+    const changes = ['ENV AWS_SECRET_ACCESS_KEY=hidden', 'ENV LD_PRELOAD=/evil.so PATH=/evil', 'ENV LANG=tlh']
+    const { Id: image } = await plain.commit({ changes: changes.join('\n') })
+    await plain.remove()
+    try {
+      const { Config } = await runner.engine.docker.getImage(image).inspect()
+      expect(Config.Env).toContain('LD_PRELOAD=/evil.so')
+      for (const line of ['socket', 'relay'] as const) {
+        const spec = runner.specWith({ container: { ...runner.container, line, image } })
+        const run = ['env; tr "\\0" "\\n" </proc/1/environ']
+        const [made, told] = await runner.tell({ verb: 'create', craikHome, spec, run })
+        expect(made?.error).toBeUndefined()
+        expect(told?.out).toMatch(/^PATH=/m)
+        expect(told?.out).not.toMatch(/AWS_SECRET|hidden|LD_PRELOAD|evil|tlh/)
+        await runner.tell({ verb: 'sweep', craikHome, spec })
+      }
+    } finally {
+      await runner.engine.docker.getImage(image).remove({ force: true })
+    }
+  })
+
+  it('is made of an image of the same name when its own is lost, and names the one that it needs', async () => {
+    const lost = `sha256:${'0'.repeat(64)}`
+    const again = runner.specWith({ container: { ...runner.container, image: lost } })
+    const [made] = await runner.tell({ verb: 'create', craikHome, spec: again })
+    expect(made?.handle?.image).toBe(runner.container.image)
+    await runner.tell({ verb: 'sweep', craikHome, spec: again })
+    for (const [imageName, hint] of [
+      ['craik/sandbox:000000000000', /craik image build --apt PACKAGES/],
+      ['mine:1', /docker save/],
+    ] as const) {
+      const spec = runner.specWith({ container: { ...runner.container, image: lost, imageName } })
+      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
+      expect(told?.error).toMatchObject({ code: 'not_found', hint: expect.stringMatching(hint) })
+      expect(told?.error?.message).toContain(`${imageName} (000000000000)`)
+      expect(await runner.leftOf(spec)).toEqual([])
+    }
+  })
+
   it('refuses an image that brings folders of its own', async () => {
     const plain = await runner.engine.docker.createContainer({
       Image: runner.container.image,
@@ -144,7 +184,8 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
     try {
       const spec = runner.specWith({ container: { ...runner.container, image } })
       const [told] = await runner.tell({ verb: 'create', craikHome, spec })
-      expect(told?.error?.message).toMatch(/does not isolate: it is shown other folders/)
+      expect(told?.error?.message).toMatch(/brings folders of its own: VOLUME "\/data"/)
+      expect(told?.error?.hint).toContain('without VOLUME')
       expect(await runner.leftOf(spec)).toEqual([])
     } finally {
       await runner.engine.docker.getImage(image).remove()

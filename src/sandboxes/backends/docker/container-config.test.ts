@@ -1,4 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newId, type SandboxId } from '../../../lib/ids.ts'
 import type { ContainerSpec, SandboxSpec } from '../../backend.ts'
 import { containerConfig, type Shown } from './container-config.ts'
@@ -10,23 +13,55 @@ const ENGINE = {
 } as unknown as Engine
 const HOME: Shown = { type: 'bind', source: '/s/home', target: '/home/agent', readOnly: false }
 const SOCKET: Shown = { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true }
+let craikHome: string
+beforeEach(() => {
+  craikHome = mkdtempSync(join(tmpdir(), 'craik-config-'))
+})
+afterEach(() => rmSync(craikHome, { recursive: true }))
 const ID = newId<SandboxId>('sbx', 1)
 
-function configOver(line: ContainerSpec['line'], shown: readonly Shown[]) {
+function configOver(
+  line: ContainerSpec['line'],
+  shown: readonly Shown[],
+  imageEnvironment: readonly string[] = [],
+  product: Engine['product'] = 'docker',
+) {
   const container: ContainerSpec = {
     ...{ image: 'sha256:1', imageName: 'craik/sandbox:1', runtime: 'runc' },
     ...{ line, state: 'folder', engine: 'ONE' },
   }
   const spec: SandboxSpec = {
-    ...{ id: ID, isolation: 'container', folder: '/s', workspace: { mode: 'copy' }, hostUser: undefined },
+    ...{
+      id: ID,
+      isolation: 'container',
+      folder: craikHome,
+      workspace: { mode: 'copy' },
+      hostUser: undefined,
+    },
     limits: { memoryBytes: 2 ** 29, processes: 100, cpuMillis: 1500, diskBytes: 2 ** 26 },
     container,
   }
   const user = { uid: 1000, gid: 1000 }
-  return containerConfig(ENGINE, { spec, container, craikHome: import.meta.dirname, user, shown })
+  return containerConfig(
+    { ...ENGINE, product },
+    { spec, container, craikHome, user, shown, imageEnvironment },
+  )
 }
 
 describe('a container', () => {
+  it('has no variable of its image’s, whatever they are called', () => {
+    const set = ['LD_PRELOAD=/evil.so', 'LANG=tlh', 'PATH=/evil', 'AWS_SECRET_ACCESS_KEY=a=b', '__proto__=x']
+    const { Env: own } = configOver('socket', [HOME])
+    expect(configOver('socket', [HOME], set).Env).toEqual([
+      ...own!,
+      ...['LD_PRELOAD', 'AWS_SECRET_ACCESS_KEY', '__proto__'],
+    ])
+    expect(configOver('socket', [HOME], set, 'podman').Env).toEqual([
+      ...own!,
+      ...['LD_PRELOAD=', 'AWS_SECRET_ACCESS_KEY=', '__proto__='],
+    ])
+  })
+
   // The escape suite runs whole over the socket alone.
   it('is asked for in the same words over each line, but for where the socket is', () => {
     const socket = configOver('socket', [SOCKET, HOME])

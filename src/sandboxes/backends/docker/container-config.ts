@@ -36,6 +36,8 @@ export interface ContainerParts {
   readonly craikHome: string
   readonly user: HostUser
   readonly shown: readonly Shown[]
+  /** What the image itself would put into the environment. */
+  readonly imageEnvironment: readonly string[]
 }
 
 export function containerConfig(engine: Engine, parts: ContainerParts): ContainerCreateOptions {
@@ -46,15 +48,31 @@ export function containerConfig(engine: Engine, parts: ContainerParts): Containe
     User: `${user.uid}:${user.gid}`,
     Hostname: 'sandbox',
     WorkingDir: INSIDE.home,
-    Env: Object.entries({ ...baseEnvironment(), ...sidecarEnvironment(container) }).map(
-      ([name, value]) => `${name}=${value}`,
-    ),
+    Env: environmentFor(engine, parts),
     Entrypoint: [...INIT, `${INSIDE.runtime}/node`, ...SIDECAR_NODE_FLAGS, `${INSIDE.runtime}/sidecar.mjs`],
     Cmd: [],
     Labels: labelsOf(spec.id, craikHome),
     ...{ Tty: false, OpenStdin: false, AttachStdin: false, AttachStdout: false, AttachStderr: false },
     HostConfig: hostConfig(engine, parts),
   }
+}
+
+/**
+ * Ours alone: what an image sets would reach every program, the sidecar first. A name without a value takes it away;
+ * Podman's form of this API cannot, so there it is empty.
+ */
+export function environmentFor(
+  { product }: Pick<Engine, 'product'>,
+  { container, imageEnvironment }: Pick<ContainerParts, 'container' | 'imageEnvironment'>,
+): string[] {
+  const own: Record<string, string> = { ...baseEnvironment(), ...sidecarEnvironment(container) }
+  const foreign = new Set(imageEnvironment.map((entry) => entry.split('=', 1)[0]!))
+  return [
+    ...Object.entries(own).map(([name, value]) => `${name}=${value}`),
+    ...[...foreign]
+      .filter((name) => !Object.hasOwn(own, name))
+      .map((name) => (product === 'docker' ? name : `${name}=`)),
+  ]
 }
 
 /** The types know no cgroup namespaces. */

@@ -9,13 +9,14 @@ import { placeFolders } from '../process/folders.ts'
 import { chooseHostUser } from '../process/host-user.ts'
 import { faultInWorkspace } from '../process/workspace-evidence.ts'
 import { releaseWorkspace } from '../process/workspace-guard.ts'
-import { containerConfig } from './container-config.ts'
+import { containerConfig, environmentFor } from './container-config.ts'
 import { dialRelay } from './dial.ts'
 import { closeDisk } from './disk.ts'
 import type { Engine } from './engine/engine.ts'
 import type { Engines } from './engines.ts'
 import { type Expected, faultInDescription, isShownInside, lookAtProcess } from './evidence.ts'
 import { type DockerHandle, spellHandle } from './handle.ts'
+import { type FoundImage, recordedImage } from './image/recorded-image.ts'
 import { faultInMounted } from './mounts.ts'
 import { spillVolume } from './names.ts'
 import { removeContainer } from './remove-container.ts'
@@ -35,14 +36,19 @@ const LOOK_PAUSE_MS = 10
 export async function startContainer(
   engine: Engine,
   spec: SandboxSpec,
-  container: ContainerSpec,
+  recorded: ContainerSpec,
   diskBytes: number | undefined,
   around: Around,
 ): Promise<DockerHandle> {
+  const image = await recordedImage(engine, recorded, around.craikHome)
+  refuseVolumes(image, recorded.imageName)
+  const container = { ...recorded, image: image.id }
   const user = userOf(spec, container)
   const prepared = await prepareShown(engine, spec, container, user, diskBytes, around)
   const { shown } = prepared
-  const parts = { spec, container, craikHome: around.craikHome, user, shown }
+  const imageEnvironment = image.environment
+  const parts = { spec, container, craikHome: around.craikHome, user, shown, imageEnvironment }
+  const environment = environmentFor(engine, parts)
   const made = await engine.ask(
     'make a container',
     () => engine.docker.createContainer(containerConfig(engine, parts)),
@@ -50,15 +56,29 @@ export async function startContainer(
   )
   await engine.ask('start a container', () => made.start(), { deadlineMs: START_DEADLINE_MS })
   const found = await engine.ask('look at a container', () => made.inspect())
-  const hostUid = await examine(engine, found, { container, user, shown }, prepared)
+  const hostUid = await examine(engine, found, { container, user, shown, environment }, prepared)
   return {
     container: found.Id,
     engine: engine.id,
+    image: image.id,
     startedAt: found.State.StartedAt,
     pid: found.State.Pid,
     hostUid,
     limits: reportOf(engine, spec, prepared.isDiskBounded),
   }
+}
+
+/** Each would be a folder of the engine that nobody asked for, and that has no limit. */
+function refuseVolumes({ volumes }: FoundImage, name: string): void {
+  if (volumes.length === 0) return
+  const named = volumes.slice(0, 5).map((path) => JSON.stringify(path.slice(0, 100)))
+  throw new CraikError(
+    'unavailable',
+    `the image ${name} brings folders of its own: VOLUME ${named.join(' ')}`,
+    {
+      hint: 'build it without VOLUME, which no later line takes back; what is to be kept goes to the home folder',
+    },
+  )
 }
 
 function userOf(spec: SandboxSpec, { state }: ContainerSpec): HostUser {
@@ -74,7 +94,8 @@ async function examine(
   expected: Expected,
   prepared: Prepared,
 ): Promise<number> {
-  const refuse = (fault: string) => new CraikError('unavailable', `the sandbox does not isolate: ${fault}`)
+  const refuse = (fault: string) =>
+    new CraikError('unavailable', `the sandbox does not isolate: ${fault}`, { hint: 'craik doctor' })
   if (!found.State.Running)
     throw new CraikError('unavailable', `the sandbox ended at once (exit ${found.State.ExitCode})`, {
       hint: `see whether ${expected.container.imageName} is one of Craik’s images:  craik image list`,

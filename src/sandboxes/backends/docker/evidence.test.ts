@@ -13,6 +13,7 @@ const EXPECTED: Expected = {
     { type: 'volume', source: 'craik-1', target: '/var/spool/craik', readOnly: false },
     { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true },
   ],
+  environment: ['PATH=/bin', 'LD_PRELOAD'],
 }
 
 type Changes = Partial<Record<'HostConfig' | 'Config' | 'NetworkSettings', Record<string, unknown>>> & {
@@ -33,7 +34,7 @@ function described({ HostConfig, Config, NetworkSettings, ...rest }: Changes = {
     Mounts: MOUNTS,
     ...rest,
     NetworkSettings: { Networks: { none: {} }, ...NetworkSettings },
-    Config: { User: '1000:1000', ...Config },
+    Config: { User: '1000:1000', Env: ['PATH=/bin', 'LD_PRELOAD'], ...Config },
     HostConfig: {
       ...{ NetworkMode: 'none', Privileged: false, CapAdd: null, CapDrop: ['ALL'], ReadonlyRootfs: true },
       ...{ SecurityOpt: ['no-new-privileges', 'seccomp={}'], PidMode: '', UTSMode: '', IpcMode: 'private' },
@@ -57,6 +58,7 @@ describe('a container', () => {
     [{ HostConfig: { ReadonlyRootfs: false } }, /root can be written/],
     [{ Config: { User: '' } }, /another user/],
     [{ Config: { User: '0:0' } }, /another user/],
+    [{ Config: { Env: ['PATH=/bin', 'LD_PRELOAD=/evil.so'] } }, /sets variables/],
     [{ HostConfig: { SecurityOpt: ['seccomp={}'] } }, /gain rights/],
     [{ HostConfig: { SecurityOpt: ['no-new-privileges=false'] } }, /gain rights/],
     [{ HostConfig: { SecurityOpt: ['no-new-privileges', 'seccomp=unconfined'] } }, /not filtered/],

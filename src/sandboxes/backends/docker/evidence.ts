@@ -9,12 +9,14 @@ export interface Expected {
   readonly container: ContainerSpec
   readonly user: HostUser
   readonly shown: readonly Shown[]
+  /** As it was asked for: with values, and names that are to be taken away. */
+  readonly environment: readonly string[]
 }
 
 /** What is wrong in the engine's own words for it; undefined when nothing is. */
 export function faultInDescription(
   found: ContainerInspectInfo,
-  { container, user, shown }: Expected,
+  { container, user, shown, environment }: Expected,
   product: Engine['product'],
 ): string | undefined {
   const { HostConfig: host, Config: config } = found
@@ -33,12 +35,16 @@ export function faultInDescription(
     [!/seccomp[=:]unconfined/.test(options), 'its system calls are not filtered'],
     [isOwn(host.PidMode) && isOwn(host.UTSMode) && isOwn(host.IpcMode), 'it shares a namespace of the host'],
     [isOwn(host.UsernsMode), 'it has another user namespace than it should'],
+    // Podman adds names of its own.
+    [product === 'podman' || isOnly(config.Env, environment), 'its image sets variables'],
     [(host.Devices ?? []).length === 0, 'it has devices of the host'],
   ]
   return checks.find(([holds]) => !holds)?.[1] ?? faultInMounts(found, shown)
 }
 
 const imageId = (id: string): string => id.replace(/^sha256:/, '')
+const isOnly = (found: readonly string[] | null | undefined, asked: readonly string[]): boolean =>
+  (found ?? []).every((entry) => asked.includes(entry))
 const isOwn = (mode: string | undefined): boolean => ['', 'private', 'shareable'].includes(mode ?? '')
 
 /** Exactly ours: an image may ask for volumes of its own. */

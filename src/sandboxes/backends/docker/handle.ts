@@ -8,6 +8,11 @@ const enforcement = z.enum(ENFORCEMENTS)
 const handleSchema = z.strictObject({
   container: z.string().regex(/^[0-9a-f]{64}$/),
   engine: z.string(),
+  /** What it is made of, which may have been made anew since the sandbox was recorded. */
+  image: z
+    .string()
+    .regex(/^sha256:[0-9a-f]{64}$/)
+    .optional(),
   /** As the engine spells it: a container that somebody started again is another place. */
   startedAt: z.string(),
   /** Of its first process, as the engine numbers it. */
@@ -22,14 +27,15 @@ const handleSchema = z.strictObject({
 export interface DockerHandle {
   readonly container: string
   readonly engine: string
+  readonly image?: string | undefined
   readonly startedAt: string
   readonly pid: number
   readonly hostUid: number
   readonly limits: LimitReport
 }
 
-export function spellHandle({ limits, ...rest }: DockerHandle): PlaceHandle {
-  return { ...rest, ...limits }
+export function spellHandle({ limits, image, ...rest }: DockerHandle): PlaceHandle {
+  return { ...rest, ...(image !== undefined && { image }), ...limits }
 }
 
 export function parseHandle(handle: PlaceHandle): DockerHandle {
