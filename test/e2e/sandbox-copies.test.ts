@@ -1,5 +1,5 @@
 /** Copies that do not go well: told, ended inside too, and nothing left out in silence. */
-import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
@@ -29,6 +29,7 @@ afterAll(async () => {
   home[Symbol.dispose]()
 })
 
+const inside = (...argv: string[]) => home.run(['sandbox', 'exec', 'parser', '--', ...argv])
 const runningJobs = async () => (await home.json<SandboxBody>(['sandbox', 'show', 'parser'])).running_jobs
 
 describe('a copy out', () => {
@@ -52,6 +53,29 @@ describe('a copy out', () => {
     expect(stderr).toMatch(/unpacking "small\/zeros" into .*limited: .*EFBIG/)
     expect(readdirSync(home.path('limited/small')).filter((name) => name.startsWith('.craik'))).toEqual([])
     expect(await runningJobs()).toBe(0)
+  })
+
+  it('never replaces a pipe, neither by a file nor by one in a folder', async () => {
+    mkdirSync(home.path('pipes'))
+    await run('mkfifo', [home.path('pipes/a')], { env: { PATH: process.env.PATH! } })
+    await inside('sh', '-c', 'mkdir -p some && echo x > some/a && echo y > some/b')
+    const file = await home.run(['sandbox', 'cp', 'parser:some/a', home.path('pipes/a')])
+    expect(file).toMatchObject({
+      code: ERRORS.conflict.exit,
+      stderr: expect.stringContaining('no regular file but a pipe'),
+    })
+    const folder = await home.run(['sandbox', 'cp', 'parser:some/.', home.path('pipes')])
+    expect(folder).toMatchObject({ code: 0, stderr: expect.stringContaining('one entry was left out') })
+    expect(lstatSync(home.path('pipes/a')).isFIFO()).toBe(true)
+    expect(readFileSync(home.path('pipes/b'), 'utf8')).toBe('y\n')
+  })
+
+  it('refuses a file of holes by what it says it is long, names it, and leaves nothing of it', async () => {
+    await inside('sh', '-c', 'mkdir -p holes && truncate -s 1T holes/huge')
+    const { code, stderr } = await home.run(['sandbox', 'cp', 'parser:holes', home.path('holes')])
+    expect([code, stderr]).toEqual([ERRORS.too_large.exit, expect.stringContaining('holes/huge')])
+    expect(readdirSync(home.path('holes'))).toEqual([])
+    await inside('rm', '-r', 'holes')
   })
 
   it('that is interrupted ends inside too', async () => {
