@@ -40,13 +40,17 @@ export async function copyFolderIn(
   using bar = new TransferBar(context, 'copying', source.bytes)
   bar.watch(() => report().bytes)
   const jobId = newId('job', context.clock.nowMs())
+  let isBegun = false
   const { result } = await tarIn(client, sandbox, path, archive, {
     jobId,
     signal,
+    onStarted: () => {
+      isBegun = true
+    },
     onStdout: complaints.push,
     onStderr: complaints.push,
   }).catch(async (error) => {
-    await giveUpJob(client, sandbox, jobId)
+    await giveUpJob(client, sandbox, jobId, !isBegun && signal.aborted)
     throw error
   })
   const failure = failureOf('unpacking inside', sandbox, result, complaints)

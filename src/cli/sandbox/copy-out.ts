@@ -161,14 +161,22 @@ async function unpack(
     onProgress: (bytes) => bar.set(bytes),
   })
   const jobId = newId('job', context.clock.nowMs())
+  let isBegun = false
+  let refusal: unknown
   const packing = tarOut(client, sandbox, inside, {
     jobId,
     signal,
+    onStarted: () => {
+      isBegun = true
+    },
     onStdout: (chunk) => writeTo(archive, chunk),
     onStderr: complaints.push,
   }).then(({ result }) => {
     archive.end()
     return result
+  })
+  packing.catch((error) => {
+    refusal = error
   })
   try {
     const [report, result] = await Promise.all([unpacking, packing])
@@ -176,10 +184,11 @@ async function unpack(
     if (failure !== undefined) throw failure
     return report
   } catch (error) {
+    const isUnanswered = !isBegun && (context.signal.aborted || error !== refusal)
     archive.destroy()
     over.abort(error)
     await Promise.allSettled([unpacking, packing])
-    await giveUpJob(client, sandbox, jobId)
+    await giveUpJob(client, sandbox, jobId, isUnanswered)
     throw error
   }
 }

@@ -1,4 +1,5 @@
 /** Why an archive could not be packed or unpacked inside, in words of the program that tried. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import { shown } from '../../lib/safe-tar/names.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -8,11 +9,29 @@ import { explanationOf } from './outcome.ts'
 const KEPT_BYTES = 4096
 /** `main` waits longer than this for a command that was interrupted. */
 const GIVE_UP_MS = 3_000
+const PAUSE_MS = 50
 
-/** An archive that nobody wants the rest of is ended inside too. One that is over, or was never begun, is left. */
-export async function giveUpJob(client: ApiClient, sandbox: string, jobId: string): Promise<void> {
+/**
+ * An archive that nobody wants the rest of is ended inside too. One that is over, or was never begun, is left.
+ * `isUnanswered`: it was asked for and may still be about to begin.
+ */
+export async function giveUpJob(
+  client: ApiClient,
+  sandbox: string,
+  jobId: string,
+  isUnanswered: boolean,
+): Promise<void> {
   // Not with the command's own signal, which may be why it is given up.
-  await client.jobs.cancel(sandbox, jobId, { signal: AbortSignal.timeout(GIVE_UP_MS) }).catch(() => {})
+  const signal = AbortSignal.timeout(GIVE_UP_MS)
+  for (;;) {
+    try {
+      return await client.jobs.cancel(sandbox, jobId, { signal })
+    } catch (error) {
+      const isUnknown = error instanceof CraikError && error.code === 'not_found'
+      if (!isUnanswered || !isUnknown || signal.aborted) return
+    }
+    await sleep(PAUSE_MS)
+  }
 }
 
 /** What tar says of a file that no archive can hold, and which it leaves out. */
