@@ -102,6 +102,20 @@ describe('names that programs of the host trust', () => {
     expect(all()).not.toContain('.claude')
   })
 
+  it('are given back when their maker was killed before it wrote what belongs into one', () => {
+    makeRepository()
+    const before = all()
+    guard()
+    // As the record is until all are taken, and the file as it is just after it was made.
+    const file = join(sandbox(), 'stubs.json')
+    const record = JSON.parse(readFileSync(file, 'utf8')) as { readonly stubs: { identity?: string }[] }
+    for (const stub of record.stubs) delete stub.identity
+    writeFileSync(file, JSON.stringify(record))
+    writeFileSync(join(workspace, '.git/commondir'), '')
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual(before)
+  })
+
   it('that somebody used meanwhile are theirs', () => {
     guard()
     writeFileSync(join(workspace, '.claude/settings.json'), '{}')

@@ -238,7 +238,9 @@ function giveBack(root: OpenFolder, { path, kind, bytes, identity }: Stub): void
       if (found === undefined || (identity !== undefined && identityOf(found) !== identity)) return
       // Fails by itself when something is in it.
       if (kind === 'folder' && found.isDirectory()) rmdirSync(at)
-      if (kind === 'file' && found.isFile() && found.size === BigInt(bytes)) unlinkSync(at)
+      // Its maker may have been killed before it was written to.
+      const isUnused = found.size === BigInt(bytes) || (identity === undefined && found.size === 0n)
+      if (kind === 'file' && found.isFile() && isUnused) unlinkSync(at)
     })
   } catch {
     // Somebody uses it: then it is theirs.
