@@ -4,7 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { createGrant, revokeGrant } from '../../policy/grants.ts'
 import { ADA, type AgentScene, agentScene, OLLAMA } from './agents.fixture.ts'
 import { auditSession } from './audit.ts'
-import { executeRun } from './execute.ts'
+import { executeRun, newRunIds } from './execute.ts'
+import { listRuns } from './records.ts'
 import { changeSession, type SessionAction } from './tokens.ts'
 import { live } from './wire.fixture.ts'
 
@@ -208,6 +209,19 @@ describe('the audit of a session in ordinary use', () => {
     const { document } = (await scene.store.tables.sessions.get('s1'))!
     const { receipt_ids, receipt_count } = JSON.parse(document)
     expect(receipt_count).toBeGreaterThan(receipt_ids.length)
+    expect(await problemsOf(scene)).toEqual({})
+  })
+
+  it('holds when the first of many runs of one millisecond is listed as the newest', async () => {
+    using scene = await agentScene()
+    await scene.launch()
+    await grantSession(scene, null)
+    const { runId } = newRunIds(scene.clock)
+    const last = `${runId.slice(0, -16)}${'Z'.repeat(16)}`
+    await executeRun(scene.place, scene.input({ sessionId: 's1', runId: last }))
+    for (let i = 0; i < 45; i++) await run(scene)
+    const [listed] = await listRuns(scene.place, { session_id: 's1' })
+    expect(listed?.id).toBe(last)
     expect(await problemsOf(scene)).toEqual({})
   })
 

@@ -131,7 +131,7 @@ async function toldBy(
   return { told, isCut: true }
 }
 
-const isAbout = (body: Body, capability: string, operation: string): boolean =>
+export const isAbout = (body: Body, capability: string, operation: string): boolean =>
   body.capability === capability && body.operation === operation
 
 /** By type and run, or by type and receipt. */

@@ -6,7 +6,7 @@ import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
 import { envelopeProblems } from './audit-envelope.ts'
 import { grantProblems } from './audit-grants.ts'
-import { missingOf } from './audit-presence.ts'
+import { isAbout, missingOf } from './audit-presence.ts'
 import { type SealCheck, sealCheck } from './audit-seals.ts'
 import { ranAfterDenial } from './denied-requests.ts'
 import { bodyOf } from './receipt-body.ts'
@@ -104,12 +104,13 @@ async function linked({ session, runs, bodies, tables }: Evidence, isCut: boolea
   const environment = bodies.filter(
     (body) => isEnvironment(body) && body.links.run_id !== undefined && isOver(runs, body.links.run_id),
   )
-  const newest = runs.find(({ ended_at }) => ended_at !== null)
+  // As the log tells it: runs of one millisecond are listed in any order.
+  const newest = bodies.findLast((body) => isAbout(body, 'agent.run', 'end'))?.links.run_id
   const problems = isCut ? [`more than ${MAX_RECEIPTS} receipts: the oldest were not looked at`] : []
   for (const { id, links } of environment) {
     const run = runs.find((one) => one.id === links.run_id)
     if (!run?.receipt_ids.includes(id)) problems.push(`${id} is not named by ${links.run_id}`)
-    else if (!ofSession.has(id) && (isWhole || run === newest))
+    else if (!ofSession.has(id) && (isWhole || run.id === newest))
       problems.push(`${id} is not named by the session`)
   }
   for (const id of session.receipt_ids) {
