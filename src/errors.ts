@@ -106,6 +106,19 @@ export const ERRORS = {
     meaning: 'The command acts for an operator, and nobody is logged in.',
     hint: 'log in on this machine:  craik login',
   },
+  no_login: {
+    status: 424,
+    exit: 77,
+    meaning:
+      'An agent has no login on this machine that it could work with, or its provider refused the one it has.',
+    hint: 'see what there is:  craik accounts',
+  },
+  harness_failed: {
+    status: 502,
+    exit: 89,
+    meaning: 'An agent CLI inside a sandbox ended, broke off, or did not get ready.',
+    hint: 'see the run, and go on or ask anew:  craik run list --prompts',
+  },
   budget_exceeded: {
     status: 402,
     exit: 76,
@@ -184,6 +197,31 @@ export const ERRORS = {
     exit: 78,
     meaning: 'A file that configures Craik does not parse or validate.',
     hint: 'mend the named line, then run `craik policy check <file>`',
+  },
+  refused_variable: {
+    status: 403,
+    exit: 64,
+    meaning: 'The environment holds a variable that is not let near a sandbox. Nothing was started.',
+    hint: 'take it away for this command:  env -u NAME …',
+  },
+  wrong_identity: {
+    status: 409,
+    exit: 78,
+    meaning:
+      'The GitHub login of this machine is not the account that the sandbox is for, or cannot be told. Nothing was started.',
+    hint: 'log in as the expected account:  gh auth switch',
+  },
+  no_profile: {
+    status: 404,
+    exit: 78,
+    meaning: 'There is no profile of that name.',
+    hint: 'see which there are:  craik profile-list   or make it:  craik profile-new NAME',
+  },
+  not_up: {
+    status: 409,
+    exit: 2,
+    meaning: 'The sandbox of this login does not run.',
+    hint: 'start it:  craik up',
   },
   tampered: {
     status: 409,

@@ -1,5 +1,6 @@
 /** The composition root of the writer thread: which procedures it knows, over which store. */
 import { parentPort, workerData } from 'node:worker_threads'
+import { egressProcedures } from './gateway/egress/procedures.ts'
 import { systemClock } from './lib/clock.ts'
 import { policyProcedures } from './policy/procedures.ts'
 import { breakerProcedures } from './providers/breaker/procedures.ts'
@@ -10,6 +11,7 @@ import { receiptProcedures } from './receipts/procedures.ts'
 import { Sealer } from './receipts/sealer.ts'
 import { agentProcedures } from './run/agents/procedures.ts'
 import { demoProcedures } from './run/demo/removal.ts'
+import { promptProcedures } from './run/prompts/procedures.ts'
 import { lifecycleProcedures } from './sandboxes/lifecycle/procedures.ts'
 import { sandboxProcedures } from './sandboxes/procedures.ts'
 import { secretProcedures } from './secrets/procedures.ts'
@@ -36,8 +38,10 @@ try {
       ...providerSettingProcedures(sealer, systemClock),
       ...agentProcedures(sealer, systemClock, home),
       ...demoProcedures(sealer, systemClock, home),
+      ...promptProcedures(sealer, systemClock, home),
       ...breakerProcedures(sealer, systemClock),
       ...ledgerProcedures(sealer, systemClock),
+      ...egressProcedures(sealer, systemClock),
       // What processes that died left behind: receipts without an end, holds that nobody settles.
       'writer.start': async (tables: Tables) => {
         await sealer.closeDead(tables)

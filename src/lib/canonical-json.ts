@@ -10,7 +10,7 @@ export type Json =
 
 /** Throws TypeError on what JSON cannot hold: NaN, infinities, lone surrogates, bigint, functions. */
 export function canonicalJson(value: Json): string {
-  if (typeof value === 'string') return quote(value)
+  if (typeof value === 'string') return quoteJson(value)
   if (typeof value === 'number') {
     if (!Number.isFinite(value)) throw new TypeError('canonical JSON has no NaN or infinity')
     return JSON.stringify(value)
@@ -23,13 +23,13 @@ export function canonicalJson(value: Json): string {
   for (const key of sortedKeys(record)) {
     const member = record[key]
     if (member === undefined) continue
-    out += `${out === '' ? '' : ','}${quote(key)}:${canonicalJson(member)}`
+    out += `${out === '' ? '' : ','}${quoteJson(key)}:${canonicalJson(member)}`
   }
   return `{${out}}`
 }
 
 /** Most objects come with their keys in order, and looking is cheaper than sorting. */
-function sortedKeys(record: object): string[] {
+export function sortedKeys(record: object): string[] {
   const keys = Object.keys(record)
   for (let i = 1; i < keys.length; i++) if (keys[i - 1]! > keys[i]!) return keys.sort()
   return keys
@@ -38,7 +38,8 @@ function sortedKeys(record: object): string[] {
 /** Printable ASCII without quotes and backslashes: most strings, and nothing in them needs escaping. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
-function quote(text: string): string {
+/** One string as JSON. Throws TypeError on lone surrogates. */
+export function quoteJson(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`
   if (!text.isWellFormed()) throw new TypeError('canonical JSON has no lone surrogates')
   return JSON.stringify(text)

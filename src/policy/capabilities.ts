@@ -42,6 +42,7 @@ export const CAPABILITIES = {
   'provider.write': 'switch routing to a local model on or off',
   'budget.write': 'set or remove a budget or a quota',
   'mcp.call': 'call a tool of an MCP server',
+  'agent.act': 'let an agent in a sandbox use one of its tools',
   'login.use': 'use a login found on this machine',
   'receipts.rotate_key': 'replace the keys that seal the receipt log',
 } as const satisfies Record<string, string>

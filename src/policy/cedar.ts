@@ -6,11 +6,12 @@ import { CraikError } from '../errors.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import { packageFile } from '../lib/package-files.ts'
 import { findExcess } from './policy-shape.ts'
+import { readsTime, rememberAnswers } from './remembered-answers.ts'
 
 /** Far above any honest policy; the parser is never given more. */
 export const MAX_POLICY_BYTES = 1024 * 1024
 
-interface CedarRequest {
+export interface CedarRequest {
   readonly operator: string
   readonly capability: string
   readonly target: string
@@ -36,6 +37,8 @@ interface CedarRule {
   readonly id: string
   readonly effect: 'permit' | 'forbid'
   readonly text: string
+  /** Whether its answer may change with the time alone. */
+  readonly readsTime: boolean
 }
 
 export interface Finding {
@@ -79,24 +82,22 @@ async function parsePolicy(text: string): Promise<CedarPolicy> {
     )
   }
   const position = new Map(rules.map(({ id }, at) => [id, at]))
-  return {
-    rules,
-    decide({ operator, capability, target, context }) {
-      const answer = engine.statefulIsAuthorized({
-        principal: { type: 'Operator', id: operator },
-        action: { type: 'Action', id: capability },
-        resource: { type: 'Target', id: target },
-        context,
-        entities: [],
-        preparsedPolicySetId: digest,
-      })
-      if (answer.type === 'failure') return { effect: 'deny', rules: [], failed: true }
-      const { decision, diagnostics } = answer.response
-      const decided = diagnostics.reason.toSorted((a, b) => position.get(a)! - position.get(b)!)
-      const failed = diagnostics.errors.length > 0
-      return { effect: failed ? 'deny' : decision, rules: decided, failed }
-    },
+  const decide = ({ operator, capability, target, context }: CedarRequest): CedarVerdict => {
+    const answer = engine.statefulIsAuthorized({
+      principal: { type: 'Operator', id: operator },
+      action: { type: 'Action', id: capability },
+      resource: { type: 'Target', id: target },
+      context,
+      entities: [],
+      preparsedPolicySetId: digest,
+    })
+    if (answer.type === 'failure') return { effect: 'deny', rules: [], failed: true }
+    const { decision, diagnostics } = answer.response
+    const decided = diagnostics.reason.toSorted((a, b) => position.get(a)! - position.get(b)!)
+    const failed = diagnostics.errors.length > 0
+    return { effect: failed ? 'deny' : decision, rules: decided, failed }
   }
+  return { rules, decide: rules.some((rule) => rule.readsTime) ? decide : rememberAnswers(decide) }
 }
 
 /** What is wrong with a policy text: first its syntax, then its rule names, then its fit with Craik's schema. */
@@ -159,7 +160,7 @@ function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings
     else if (RESERVED.test(id)) complain(at, `@id("${id}") is one of Craik's own rules; choose another name`)
     else if (seen.has(id)) complain(at, `@id("${id}") is used twice; receipts could not tell the two apart`)
     seen.add(id)
-    rules.push({ id, effect: json.json.effect, text: part })
+    rules.push({ id, effect: json.json.effect, text: part, readsTime: readsTime(json.json) })
   }
   return { rules, findings }
 }

@@ -93,7 +93,7 @@ const REFUSALS: Readonly<Record<GrantOutcome, string>> = {
   not_a_grant: 'is a receipt, and a receipt grants nothing',
   wrong_capability: 'is a grant for another capability',
   wrong_subject: 'is a grant for another subject',
-  wrong_scope: 'is a grant for another task, session or run',
+  wrong_scope: 'is a grant for another task, session, run or sandbox',
   wrong_target: 'is a grant for another target',
   wrong_operation: 'is a grant for other operations',
   expired: 'has expired',
@@ -127,7 +127,9 @@ function grantCommand({
   path,
   scope = {},
 }: DecisionRequestInput): string {
-  const where = (['task', 'session', 'run'] as const).find((kind) => scope[`${kind}_id`] !== undefined)
+  const where = (['task', 'session', 'run', 'sandbox'] as const).find(
+    (kind) => scope[`${kind}_id`] !== undefined,
+  )
   const flags: [string, string | undefined][] = [
     ['--capability', capability],
     ['--subject', operator],

@@ -69,7 +69,7 @@ export interface EnvelopeOptions {
 }
 
 export function buildEnvelope(options: EnvelopeOptions): Envelope {
-  const { taskId, profile, failOpen = false } = options
+  const { profile, failOpen = false } = options
   if (profile === 'trusted-local' && !failOpen) {
     throw new CraikError('usage', 'trusted-local permits what no rule decides, so it has to be asked for', {
       hint: 'add --trusted-local-fail-open, or choose --profile strict',
@@ -84,30 +84,37 @@ export function buildEnvelope(options: EnvelopeOptions): Envelope {
       },
     )
   }
-  const envelope = parseInput(
-    envelopeSchema,
-    {
-      id: options.id ?? (taskId === null ? undefined : `policy_${taskId}`),
-      task_id: taskId,
-      actor: options.actor,
-      profile,
-      fail_open: failOpen,
-      allowed_capabilities: options.allowedCapabilities ?? null,
-      denied_capabilities: options.deniedCapabilities ?? [],
-      approval_required: options.approvalRequired ?? [],
-      verification_required: options.verificationRequired ?? true,
-      handoff_required: options.handoffRequired ?? true,
-      receipt_required: true,
-      redaction_required: true,
-      allowed_operators: options.allowedOperators ?? [],
-      allowed_credential_refs: options.allowedCredentialRefs ?? null,
-      policy_digest: policyDigest(options.policyText),
-      created_at: new Date(options.nowMs).toISOString(),
-    },
-    'the policy envelope',
-  )
+  const envelope = parseInput(envelopeSchema, envelopeTerms(options), 'the policy envelope')
   requireNoSecrets(envelope)
   return envelope
+}
+
+/** As `buildEnvelope` makes it, not checked yet. */
+function envelopeTerms(options: EnvelopeOptions): Record<keyof Envelope, Json | undefined> {
+  const { taskId, profile, failOpen = false } = options
+  return {
+    id: options.id ?? (taskId === null ? undefined : `policy_${taskId}`),
+    task_id: taskId,
+    actor: options.actor,
+    profile,
+    fail_open: failOpen,
+    allowed_capabilities: options.allowedCapabilities ?? null,
+    denied_capabilities: options.deniedCapabilities ?? [],
+    approval_required: options.approvalRequired ?? [],
+    verification_required: options.verificationRequired ?? true,
+    handoff_required: options.handoffRequired ?? true,
+    receipt_required: true,
+    redaction_required: true,
+    allowed_operators: options.allowedOperators ?? [],
+    allowed_credential_refs: options.allowedCredentialRefs ?? null,
+    policy_digest: policyDigest(options.policyText),
+    created_at: new Date(options.nowMs).toISOString(),
+  }
+}
+
+/** Whether a stored envelope is what `buildEnvelope` would make now, but for the moment: it was checked when it was stored. */
+export function isEnvelopeOf(stored: Envelope, options: EnvelopeOptions): boolean {
+  return sameEnvelope(stored, envelopeTerms(options))
 }
 
 /** The id is looked at last: it is made from the task's, which is what the reader gave. */
@@ -149,7 +156,7 @@ export function parseEnvelope(id: EnvelopeId, document: string): Envelope {
 }
 
 /** Everything but the moment it was made. */
-export function sameEnvelope(a: Envelope, b: Envelope): boolean {
-  const fixed = (envelope: Envelope) => canonicalJson({ ...envelope, created_at: '' } as Json)
+export function sameEnvelope(a: Envelope, b: Readonly<Record<keyof Envelope, unknown>>): boolean {
+  const fixed = (envelope: object) => canonicalJson({ ...envelope, created_at: '' } as Json)
   return fixed(a) === fixed(b)
 }

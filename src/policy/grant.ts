@@ -22,7 +22,7 @@ const pattern = z.string().transform((value, context) => {
 const scope = z.union([
   z.literal('any'),
   scopeIds.refine((ids) => Object.values(ids).some((id) => id !== undefined), {
-    message: 'a grant is for a task, a session or a run; say "any" to mean all of them',
+    message: 'a grant is for a task, a session, a run or a sandbox; say "any" to mean all of them',
   }),
 ])
 
@@ -110,7 +110,7 @@ export function checkGrant(
 function coversScope(scope: Grant['scope'], asked: DecisionRequest['scope']): boolean {
   if (scope === 'any') return true
   const fits = (key: keyof DecisionRequest['scope']) => scope[key] === undefined || scope[key] === asked[key]
-  return fits('session_id') && fits('task_id') && fits('run_id')
+  return fits('session_id') && fits('task_id') && fits('run_id') && fits('sandbox_id')
 }
 
 function coversTarget(

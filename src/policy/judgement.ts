@@ -5,9 +5,9 @@ import type { Clock } from '../lib/clock.ts'
 import type { Owner } from '../lib/owner.ts'
 import { type Begin, ownerFields } from '../receipts/log.ts'
 import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
-import { redactValue } from '../receipts/redaction/redact.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
-import type { Tables } from '../store/store.ts'
+import { derived } from '../store/derived.ts'
+import type { DocumentRow, Tables } from '../store/store.ts'
 import { policyDigest } from './cedar.ts'
 import { type DecisionInput, type Evaluation, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
 import { findEnvelope, findGrant, gather } from './lookup.ts'
@@ -27,12 +27,14 @@ export async function judge(tables: Tables, asked: DecisionRequest, clock: Clock
   const document = envelope === null ? undefined : await tables.documents.get(envelope.policy_digest)
   // A document that is not the one the envelope names decides nothing.
   const policyText =
-    document?.text !== undefined && policyDigest(document.text) === envelope?.policy_digest
+    document !== undefined && documentFacts(document).digest === envelope?.policy_digest
       ? document.text
       : undefined
   const input = gather(request, envelope, await findGrant(tables, request.grant_id), clock.nowMs())
   return { input, policyText, evaluation: await evaluate(input, policyText) }
 }
+
+const documentFacts = derived(({ text }: DocumentRow) => ({ digest: policyDigest(text) }))
 
 /** Spends the grant if that is what allows it, and writes the receipt: the effect's beginning, or a denial. */
 export async function record(
@@ -57,13 +59,17 @@ export async function record(
       failOpenReceipt(begin, { ...begin.links, receipt_ids: [ref.id] }, request.capability),
     )
   }
-  return { evaluation, ref, begin, ...(profile && { profile }) }
+  // The end repeats what began, not why.
+  const { decision: _, ...begun } = begin
+  return { evaluation, ref, begin: begun, ...(profile && { profile }) }
 }
 
 async function spendGrant(tables: Tables, judgement: Judgement): Promise<Judgement> {
   const { input, evaluation, policyText } = judgement
   const id = input.request.grant_id
-  if (!evaluation.usesGrant || (await tables.grants.consume(id!))) return judgement
+  // Of a grant without a number of uses there is nothing to spend.
+  const isUnlimited = input.grant?.found === 'grant' && input.grant.uses_left === null
+  if (!evaluation.usesGrant || isUnlimited || (await tables.grants.consume(id!))) return judgement
   const grant = input.grant?.found === 'grant' ? { ...input.grant, uses_left: 0 } : input.grant
   const without = { ...input, grant }
   const again = await evaluate(without, policyText)
@@ -94,9 +100,8 @@ function draftOf(input: DecisionInput, evaluation: Evaluation, receipt: EffectRe
       rule: evaluation.rule,
       missing: [...evaluation.missing],
       ...(input.envelope !== null && { policy_digest: input.envelope.policy_digest }),
-      // What redaction takes out of the input is not there to decide on again.
-      replayable: !redactValue(input).redacted,
-      input: plainJson(input),
+      replayable: true,
+      input: input as Json,
     },
   }
 }

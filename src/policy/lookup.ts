@@ -1,22 +1,41 @@
 /** What a decision is made from, looked up in the store: nothing is taken from an id alone. */
 import { CraikError } from '../errors.ts'
-import type { GrantRow, Tables } from '../store/store.ts'
+import { derived } from '../store/derived.ts'
+import type { EnvelopeRow, GrantRow, Tables } from '../store/store.ts'
 import { parseEnvelope } from './envelope.ts'
 import { type DecisionInput, type EnvelopeFacts, factsOfEnvelope } from './evaluate.ts'
-import { type FoundGrant, type Grant, grantSchema, looksLikeReceipt } from './grant.ts'
+import { checkGrant, type FoundGrant, type Grant, grantSchema, looksLikeReceipt } from './grant.ts'
 import type { DecisionRequest } from './request.ts'
 
 export async function findEnvelope(tables: Tables, id: string | undefined): Promise<EnvelopeFacts | null> {
   const row = id === undefined ? undefined : await tables.envelopes.get(id)
-  return row === undefined ? null : factsOfEnvelope(parseEnvelope(row.id, row.document))
+  return row === undefined ? null : envelopeFactsOf(row)
 }
+
+const envelopeFactsOf = derived((row: EnvelopeRow) => factsOfEnvelope(parseEnvelope(row.id, row.document)))
 
 export async function findGrant(tables: Tables, id: string | undefined): Promise<FoundGrant | null> {
   if (id === undefined) return null
   if (looksLikeReceipt(id)) return { found: 'receipt', id }
   const row = await tables.grants.get(id)
-  if (row !== undefined) return factsOfGrant(row)
+  if (row !== undefined) return grantFactsOf(row)
   return { found: (await tables.receipts.get(id)) === undefined ? 'nothing' : 'receipt', id }
+}
+
+/** The one that is named first, or else the newest that fits the very request; the decision checks it again. */
+export async function usableGrant(
+  tables: Tables,
+  request: Omit<DecisionRequest, 'grant_id'>,
+  nowMs: number,
+  first?: string,
+): Promise<string | undefined> {
+  const fits = async (id: string) =>
+    checkGrant(await findGrant(tables, id), { ...request, grant_id: id }, nowMs) === 'usable'
+  if (first !== undefined && (await fits(first))) return first
+  for (const { id } of await tables.grants.usable(request.capability, request.operator, nowMs)) {
+    if (await fits(id)) return id
+  }
+  return undefined
 }
 
 /** Both the receipt and its redaction are done by the transaction that decides, so those controls are there. */
@@ -36,7 +55,7 @@ export function parseGrant(row: GrantRow): Grant {
   throw new CraikError('store_damaged', `grant ${row.id} is not readable`)
 }
 
-function factsOfGrant(row: GrantRow): FoundGrant {
+const grantFactsOf = derived((row: GrantRow): FoundGrant => {
   const { id, capability, subject, scope, target, operations, expires_at } = parseGrant(row)
   return {
     found: 'grant',
@@ -50,4 +69,4 @@ function factsOfGrant(row: GrantRow): FoundGrant {
     uses_left: row.usesLeft,
     revoked: row.revokedAtMs !== null,
   }
-}
+})

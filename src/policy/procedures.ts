@@ -1,11 +1,9 @@
 /** Policy in the writer thread: looking up, deciding, spending a grant and writing the receipt are one transaction. */
-import { hash } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 import { canonicalJson } from '../lib/canonical-json.ts'
 import type { Clock } from '../lib/clock.ts'
-import { type EnvelopeId, type GrantId, newId } from '../lib/ids.ts'
-import type { ReceiptRef, ReceiptWriter } from '../receipts/receipt-writer.ts'
-import { redactValue } from '../receipts/redaction/redact.ts'
+import type { EnvelopeId } from '../lib/ids.ts'
+import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
 import type { Procedures, Tables } from '../store/store.ts'
 import { loadPolicy, policyDigest } from './cedar.ts'
@@ -17,11 +15,10 @@ import {
   type StoredEnvelope,
   sameEnvelope,
 } from './envelope.ts'
-import { DEFAULT_LIFETIME_MS, type Grant, grantSchema, grantTerms } from './grant.ts'
+import { createGrant, revokeGrant } from './grant-procedures.ts'
 import { judge, plainJson, record } from './judgement.ts'
-import { parseGrant } from './lookup.ts'
 import { builtInText } from './profiles.ts'
-import { parseInput, refuseSecrets } from './request.ts'
+import { parseInput } from './request.ts'
 import {
   type CreateEnvelopeInput,
   type CreateGrantInput,
@@ -30,11 +27,8 @@ import {
   type DecideInput,
   type DecideOutput,
   decideProcedure,
-  type GrantReceipt,
   revokeGrantProcedure,
 } from './tokens.ts'
-
-const MAX_LIFETIME_MS = 366 * 24 * 3600 * 1000
 
 export function policyProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
@@ -118,87 +112,4 @@ function envelopeReceipt(envelope: Envelope, operator: string): ReceiptDraft {
     digests: { policy: envelope.policy_digest },
     metadata: { profile: envelope.profile, fail_open: envelope.fail_open, actor: envelope.actor },
   }
-}
-
-export async function createGrant(
-  tables: Tables,
-  { terms: given, expiresAtMs }: CreateGrantInput,
-  receipts: ReceiptWriter,
-  clock: Clock,
-): Promise<GrantReceipt> {
-  const terms = parseInput(grantTerms, given, 'the grant')
-  const { reason, ...fixed } = terms
-  refuseSecrets(fixed, 'the grant')
-  const nowMs = clock.nowMs()
-  const endsMs = expiresAtMs ?? nowMs + DEFAULT_LIFETIME_MS
-  if (!(endsMs > nowMs)) throw new CraikError('usage', 'a grant must expire in the future')
-  if (endsMs > nowMs + MAX_LIFETIME_MS) throw new CraikError('usage', 'a grant lasts at most 366 days')
-  const grant: Grant = parseInput(
-    grantSchema,
-    {
-      ...fixed,
-      ...(reason !== undefined && { reason: redactValue(reason).value.slice(0, 500) }),
-      id: newId<GrantId>('grant', nowMs),
-      expires_at: new Date(endsMs).toISOString(),
-      created_at: new Date(nowMs).toISOString(),
-    },
-    'the grant',
-  )
-  await tables.grants.insert({
-    id: grant.id as GrantId,
-    capability: grant.capability,
-    subject: grant.subject,
-    document: canonicalJson(plainJson(grant)),
-    usesLeft: grant.max_uses,
-    expiresAtMs: endsMs,
-    revokedAtMs: null,
-    createdAtMs: nowMs,
-  })
-  return { grant, receipt: await appendGrantReceipt(tables, grant, 'create', grant.approved_by, receipts) }
-}
-
-export async function revokeGrant(
-  tables: Tables,
-  { id, operator }: { readonly id: string; readonly operator: string },
-  receipts: ReceiptWriter,
-  clock: Clock,
-): Promise<GrantReceipt> {
-  const row = await tables.grants.get(id)
-  if (row === undefined)
-    throw new CraikError('not_found', `unknown grant: ${id}`, { hint: 'see: craik grant list' })
-  const grant = parseGrant(row)
-  if (!(await tables.grants.revoke(id, clock.nowMs()))) {
-    throw new CraikError('conflict', `grant ${id} was revoked before`, {
-      hint: `see: craik grant show ${id}`,
-    })
-  }
-  return { grant, receipt: await appendGrantReceipt(tables, grant, 'revoke', operator, receipts) }
-}
-
-/** The digest pins the grant's terms; the reason, which is free text, stays out of it and of the receipt. */
-function appendGrantReceipt(
-  tables: Tables,
-  { reason: _, ...grant }: Grant,
-  operation: 'create' | 'revoke',
-  operator: string,
-  receipts: ReceiptWriter,
-): Promise<ReceiptRef> {
-  return receipts.append(tables, {
-    kind: 'grant',
-    phase: 'point',
-    status: 'passed',
-    operator,
-    capability: 'grant.write',
-    operation,
-    target: grant.id,
-    links: { grant_id: grant.id, ...(grant.scope !== 'any' && grant.scope) },
-    digests: { grant: `sha256:${hash('sha256', canonicalJson(plainJson(grant)))}` },
-    metadata: {
-      capability: grant.capability,
-      subject: grant.subject,
-      operations: grant.operations,
-      max_uses: grant.max_uses,
-      expires_at_ms: Date.parse(grant.expires_at),
-    },
-  })
 }

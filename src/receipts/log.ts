@@ -6,7 +6,7 @@ import { currentOwner, type Owner } from '../lib/owner.ts'
 import { procedure, type Store } from '../store/store.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef } from './receipt-writer.ts'
-import { CleanTexts } from './redaction/redact.ts'
+import { CleanJson } from './redaction/redact.ts'
 import type { Measure, ReceiptDraft, ReceiptLinks, ReceiptStatus } from './schema.ts'
 
 export type Begin = Omit<ReceiptDraft, 'phase' | 'status' | 'begin_id' | 'owner'>
@@ -44,7 +44,7 @@ export const signReceipts = procedure<undefined, unknown>('receipts.checkpoint')
 export const rotateKey = procedure<string, ReceiptRef>('receipts.rotate_key')
 
 export function createReceiptLog(store: Store, clock: Clock): ReceiptLog {
-  const known = new CleanTexts()
+  const known = new CleanJson()
   const write = async (draft: ReceiptDraft): Promise<ReceiptRef> =>
     store.write(appendReceipt, prepareReceipt(newId<ReceiptId>('rcpt', clock.nowMs()), draft, known))
   const opened = (ref: ReceiptRef, begin: Begin): OpenReceipt => ({

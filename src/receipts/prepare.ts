@@ -5,7 +5,8 @@
 import { CraikError } from '../errors.ts'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
 import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
-import { CleanTexts, dropPayloadKeys, LABEL, redactText, redactValue } from './redaction/redact.ts'
+import { spellPlainly } from './plain-draft.ts'
+import { CleanJson, dropPayloadKeys, LABEL, redactText, redactValue } from './redaction/redact.ts'
 import { childPath, indexPath } from './redaction/value-paths.ts'
 import { type ReceiptDraft, receiptDraft } from './schema.ts'
 
@@ -23,27 +24,38 @@ export interface PreparedReceipt {
   readonly draft: Pick<ReceiptDraft, 'kind' | 'phase' | 'status' | 'begin_id' | 'owner' | 'links'>
 }
 
-/** `known` is what a caller that prepares many receipts keeps between them. */
-export function prepareReceipt(
-  id: ReceiptId,
-  draft: ReceiptDraft,
-  known = new CleanTexts(),
-): PreparedReceipt {
+/**
+ * `known` is what a caller that prepares many receipts keeps between them. A decision whose input redaction touches is
+ * marked as one that cannot be made again: what was taken out is not there to decide on.
+ */
+export function prepareReceipt(id: ReceiptId, draft: ReceiptDraft, known = new CleanJson()): PreparedReceipt {
+  const plain = spellPlainly(id, draft, known)
+  return plain === undefined ? prepareWithCare(id, draft, known) : preparedOf(id, plain, draft)
+}
+
+/** The long way, which decides; the short one only does it sooner. */
+export function prepareWithCare(id: ReceiptId, draft: ReceiptDraft, known: CleanJson): PreparedReceipt {
   const metadata = draft.metadata === undefined ? undefined : onlyFacts(draft.metadata as Json)
-  const { value, paths } = redactValue(metadata ? { ...draft, metadata: metadata.value } : draft, known)
+  const { value, paths } = redactValue(metadata ? { ...draft, metadata: metadata.value } : draft, known.texts)
   const hidden = [...(draft.redacted_fields ?? []), ...(metadata?.dropped ?? []), ...paths]
-  const parsed = receiptDraft.safeParse(
-    hidden.length === 0 ? value : { ...value, redacted_fields: listed(hidden) },
-  )
+  const isReplayable = !paths.some((path) => path.startsWith('$.decision.input'))
+  const parsed = receiptDraft.safeParse({
+    ...value,
+    ...(value.decision && !isReplayable && { decision: { ...value.decision, replayable: false } }),
+    ...(hidden.length > 0 && { redacted_fields: listed(hidden) }),
+  })
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
     const where = issue.path.length === 0 ? '' : ` at ${issue.path.join('.')}`
     throw new CraikError('internal', `a receipt does not fit its schema${where}: ${issue.message}`)
   }
-  const { kind, phase, status, begin_id, owner, links } = parsed.data
-  const body = canonicalJson({ ...parsed.data, schema: 'craik.receipt/1', id } as Json)
+  return preparedOf(id, canonicalJson({ ...parsed.data, schema: 'craik.receipt/1', id } as Json), parsed.data)
+}
+
+function preparedOf(id: ReceiptId, body: string, draft: PreparedReceipt['draft']): PreparedReceipt {
   if (body.length > MAX_BODY_BYTES)
     throw new CraikError('too_large', `a receipt of ${body.length} characters is refused`)
+  const { kind, phase, status, begin_id, owner, links } = draft
   return { id, body, draft: { kind, phase, status, begin_id, owner, links } } as PreparedReceipt
 }
 

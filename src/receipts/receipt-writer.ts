@@ -9,6 +9,9 @@ export interface ReceiptRef {
 }
 
 export interface ReceiptWriter {
-  /** Redacts, validates, seals and appends, in the caller's transaction. */
+  /**
+   * Redacts, validates, seals and appends, in the caller's transaction. A decision that is drafted as replayable stays so
+   * only if redaction leaves its input as it is.
+   */
   append(tables: Tables, draft: ReceiptDraft): Promise<ReceiptRef>
 }

@@ -12,10 +12,10 @@ import { checkpointText, signNote } from './note.ts'
 import { type PreparedReceipt, prepareReceipt } from './prepare.ts'
 import type { ReceiptRef, ReceiptWriter } from './receipt-writer.ts'
 import { fitsSeal, type RecordSealer, sealedWith, sealRecord } from './record-seal.ts'
-import { CleanTexts } from './redaction/redact.ts'
+import { CleanJson } from './redaction/redact.ts'
 import type { Receipt, ReceiptDraft } from './schema.ts'
 import { readTail, type Tail } from './tail.ts'
-import { completeNodes, treeRoot } from './tree.ts'
+import { completeNodes, type TreeReader, treeRoot } from './tree.ts'
 
 /** A clock that is corrected by less than this only makes time stand still for a moment. */
 const CLOCK_TOLERANCE_MS = 5_000
@@ -27,7 +27,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
   readonly #clock: Clock
   /** The newest part of the log, which this thread sealed or checked itself. What is undone gets new tables. */
   readonly #tails = new WeakMap<Tables, Tail>()
-  readonly #known = new CleanTexts()
+  readonly #known = new CleanJson()
   #keys: LogKeys | undefined
 
   constructor(home: Home, clock: Clock) {
@@ -131,11 +131,17 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     if (!isOurs)
       throw new CraikError('tampered', 'receipts were changed in the database: they are not signed')
     const keys = this.#ring(tail.head.kid)
-    for (const node of await completeNodes(tables.tree, signed, size)) {
+    // What was just looked at is not read again.
+    const tree: TreeReader = {
+      leaves: (from, to) =>
+        from < signed || to > size ? tables.tree.leaves(from, to) : stored.slice(from - signed, to - signed),
+      node: (level, index) => tables.tree.node(level, index),
+    }
+    for (const node of await completeNodes(tree, signed, size)) {
       await tables.tree.putNode(node.level, node.index, node.hash)
     }
     await tables.receipts.indexLinks(signed, size)
-    const root = await treeRoot(tables.tree, size)
+    const root = await treeRoot(tree, size)
     const note = signNote(checkpointText(keys.origin, size, root), keys.origin, keys.signingKey)
     await tables.tree.putCheckpoint({ size, root, note, atMs: this.#clock.nowMs() })
     this.#tails.set(tables, { head: tail.head, from: size, leaves: [] })

@@ -39,6 +39,7 @@ export interface SealedTable<Member extends string> {
 
 export type SessionTable = SealedTable<'status' | 'operator_subject'>
 export type RunTable = SealedTable<'status' | 'session_id' | 'task_id'>
+export type PromptRunTable = SealedTable<'status' | 'sandbox_id'>
 export type HandoffTable = SealedTable<'status' | 'session_id' | 'run_id'>
 
 export interface AgentEventRow {

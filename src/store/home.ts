@@ -15,6 +15,14 @@ export interface Home {
   readonly sandboxes: string
   /** One folder for each snapshot. */
   readonly snapshots: string
+  /** One folder for each volume of sandboxes. */
+  readonly volumes: string
+  /** One folder for each run that keeps something. */
+  readonly runs: string
+  /** What was written of transcripts, and where. */
+  readonly transcripts: string
+  /** What is known of the sandbox of each login. */
+  readonly loginSandboxes: string
 }
 
 /** `CRAIK_HOME`, or `~/.craik`. Names paths only; creates nothing. */
@@ -31,5 +39,9 @@ export function homeAt(root = process.env.CRAIK_HOME || join(homedir(), '.craik'
     run: join(at, 'run'),
     sandboxes: join(at, 'sandboxes'),
     snapshots: join(at, 'snapshots'),
+    volumes: join(at, 'volumes'),
+    runs: join(at, 'runs'),
+    transcripts: join(state, 'transcripts'),
+    loginSandboxes: join(state, 'login-sandboxes'),
   }
 }

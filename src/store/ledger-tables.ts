@@ -62,8 +62,8 @@ export interface BudgetTable {
   balances(): Promise<readonly (BalanceKey & Balance)[]>
   /** False when a limit of the budget would be passed. What costs nothing in a unit always fits in it. */
   hold(key: BalanceKey, amount: Amount): Promise<boolean>
-  /** Takes a hold away and books what was spent instead. */
-  settle(key: BalanceKey, held: Amount, spent: Amount): Promise<void>
+  /** Takes a hold away and books what was spent instead. Says how the window stands then. */
+  settle(key: BalanceKey, held: Amount, spent: Amount): Promise<Balance>
 }
 
 export interface HoldRow {
@@ -79,8 +79,8 @@ export interface HoldRow {
 export interface HoldTable {
   insert(row: HoldRow): Promise<void>
   get(id: string): Promise<HoldRow | undefined>
-  /** False when it was settled or swept before. */
-  remove(id: string): Promise<boolean>
+  /** Removes it, and gives what is needed to settle it. Undefined when it was settled or swept before. */
+  take(id: string): Promise<Pick<HoldRow, 'id' | 'document'> | undefined>
   madeUntil(ms: number): Promise<readonly HoldRow[]>
   /** Whose calls are in flight. */
   owners(scope: QuotaScope, ref: string): Promise<readonly Owner[]>

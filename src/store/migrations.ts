@@ -1,8 +1,10 @@
 /** The schema, as numbered steps. A step that has shipped is never edited. */
 import { agents } from './migrations/agents.ts'
 import { breakers } from './migrations/breakers.ts'
+import { egress } from './migrations/egress.ts'
 import { groundFloor } from './migrations/ground-floor.ts'
 import { ledger } from './migrations/ledger.ts'
+import { prompts } from './migrations/prompts.ts'
 import { providers } from './migrations/providers.ts'
 import { sandboxes } from './migrations/sandboxes.ts'
 import { snapshots } from './migrations/snapshots.ts'
@@ -24,6 +26,8 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 3, name: 'sandboxes', sql: sandboxes },
   { version: 4, name: 'snapshots', sql: snapshots },
   { version: 5, name: 'warm places', sql: warmPlaces },
+  { version: 6, name: 'egress', sql: egress },
+  { version: 7, name: 'prompts', sql: prompts },
 ]
 
 export const SCHEMA_VERSION = MIGRATIONS.at(-1)!.version

@@ -4,8 +4,16 @@
  */
 import type { EnvelopeId, GrantId, ReceiptId } from '../lib/ids.ts'
 import type { Owner } from '../lib/owner.ts'
-import type { AgentEventTable, HandoffTable, LoginTable, RunTable, SessionTable } from './agent-tables.ts'
+import type {
+  AgentEventTable,
+  HandoffTable,
+  LoginTable,
+  PromptRunTable,
+  RunTable,
+  SessionTable,
+} from './agent-tables.ts'
 import type { BreakerTable } from './breaker-table.ts'
+import type { EgressRuleTable } from './egress-table.ts'
 import type { BudgetTable, HoldTable, QuotaTable, QuotaUseTable } from './ledger-tables.ts'
 import type {
   BoundaryEpochTable,
@@ -65,6 +73,8 @@ export interface Tables {
   readonly boundaryEpochs: BoundaryEpochTable
   readonly snapshots: SnapshotTable
   readonly warmPlaces: WarmPlaceTable
+  readonly egressRules: EgressRuleTable
+  readonly promptRuns: PromptRunTable
 }
 
 export interface ReceiptRow {

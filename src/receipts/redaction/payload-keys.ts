@@ -10,6 +10,10 @@ const PAYLOAD_KEYS = new Set(
 )
 const DEPTH_MAX = 64
 
+export function isPayloadKey(key: string): boolean {
+  return PAYLOAD_KEYS.has(key.toLowerCase().replace(/[^a-z]/g, ''))
+}
+
 /** A copy without the payload keys at any depth, and the paths of what was left out. */
 export function dropPayloadKeys<T>(value: T): { readonly value: T; readonly dropped: string[] } {
   const dropped: string[] = []
@@ -28,8 +32,7 @@ export function dropPayloadKeys<T>(value: T): { readonly value: T; readonly drop
       : Object.fromEntries(
           Object.entries(node).flatMap(([key, member]): [string, unknown][] => {
             const at = childPath(path, redactText(key).text)
-            if (!PAYLOAD_KEYS.has(key.toLowerCase().replace(/[^a-z]/g, '')))
-              return [[key, visit(member, at, depth + 1)]]
+            if (!isPayloadKey(key)) return [[key, visit(member, at, depth + 1)]]
             dropped.push(at)
             return []
           }),

@@ -10,7 +10,7 @@ import { countsTokens, kindOfKey } from './secret-keys.ts'
 import { childPath, indexPath } from './value-paths.ts'
 
 /** Deeper values are masked unread: no record of ours nests like that. */
-const DEPTH_MAX = 64
+export const DEPTH_MAX = 64
 
 export interface RedactedValue<T> {
   readonly value: T
@@ -34,7 +34,7 @@ export function redactValue<T>(value: T, known = new CleanTexts()): RedactedValu
 }
 
 /** What could name its neighbour in a list: a flag, a header, a variable. */
-const MAY_NAME_NEXT = /^(?:-|[A-Z]|authorization|proxy-|cookie|set-|x-)/
+export const MAY_NAME_NEXT = /^(?:-|[A-Z]|authorization|proxy-|cookie|set-|x-)/
 
 /** A look without bookkeeping, which most values of ours pass. Where it is in doubt, the walk below decides. */
 function isClean(value: unknown, depth: number, known: CleanTexts): boolean {
@@ -161,7 +161,7 @@ function redactName(key: string, path: string, taken: Set<string>, walk: Walk): 
 const MAY_MATTER = /token|pass|pwd|secret|cred|auth|cookie|key|mnemonic|^value$/i
 
 /** The name counts as it was and as it will be read: masking part of it can bring out what it says. */
-function isSecretMember(
+export function isSecretMember(
   [key, masked]: readonly [string, string],
   member: unknown,
   entries: readonly [string, unknown][],

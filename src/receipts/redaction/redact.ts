@@ -2,7 +2,7 @@
  * Redaction, as used by everything that persists or prints. Secrets are found by what they look like, by the name
  * they stand under and by what they decode to; counts, ids, references and placeholders stay readable.
  */
-export { CleanTexts } from './clean-texts.ts'
+export { CleanJson } from './clean-json.ts'
 export { LABEL } from './findings.ts'
 export { dropPayloadKeys } from './payload-keys.ts'
 export { createRedactStream } from './redact-stream.ts'

@@ -40,16 +40,13 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
        OR (scope_kind = 'sandbox' AND scope_ref = ?) OR (scope_kind = 'operator' AND scope_ref = ?))
      ORDER BY id`,
   )
+  const amounts = `spent_nano_usd AS spentNanoUsd, held_nano_usd AS heldNanoUsd, spent_tokens AS spentTokens,
+    held_tokens AS heldTokens`
   const where = 'budget_id = ? AND period = ? AND window_start_ms = ?'
-  const balance = lazily(
-    database,
-    `SELECT spent_nano_usd AS spentNanoUsd, held_nano_usd AS heldNanoUsd, spent_tokens AS spentTokens,
-       held_tokens AS heldTokens FROM budget_balances WHERE ${where}`,
-  )
+  const balance = lazily(database, `SELECT ${amounts} FROM budget_balances WHERE ${where}`)
   const balances = lazily(
     database,
-    `SELECT budget_id AS budgetId, period, window_start_ms AS windowStartMs, spent_nano_usd AS spentNanoUsd,
-       held_nano_usd AS heldNanoUsd, spent_tokens AS spentTokens, held_tokens AS heldTokens FROM budget_balances`,
+    `SELECT budget_id AS budgetId, period, window_start_ms AS windowStartMs, ${amounts} FROM budget_balances`,
   )
   const open = lazily(
     database,
@@ -69,7 +66,7 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
     database,
     `UPDATE budget_balances SET held_nano_usd = held_nano_usd - ?4, held_tokens = held_tokens - ?5,
        spent_nano_usd = min(spent_nano_usd + ?6, ${MOST}), spent_tokens = min(spent_tokens + ?7, ${MOST})
-     WHERE budget_id = ?1 AND period = ?2 AND window_start_ms = ?3`,
+     WHERE budget_id = ?1 AND period = ?2 AND window_start_ms = ?3 RETURNING ${amounts}`,
   )
   const key = ({ budgetId, period, windowStartMs }: BalanceKey) => [budgetId, period, windowStartMs] as const
   const parse = (row: Row) => ({ ...row, allowUnpriced: row.allowUnpriced === 1 }) as unknown as BudgetRow
@@ -97,14 +94,16 @@ export function budgetTable(database: DatabaseSync): BudgetTable {
       applying()
         .all(provider ?? null, session ?? null, sandbox ?? null, operator ?? null)
         .map(parse),
-    balance: async (at) => ({ ...NOTHING, ...(balance().get(...key(at)) as Balance | undefined) }),
+    balance: async (at) => (balance().get(...key(at)) as Balance | undefined) ?? NOTHING,
     balances: async () => balances().all() as unknown as (BalanceKey & Balance)[],
     async hold(at, { nanoUsd, tokens }) {
-      open().run(...key(at))
-      return hold().run(...key(at), nanoUsd, tokens).changes === 1
+      const holds = () => hold().run(...key(at), nanoUsd, tokens).changes === 1
+      // Only the first call of a window has to open it.
+      return holds() || (open().run(...key(at)).changes === 1 && holds())
     },
     async settle(at, held, spent) {
-      settle().run(...key(at), held.nanoUsd, held.tokens, spent.nanoUsd, spent.tokens)
+      const now = settle().get(...key(at), held.nanoUsd, held.tokens, spent.nanoUsd, spent.tokens)
+      return (now as Balance | undefined) ?? NOTHING
     },
   }
 }
@@ -118,7 +117,7 @@ export function holdTable(database: DatabaseSync): HoldTable {
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   )
   const get = lazily(database, `SELECT ${columns} FROM holds WHERE id = ?`)
-  const remove = lazily(database, 'DELETE FROM holds WHERE id = ?')
+  const take = lazily(database, 'DELETE FROM holds WHERE id = ? RETURNING id, document')
   const madeUntil = lazily(database, `SELECT ${columns} FROM holds WHERE created_at_ms <= ? ORDER BY id`)
   const owners = {
     provider: lazily(database, `SELECT ${columns} FROM holds WHERE provider_id = ?`),
@@ -140,7 +139,7 @@ export function holdTable(database: DatabaseSync): HoldTable {
       const row = get().get(id)
       return row && parse(row)
     },
-    remove: async (id) => remove().run(id).changes === 1,
+    take: async (id) => take().get(id) as Pick<HoldRow, 'id' | 'document'> | undefined,
     madeUntil: async (ms) => madeUntil().all(ms).map(parse),
     ownersIn: async ({ budgetId, period, windowStartMs }) =>
       ownersIn()

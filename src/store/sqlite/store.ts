@@ -7,6 +7,7 @@ import { CraikError } from '../../errors.ts'
 import type { Home } from '../home.ts'
 import type { Procedure, Store, Tables } from '../store.ts'
 import { openDatabase, translateError } from './database.ts'
+import { lazily } from './statement.ts'
 import { tablesOver } from './tables.ts'
 import type { Answer, Call, FromWriter, ToWriter } from './writer-messages.ts'
 
@@ -14,20 +15,22 @@ import type { Answer, Call, FromWriter, ToWriter } from './writer-messages.ts'
 export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
   const database = await openDatabase(home)
   const tables = tablesOver(database)
+  const begin = lazily(database, 'BEGIN')
+  const end = lazily(database, 'ROLLBACK')
   const thread = new WriterClient(home, writer)
   let reading: Promise<unknown> = Promise.resolve()
   let closed: Promise<void> | undefined
 
   const read = async <T>(work: (tables: Tables) => Promise<T>): Promise<T> => {
     try {
-      database.exec('BEGIN')
+      begin().run()
       return await work(tables)
     } catch (error) {
       // What the work itself throws is its own; only the database's errors are ours to translate.
       throw (error as { errcode?: number }).errcode === undefined ? error : translateError(error, home.state)
     } finally {
       // There is nothing to commit, and on a damaged database committing fails once more.
-      if (database.isTransaction) database.exec('ROLLBACK')
+      if (database.isTransaction) end().run()
     }
   }
   const close = (): Promise<void> => {

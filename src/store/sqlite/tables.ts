@@ -36,5 +36,7 @@ export function tablesOver(database: DatabaseSync): Tables {
     boundaryEpochs: boundaryEpochTable(database),
     snapshots: sealedTable<'name'>(database, 'snapshots'),
     warmPlaces: sealedTable<never>(database, 'warm_places'),
+    promptRuns: sealedTable<'status' | 'sandbox_id'>(database, 'prompt_runs'),
+    egressRules: sealedTable<'operator' | 'scope'>(database, 'egress_rules'),
   }
 }

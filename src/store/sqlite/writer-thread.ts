@@ -8,6 +8,7 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { CraikError } from '../../errors.ts'
 import type { Procedures } from '../store.ts'
 import { translateError } from './database.ts'
+import { rememberRows } from './remembered-rows.ts'
 import { tablesOver } from './tables.ts'
 import type { Answer, Call, FromWriter, ToWriter } from './writer-messages.ts'
 
@@ -34,7 +35,8 @@ export async function serveWriter(
   housekeeping: Housekeeping,
 ): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
-  let tables = tablesOver(database)
+  const rows = rememberRows(database, tablesOver(database))
+  let { tables } = rows
   const begin = database.prepare('BEGIN IMMEDIATE')
   const end = database.prepare('COMMIT')
   const undo = database.prepare('ROLLBACK')
@@ -105,12 +107,14 @@ export async function serveWriter(
     const answers: Answer[] = []
     beginImmediate(begin)
     try {
+      rows.begun()
       for (const call of calls) answers.push({ n: call.n, value: await run(call) })
       end.run()
       return answers
     } catch (error) {
       // A full disk ends the transaction by itself.
       if (database.isTransaction) undo.run()
+      rows.undone()
       tables = { ...tables }
       throw error
     }

@@ -1,0 +1,39 @@
+/** Waits for a lock that another process holds for as long as its work takes. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../errors.ts'
+import { type FileLock, takeFileLock } from './file-lock.ts'
+
+const POLL_MS = 200
+/** Such work takes a minute or two; whoever waits longer for another's is better told. */
+const WAIT_MS = 30 * 60_000
+
+export interface LockWait {
+  /** What the other one is doing, such as `makes an image`. */
+  readonly doing: string
+  readonly signal: AbortSignal
+  readonly onWait: () => void
+}
+
+/** Given up with the scope that it is used in. */
+export async function waitForFileLock(
+  path: string,
+  label: string,
+  { doing, signal, onWait }: LockWait,
+): Promise<Disposable> {
+  const until = performance.now() + WAIT_MS
+  for (;;) {
+    signal.throwIfAborted()
+    const lock = takeFileLock(path, label)
+    if (lock !== undefined) return disposable(lock)
+    if (performance.now() > until)
+      throw new CraikError('unavailable', `another craik ${doing}, for half an hour already`, {
+        hint: 'look for it:  ps -ef | grep craik',
+      })
+    onWait()
+    await sleep(POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
+  }
+}
+
+function disposable(lock: FileLock): Disposable {
+  return { [Symbol.dispose]: () => lock.release() }
+}

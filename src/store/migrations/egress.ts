@@ -1,0 +1,14 @@
+/** Which hosts outside may be reached from sandboxes. */
+
+/** Whose a rule is and where it holds are read out of the sealed document, so that no second copy can say something else. */
+export const egress = `
+  CREATE TABLE egress_rules (
+    id TEXT PRIMARY KEY,
+    document TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    operator TEXT GENERATED ALWAYS AS (document ->> '$.operator') VIRTUAL,
+    scope TEXT GENERATED ALWAYS AS (coalesce(document ->> '$.sandbox_id', 'any')) VIRTUAL
+  ) STRICT;
+  CREATE INDEX egress_rules_scope ON egress_rules (scope, operator);
+`
