@@ -46,6 +46,28 @@ export const CATALOGUE: readonly ProviderRecord[] = [
     docs: ['docs/providers.md', 'https://ai.google.dev/api'],
   }),
   ...LOCAL_PRESETS.map(local),
+  compatible({
+    id: 'provider_openrouter',
+    name: 'OpenRouter',
+    trust_boundary: 'third-party',
+    config_refs: ['OPENROUTER_MODEL'],
+    secret_ref_names: ['OPENROUTER_API_KEY'],
+    base_url: 'https://openrouter.ai/api/v1',
+    default_model: 'anthropic/claude-sonnet-5',
+    billing: 'metered',
+    docs: 'https://openrouter.ai/docs',
+  }),
+  compatible({
+    id: 'provider_kimi',
+    name: 'Kimi for coding',
+    trust_boundary: 'hosted',
+    config_refs: ['KIMI_MODEL'],
+    secret_ref_names: ['KIMI_API_KEY'],
+    base_url: 'https://api.kimi.com/coding/v1',
+    default_model: 'kimi-for-coding',
+    billing: 'subscription',
+    docs: 'https://www.kimi.com/coding/docs',
+  }),
 ]
 
 function anthropic(id: string, name: string): ProviderRecord {
@@ -83,6 +105,28 @@ function openai(id: string, name: string, dialect: 'openai_responses' | 'chat_co
       billing: 'metered',
     },
     docs: ['docs/providers.md', 'https://platform.openai.com/docs/api-reference'],
+  })
+}
+
+/** Somebody else who speaks Chat Completions. */
+function compatible({
+  base_url,
+  default_model,
+  billing,
+  docs,
+  ...facts
+}: Pick<ProviderRecord, 'id' | 'name' | 'trust_boundary' | 'config_refs' | 'secret_ref_names'> & {
+  readonly base_url: string
+  readonly default_model: string
+  readonly billing: 'metered' | 'subscription'
+  readonly docs: string
+}): ProviderRecord {
+  return record({
+    ...facts,
+    provider: 'chat_completions',
+    runtime_path: 'adapters/chat-completions',
+    metadata: { dialect: 'chat_completions', base_url, default_model, billing },
+    docs: ['docs/providers.md', docs],
   })
 }
 

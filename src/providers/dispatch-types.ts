@@ -29,7 +29,12 @@ export interface ModelCall {
   readonly policyEnvelopeId: string
   /** The grant for `model.chat` on a provider, if there is one. Asked again for each hop of a failover. */
   readonly grantFor: (providerId: string) => Promise<string | undefined>
-  readonly scope: { readonly session_id?: string; readonly task_id?: string; readonly run_id?: string }
+  readonly scope: {
+    readonly session_id?: string
+    readonly task_id?: string
+    readonly run_id?: string
+    readonly sandbox_id?: string
+  }
   readonly links: Pick<ReceiptLinks, 'handoff_id' | 'backend_id'>
   readonly sandboxId?: string
   readonly messages: readonly Message[]

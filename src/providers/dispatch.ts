@@ -1,15 +1,11 @@
 /** The one path to a model: record, breaker, admission, adapter, settlement, receipts; and failover by rule. */
-import type { FailureKind } from './adapters/adapter.ts'
 import { attempt } from './dispatch/attempt.ts'
-import type { Attempt } from './dispatch/hop.ts'
+import type { Unanswered } from './dispatch/hop.ts'
+import { nextHop } from './dispatch/next-hop.ts'
 import type { ModelCall, ModelOutcome, ProviderPlace } from './dispatch-types.ts'
-import { decideFailover } from './failover/decide.ts'
-import { writeHop } from './failover/hop-receipt.ts'
-import { type FailoverPolicy, loadFailoverPolicy } from './failover/policy.ts'
+import { loadFailoverPolicy } from './failover/policy.ts'
 import type { ProviderRecord } from './record.ts'
 import { findProvider, loadProviders } from './registry.ts'
-
-type Unanswered = Exclude<Attempt, { kind: 'answered' }>
 
 /**
  * Calls a model. Denials and failures are outcomes; it throws only when the configuration is not valid, when the
@@ -51,37 +47,13 @@ export async function callModel(place: ProviderPlace, call: ModelCall): Promise<
     const next =
       failure === undefined || policy === undefined
         ? undefined
-        : await nextHop(place, call, policy, record.id, result, failure, tried, written)
+        : await nextHop({ place, call, record, written }, policy, result, tried, call.signal.aborted)
     if (next === undefined) return outcomeOf(record, result, written)
     before = { record, result }
     record = findProvider(records, next)
     // The model that was asked for is one of the first provider's.
     model = undefined
   }
-}
-
-async function nextHop(
-  place: ProviderPlace,
-  call: ModelCall,
-  policy: FailoverPolicy,
-  from: string,
-  result: Unanswered,
-  failure: FailureKind,
-  tried: readonly string[],
-  written: string[],
-): Promise<string | undefined> {
-  const hop = {
-    from,
-    // Whoever has stopped waiting wants no other answer either.
-    failure: call.signal.aborted ? ('cancelled' as const) : failure,
-    contentPassedOn: result.kind === 'failed' && result.contentPassedOn,
-    tried,
-    policyEnvelopeId: call.policyEnvelopeId,
-  }
-  const decision = decideFailover(policy, hop)
-  const receipt = await writeHop(place.log, call, policy, hop, decision, result.receiptId)
-  written.push(receipt.id)
-  return decision.status === 'allowed' ? decision.to : undefined
 }
 
 function outcomeOf(

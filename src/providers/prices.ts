@@ -1,6 +1,7 @@
 /** What a model costs, from the table that ships with `@pydantic/genai-prices`. It is never fetched. */
 import { hash } from 'node:crypto'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
+import { once, remembered } from '../lib/remembered.ts'
 import type { Price } from './ledger/tokens.ts'
 import type { ProviderRecord } from './record.ts'
 
@@ -36,8 +37,8 @@ export async function priceOf(
   nowMs: number,
   maxInputTokens = Infinity,
 ): Promise<Priced | null> {
-  const prices = await import('@pydantic/genai-prices')
-  const table = tableFor(prices, record)
+  const { prices, tableFor } = await loadTables()
+  const table = tableFor(record)
   if (table === undefined) return null
   const usage = { input_tokens: 1, output_tokens: 1 }
   const found = prices.calcPrice(usage, model, { provider: table, timestamp: new Date(nowMs) })
@@ -45,16 +46,26 @@ export async function priceOf(
   return price && { price, digest: digestOf(table) }
 }
 
-/** Who is really called decides: a record of one family may point at somebody else's address. */
-function tableFor(
-  prices: Prices,
-  { provider, metadata }: Pick<ProviderRecord, 'provider' | 'metadata'>,
-): Table | undefined {
-  if (provider === 'fixture') return undefined
-  if (typeof metadata.base_url === 'string') return prices.findProvider({ providerApiUrl: metadata.base_url })
-  const providerId = TABLES[provider]
-  return providerId === undefined ? undefined : prices.findProvider({ providerId })
-}
+/** More than there are providers. */
+const ADDRESSES_MAX = 256
+
+/** The package keeps its tables for the life of the process; finding one among them costs more than all the rest. */
+const loadTables = once(async () => {
+  const prices: Prices = await import('@pydantic/genai-prices')
+  const byAddress = remembered((providerApiUrl) => prices.findProvider({ providerApiUrl }), ADDRESSES_MAX)
+  const byId = remembered((providerId) => prices.findProvider({ providerId }), ADDRESSES_MAX)
+  /** Who is really called decides: a record of one family may point at somebody else's address. */
+  const tableFor = ({
+    provider,
+    metadata,
+  }: Pick<ProviderRecord, 'provider' | 'metadata'>): Table | undefined => {
+    if (provider === 'fixture') return undefined
+    if (typeof metadata.base_url === 'string') return byAddress(metadata.base_url)
+    const providerId = TABLES[provider]
+    return providerId === undefined ? undefined : byId(providerId)
+  }
+  return { prices, tableFor }
+})
 
 /** A cached token without a price of its own costs what a plain one does. */
 function integerPrice(price: ModelPrice, maxInputTokens: number): Price | null {
@@ -93,7 +104,7 @@ function decimal(value: number): string {
   return text.includes('e-') ? value.toFixed(20) : text
 }
 
-/** The package keeps its tables for the life of the process, and so are their digests. */
+/** As long as the tables themselves. */
 const digests = new WeakMap<Table, string>()
 
 function digestOf(table: Table): string {

@@ -69,6 +69,8 @@ const metadata = z
     base_url: z.string().max(500).optional(),
     default_model: reference.optional(),
     billing: z.enum(['metered', 'subscription', 'free']).optional(),
+    /** Whether it speaks Responses over WebSocket too. OpenAI's own address does; of others nothing is assumed. */
+    websocket: z.boolean().optional(),
   })
   .catchall(z.union([z.boolean(), z.int(), line(300)], 'must be one line of text, an integer or a boolean'))
   .default({})

@@ -20,7 +20,7 @@ export const anthropicMessages = httpAdapter({
   }),
   body: encode,
   reader: () => {
-    const counts: Counts = {}
+    const counts: AnthropicCounts = {}
     return (event, answer) => read(event.data, answer, counts)
   },
 })
@@ -120,18 +120,18 @@ const STOPS: Readonly<Record<string, StopReason>> = {
   refusal: 'refused',
 }
 
-interface Counts {
+export interface AnthropicCounts {
   start?: z.infer<typeof usage>
   last?: z.infer<typeof usage>
 }
 
-function read(data: string, answer: Answer, counts: Counts): void {
+function read(data: string, answer: Answer, counts: AnthropicCounts): void {
   switch (parseEvent(typed, data, answer).type) {
     case 'message_start': {
       const { message } = parseEvent(SCHEMAS.message_start, data, answer)
       answer.model(message.model)
       if (message.usage) counts.start = message.usage
-      const begun = usageOf({ ...counts, last: { output_tokens: 0 } })
+      const begun = anthropicUsage({ ...counts, last: { output_tokens: 0 } })
       if (begun.source !== 'absent') answer.input(begun)
       return
     }
@@ -156,7 +156,7 @@ function read(data: string, answer: Answer, counts: Counts): void {
       return
     }
     case 'message_stop':
-      answer.usage(usageOf(counts))
+      answer.usage(anthropicUsage(counts))
       answer.end()
       return
     case 'error':
@@ -179,7 +179,7 @@ function stop(reason: string, answer: Answer): void {
  * The first event counts the input, the last one everything: what the last one leaves out stands as it was. Only the
  * last one knows the output. Cached input is counted beside `input_tokens`, not in it.
  */
-function usageOf({ start, last }: Counts): Usage {
+export function anthropicUsage({ start, last }: AnthropicCounts): Usage {
   if (last === undefined) return { source: 'absent' }
   const cacheRead = last.cache_read_input_tokens ?? start?.cache_read_input_tokens ?? 0
   const cacheWrite = last.cache_creation_input_tokens ?? start?.cache_creation_input_tokens ?? 0

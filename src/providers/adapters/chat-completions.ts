@@ -110,7 +110,7 @@ function read(data: string, answer: Answer, nameCall: (at: number) => string): v
   const event = parseEvent(chunk, data, answer)
   if (event.error) throw streamFailure(answer.from, event.error)
   answer.model(event.model)
-  if (event.usage !== undefined && event.usage !== null) answer.usage(usageOf(event.usage))
+  if (event.usage !== undefined && event.usage !== null) answer.usage(chatUsage(event.usage))
   for (const choice of event.choices ?? []) {
     if ((choice.index ?? 0) !== 0)
       throw answer.from.garbage('it sent more than the one answer it was asked for')
@@ -151,7 +151,7 @@ const usage = z.object({
   prompt_tokens_details: z.object({ cached_tokens: z.unknown().optional() }).nullish(),
 })
 
-function usageOf(reported: unknown): Usage {
+export function chatUsage(reported: unknown): Usage {
   const counts = usage.safeParse(reported).data
   if (counts === undefined) return { source: 'absent' }
   const { prompt_tokens: input, completion_tokens: completion, total_tokens: total } = counts

@@ -12,21 +12,27 @@ const PIECE_CHARS = 8
 const MODEL = /^[\w.:/@+-]{1,200}$/
 
 export class Counterpart {
-  readonly #host: string
+  readonly #baseUrl: string
   readonly #echo: CredentialEcho
 
   constructor(endpoint: Endpoint) {
-    this.#host = URL.parse(endpoint.baseUrl)?.host ?? 'the configured base URL'
+    this.#baseUrl = endpoint.baseUrl
     this.#echo = new CredentialEcho(endpoint.credential, PIECE_CHARS)
   }
 
   fail(kind: FailureKind, what: string, facts: Partial<Omit<Failure, 'failure'>> = {}): CraikError {
-    return providerFailure(kind, `calling the model at ${this.#host}: ${what}`, facts)
+    const host = URL.parse(this.#baseUrl)?.host ?? 'the configured base URL'
+    return providerFailure(kind, `calling the model at ${host}: ${what}`, facts)
   }
 
   /** A 200 whose content is wrong. */
   garbage(what: string): CraikError {
     return this.fail('garbage', what, { status: 200 })
+  }
+
+  /** Whether words hold a piece of the credential, in its own spelling or a usual other one. */
+  repeatsCredential(words: string): boolean {
+    return this.#echo.isIn(words)
   }
 
   /** A provider's own words, in quotes after a colon: one short line without secrets; or nothing. */

@@ -2,42 +2,52 @@
 
 /** Shorter values would be found in any text. */
 const SHORTEST_CREDENTIAL = 8
+/** In texts up to this length, such as headers, looking each piece up costs less than listing all that there are. */
+const SHORT_TEXT = 256
 
 export class CredentialEcho {
-  readonly #pieces: ReadonlySet<string>
+  /** In lower case; none for a credential that is too short to look for. */
+  readonly #spellings: readonly string[]
   readonly #length: number
+  #pieces: ReadonlySet<string> | undefined
 
   /** So many characters in a row are taken for a piece of it, in its own spelling or a usual other one. */
   constructor(credential: Buffer | undefined, pieceChars: number) {
     const secret = credential?.toString('latin1').trim() ?? ''
-    const spellings = [
-      secret,
-      encodeURIComponent(secret),
-      Buffer.from(secret, 'latin1').toString('base64'),
-      Buffer.from(secret, 'latin1').toString('hex'),
-    ]
     this.#length = Math.min(pieceChars, secret.length)
-    this.#pieces = new Set(
-      secret.length < SHORTEST_CREDENTIAL
-        ? []
-        : spellings.flatMap((spelling) => pieces(spelling.toLowerCase(), this.#length)),
-    )
+    this.#spellings = secret.length < SHORTEST_CREDENTIAL ? [] : spellingsOf(secret)
   }
 
   isIn(words: string): boolean {
-    if (this.#pieces.size === 0) return false
+    if (this.#spellings.length === 0) return false
     const folded = words.toLowerCase()
+    const isPiece = folded.length > SHORT_TEXT ? this.#listed() : this.#lookedUp
     for (let at = 0; at + this.#length <= folded.length; at++)
-      if (this.#pieces.has(folded.slice(at, at + this.#length))) return true
+      if (isPiece(folded.slice(at, at + this.#length))) return true
     return false
   }
 
   /** How much of a text may be the beginning of a piece that goes on in what comes next. */
   get overlap(): number {
-    return this.#pieces.size === 0 ? 0 : this.#length - 1
+    return this.#spellings.length === 0 ? 0 : this.#length - 1
+  }
+
+  readonly #lookedUp = (piece: string): boolean => this.#spellings.some((each) => each.includes(piece))
+
+  #listed(): (piece: string) => boolean {
+    const pieces = this.#pieces ?? new Set(this.#spellings.flatMap((each) => piecesOf(each, this.#length)))
+    this.#pieces = pieces
+    return (piece) => pieces.has(piece)
   }
 }
 
-function pieces(spelling: string, length: number): string[] {
+function spellingsOf(secret: string): readonly string[] {
+  const bytes = Buffer.from(secret, 'latin1')
+  return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('hex')].map((each) =>
+    each.toLowerCase(),
+  )
+}
+
+function piecesOf(spelling: string, length: number): string[] {
   return Array.from({ length: spelling.length - length + 1 }, (_, at) => spelling.slice(at, at + length))
 }

@@ -145,7 +145,7 @@ function read(data: string, answer: Answer, nameCall: (at: number) => string): v
   if (event.error) throw streamFailure(answer.from, event.error)
   answer.model(event.modelVersion)
   if (event.usageMetadata !== undefined && event.usageMetadata !== null)
-    answer.usage(usageOf(event.usageMetadata))
+    answer.usage(geminiUsage(event.usageMetadata))
   if (event.promptFeedback?.blockReason) answer.stop('refused')
   for (const candidate of event.candidates ?? []) {
     if ((candidate.index ?? 0) !== 0)
@@ -182,7 +182,7 @@ const usage = z.object({
 })
 
 /** Zeros are left out on this wire, so of the output at least the total has to be there. Thoughts are output. */
-function usageOf(reported: unknown): Usage {
+export function geminiUsage(reported: unknown): Usage {
   const counts = usage.safeParse(reported).data
   if (counts === undefined) return { source: 'absent' }
   const prompt = counts.promptTokenCount

@@ -116,7 +116,7 @@ function read(data: string, answer: Answer, seen: { refusal: boolean }): void {
     case 'response.incomplete': {
       const { response } = parseEvent(finished, data, answer)
       answer.model(response.model)
-      answer.usage(usageOf(response.usage))
+      answer.usage(responsesUsage(response.usage))
       if (type === 'response.incomplete') cut(response.incomplete_details?.reason, answer)
       else answer.stop(seen.refusal ? 'refused' : 'end')
       answer.end()
@@ -159,7 +159,7 @@ const usage = z.object({
 })
 
 /** Cached input is part of `input_tokens`, reasoning part of `output_tokens`. */
-function usageOf(reported: unknown): Usage {
+export function responsesUsage(reported: unknown): Usage {
   const counts = usage.safeParse(reported).data
   if (counts === undefined) return { source: 'absent' }
   return measured({

@@ -1,4 +1,5 @@
 /** Asks for leave to make one call: policy, quotas and budgets decide in one transaction, on the bytes to be sent. */
+import { once } from '../../lib/remembered.ts'
 import { deniedError } from '../../policy/decide.ts'
 import { type DecisionRequest, parseRequest } from '../../policy/request.ts'
 import type { Adapter } from '../adapters/adapter.ts'
@@ -6,26 +7,52 @@ import type { ModelRequest } from '../conversation.ts'
 import { MISSING_CAP_TOKENS } from '../ledger/judge.ts'
 import { type AdmitOutput, admitCall } from '../ledger/tokens.ts'
 import type { ProviderRecord } from '../record.ts'
-import { type Attempt, type Hop, idsOf, linksOf } from './hop.ts'
+import { type Hop, idsOf, linksOf, type ModelHop, type Unanswered } from './hop.ts'
 import type { Route } from './route.ts'
 
 /** What naming a cap adds to a body that named none, in any dialect. */
-const CAP_FIELD_BYTES = 64
+export const CAP_FIELD_BYTES = 64
+
+export type Admitted = Extract<AdmitOutput, { effect: 'allow' }>
 
 export interface Admission {
   readonly request: ModelRequest
   readonly body: string
-  readonly admitted: Extract<AdmitOutput, { effect: 'allow' }>
+  readonly admitted: Admitted
 }
 
-export async function admit(hop: Hop, route: Route, adapter: Adapter): Promise<Admission | Attempt> {
-  const { place, call, record, written } = hop
-  const { model, billing } = route
+/** What is known of a request before it is sent. */
+export interface Asked {
+  readonly inputBytes: number
+  /** Null: it names no cap. */
+  readonly maxOutputTokens: number | null
+  readonly capCanBeSet: boolean
+  /** It can cost more than the table says, or more than its bytes tell: then no price is known. */
+  readonly unpriced?: boolean
+}
+
+export async function admit(hop: ModelHop, route: Route, adapter: Adapter): Promise<Admission | Unanswered> {
+  const { call } = hop
+  const { model } = route
   const wanted = call.maxOutputTokens ?? (adapter.mayOmitOutputCap ? undefined : MISSING_CAP_TOKENS)
   const request: ModelRequest = { model, messages: call.messages, tools: call.tools, maxOutputTokens: wanted }
   const body = adapter.encode(request)
   const inputBytes = Buffer.byteLength(body) + (wanted === undefined ? CAP_FIELD_BYTES : 0)
-  const priced = billing === 'metered' ? await knownPrice(route, inputBytes, place.clock.nowMs()) : null
+  const asked = { inputBytes, maxOutputTokens: wanted ?? null, capCanBeSet: true }
+  const admitted = await admitBytes(hop, route, asked)
+  return 'kind' in admitted ? admitted : { request, body, admitted }
+}
+
+/** The same for a request that only its bytes are known of. */
+export async function admitBytes(
+  hop: Hop,
+  route: Route,
+  { inputBytes, maxOutputTokens, capCanBeSet, unpriced = false }: Asked,
+): Promise<Admitted | Unanswered> {
+  const { place, call, record, written } = hop
+  const { model, billing } = route
+  const hasPrice = billing === 'metered' && !unpriced
+  const priced = hasPrice ? await knownPrice(route, inputBytes, place.clock.nowMs()) : null
   const asked = await decisionRequest(hop, route)
   const admitted = await place.store.write(admitCall, {
     request: asked,
@@ -42,21 +69,24 @@ export async function admit(hop: Hop, route: Route, adapter: Adapter): Promise<A
       price: priced?.price ?? null,
       ...(priced && { priceDigest: priced.digest }),
       inputBytes,
-      maxOutputTokens: wanted ?? null,
-      capCanBeSet: true,
+      maxOutputTokens,
+      capCanBeSet,
       ...(call.sandboxId !== undefined && { sandboxId: call.sandboxId }),
     },
   })
   if (admitted.effect === 'allow') {
     written.push(...idsOf(admitted.ref, admitted.budgetReceipt))
-    return { request, body, admitted }
+    return admitted
   }
   return deniedAttempt(hop, admitted, asked)
 }
 
-/** Of whoever is really called. The table is large, and calls to local models never need it. */
+/** The table is large, and calls to local models never need it. */
+const loadPrices = once(() => import('../prices.ts'))
+
+/** Of whoever is really called. */
 async function knownPrice({ record, model, baseUrl }: Route, inputBytes: number, nowMs: number) {
-  const { priceOf } = await import('../prices.ts')
+  const { priceOf } = await loadPrices()
   const metadata: ProviderRecord['metadata'] = { ...record.metadata }
   if (baseUrl !== undefined) metadata.base_url = baseUrl
   return priceOf({ provider: record.provider, metadata }, model, nowMs, inputBytes)
@@ -80,7 +110,7 @@ function deniedAttempt(
   { written }: Hop,
   denial: Extract<AdmitOutput, { effect: 'deny' }>,
   asked: DecisionRequest,
-): Attempt {
+): Unanswered {
   if (denial.by === 'policy') {
     const { evaluation, ref, profile } = denial.decision
     const { rule, missing, grantOutcome, grantWouldHelp } = evaluation

@@ -1,12 +1,12 @@
 /** The receipts of calls that were refused before policy was asked, because of the provider itself. */
 import { redactValue } from '../../receipts/redaction/redact.ts'
-import { type Attempt, type Denial, type Hop, linksOf } from './hop.ts'
+import { type Denial, type Hop, linksOf, type Unanswered } from './hop.ts'
 import type { Refusal } from './route.ts'
 
 export async function denyHere(
   hop: Hop,
   { facts, ...denial }: Omit<Denial, 'receiptId'> & Pick<Refusal, 'facts'>,
-): Promise<Attempt> {
+): Promise<Unanswered> {
   const { rule, retryAtMs, failure } = denial
   const { id } = await hop.place.log.append({
     kind: 'denial',
@@ -24,7 +24,7 @@ export async function denyHere(
 }
 
 /** Cancelled before anything was asked or held. */
-export async function skipHere(hop: Hop): Promise<Attempt> {
+export async function skipHere(hop: Hop): Promise<Unanswered> {
   const { id } = await hop.place.log.append({
     kind: 'provider_action',
     status: 'skipped',

@@ -2,10 +2,10 @@
 import type { Outcome } from '../../receipts/log.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { SettleInput } from '../ledger/tokens.ts'
-import type { Exchange } from './exchange.ts'
+import type { Ended } from './exchange.ts'
 import type { CallFacts } from './spent.ts'
 
-export function endOf(exchange: Exchange, result: SettleInput['result'], facts: CallFacts): Outcome {
+export function endOf(exchange: Ended, result: SettleInput['result'], facts: CallFacts): Outcome {
   const { end, toolCalls } = exchange
   const answered = end.kind === 'answered'
   return {
@@ -13,7 +13,8 @@ export function endOf(exchange: Exchange, result: SettleInput['result'], facts: 
     links: { provider_result_count: answered ? 1 : 0 },
     measures: measuresOf(exchange, result, facts),
     metadata: {
-      ...(answered && { stop_reason: end.stopReason, tool_calls: toolCalls.length }),
+      ...(answered && end.stopReason !== undefined && { stop_reason: end.stopReason }),
+      ...(answered && toolCalls !== undefined && { tool_calls: toolCalls.length }),
       ...(end.kind === 'failed' && { failure: end.failure.failure }),
       ...(end.kind === 'failed' && end.failure.status !== undefined && { http_status: end.failure.status }),
       ...(end.kind === 'thrown' && { failure: 'internal' }),
@@ -23,7 +24,7 @@ export function endOf(exchange: Exchange, result: SettleInput['result'], facts: 
 
 /** Tokens are the provider's word, or our own estimate; bytes and time are seen from here. */
 function measuresOf(
-  { sentBytes, receivedBytes }: Exchange,
+  { sentBytes, receivedBytes }: Ended,
   result: SettleInput['result'],
   { durationMs }: CallFacts,
 ): Measure[] {

@@ -23,6 +23,14 @@ export interface Exchange {
     | { readonly kind: 'thrown'; readonly error: unknown }
 }
 
+/** What a settlement has to know of an exchange; how often a tool was asked for, only where that was counted. */
+export interface Ended extends Pick<Exchange, 'usage' | 'sentBytes' | 'receivedBytes'> {
+  readonly toolCalls?: Exchange['toolCalls']
+  readonly end:
+    | { readonly kind: 'answered'; readonly stopReason?: StopReason }
+    | Exclude<Exchange['end'], { kind: 'answered' }>
+}
+
 export async function exchange(
   adapter: Adapter,
   endpoint: Endpoint,

@@ -6,14 +6,26 @@ import type { StopReason, ToolCall, Usage } from '../conversation.ts'
 import type { ModelCall, ModelOutcome, ProviderPlace } from '../dispatch-types.ts'
 import type { ProviderRecord } from '../record.ts'
 
+/** Whose call it is and what it belongs to, whatever is said in it. */
+export type CallIdentity = Pick<
+  ModelCall,
+  'operator' | 'policyEnvelopeId' | 'grantFor' | 'scope' | 'links' | 'sandboxId' | 'transport'
+>
+
 export interface Hop {
-  readonly place: ProviderPlace
-  readonly call: ModelCall
+  readonly place: Pick<ProviderPlace, 'store' | 'log' | 'clock'>
+  readonly call: CallIdentity
   readonly record: ProviderRecord
   /** The first cooldown of a breaker that opens; undefined: the usual one. */
   readonly cooldownMs: number | undefined
   /** Every receipt of the call so far, in order; what is written here is added. */
   readonly written: string[]
+}
+
+/** One whose conversation is known here, and not only its bytes. */
+export interface ModelHop extends Hop {
+  readonly place: ProviderPlace
+  readonly call: ModelCall
 }
 
 export type Attempt =
@@ -27,15 +39,18 @@ export type Attempt =
       readonly costNanoUsd: number | null
       readonly receiptId: string
     }
-  | ({ readonly kind: 'denied' } & Denial)
-  | {
-      readonly kind: 'failed'
-      readonly failure: FailureKind
-      readonly reason: string
-      readonly hint: string
-      readonly receiptId: string
-      readonly contentPassedOn: boolean
-    }
+  | Unanswered
+
+export type Unanswered = ({ readonly kind: 'denied' } & Denial) | Failed
+
+export interface Failed {
+  readonly kind: 'failed'
+  readonly failure: FailureKind
+  readonly reason: string
+  readonly hint: string
+  readonly receiptId: string
+  readonly contentPassedOn: boolean
+}
 
 export interface Denial {
   readonly rule: string

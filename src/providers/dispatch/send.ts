@@ -3,7 +3,7 @@ import { CraikError, type ErrorCode } from '../../errors.ts'
 import type { Adapter, Failure } from '../adapters/adapter.ts'
 import type { ModelRequest } from '../conversation.ts'
 import { type Exchange, exchange, notSent } from './exchange.ts'
-import type { Hop } from './hop.ts'
+import type { ModelHop } from './hop.ts'
 import type { Route } from './route.ts'
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -16,7 +16,7 @@ const NO_SECRET: readonly ErrorCode[] = ['not_found', 'unavailable', 'usage', 'k
 
 /** `encoded` is the request's body where it is known already. */
 export async function send(
-  { place, call }: Pick<Hop, 'place' | 'call'>,
+  { place, call }: Pick<ModelHop, 'place' | 'call'>,
   { secretName, baseUrl, loopbackOnly }: Route,
   adapter: Adapter,
   request: ModelRequest,

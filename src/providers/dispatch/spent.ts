@@ -2,7 +2,7 @@
 import type { Usage } from '../conversation.ts'
 import { inputTokensAtMost, writtenTokens } from '../estimate.ts'
 import type { SettleInput } from '../ledger/tokens.ts'
-import type { Exchange } from './exchange.ts'
+import type { Ended } from './exchange.ts'
 
 /** What a large hosted model writes at most, thinking included. */
 const TOKENS_PER_SECOND = 200
@@ -14,7 +14,7 @@ export interface CallFacts {
 }
 
 /** An answer is booked as it was reported; one that broke off as it can be told from here; what was not sent, not at all. */
-export function spentOn(exchange: Exchange, facts: CallFacts): SettleInput['result'] {
+export function spentOn(exchange: Ended, facts: CallFacts): SettleInput['result'] {
   const { end, usage, sentBytes } = exchange
   if (end.kind === 'answered') return { kind: 'spent', usage: usage ?? { source: 'absent' } }
   if (sentBytes === 0 || (end.kind === 'failed' && end.failure.refused)) return { kind: 'nothing' }
@@ -26,7 +26,7 @@ export function spentOn(exchange: Exchange, facts: CallFacts): SettleInput['resu
  * model that thinks unseen writes much more than it shows.
  */
 function estimate(
-  { usage, sentBytes, receivedBytes }: Exchange,
+  { usage, sentBytes, receivedBytes }: Ended,
   { durationMs, maxOutputTokens }: CallFacts,
 ): Usage {
   const known = usage === undefined || usage.source === 'absent' ? undefined : usage

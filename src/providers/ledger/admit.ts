@@ -2,15 +2,15 @@
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type BudgetId, type HoldId, newId } from '../../lib/ids.ts'
-import { judge, plainJson, record } from '../../policy/judgement.ts'
+import { judge, record } from '../../policy/judgement.ts'
 import { parseInput } from '../../policy/request.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
-import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
 import { budgetsFor, callFacts, callsHolding, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
-import { balanceFactsOf, type Hold, ledgerEntry, spellHold } from './hold.ts'
+import { type Hold, ledgerEntry, spellHold } from './hold.ts'
 import {
+  asksNothing,
   type BalanceFacts,
   type BudgetFacts,
   judgeReservation,
@@ -117,7 +117,8 @@ async function gather(tables: Tables, input: AdmitInput, nowMs: number): Promise
   const parsed = parseInput(reservationInput, ofQuotas, 'the call')
   const verdict = quotas.length === 0 ? undefined : judgeReservation(parsed)
   if (verdict?.effect === 'deny' && verdict.rule !== 'quota.uncapped') return parsed
-  return { ...parsed, schema: 'craik.budget_decision/1', budgets: await budgetsFor(tables, call, nowMs) }
+  const budgets = asksNothing(call) ? [] : await budgetsFor(tables, call, nowMs)
+  return { ...parsed, schema: 'craik.budget_decision/1', budgets }
 }
 
 async function holdIn(
@@ -136,7 +137,16 @@ async function holdIn(
     if (!(await tables.budgets.hold(key, { nanoUsd, tokens })))
       throw new CraikError('internal', `budget ${budget.budget_id} changed while it was judged`)
     parts.push(key)
-    balances.push(balanceFactsOf(key, await tables.budgets.balance(key)))
+    // Looked up in this transaction, and changed by the hold alone.
+    balances.push({
+      budget_id: budget.budget_id,
+      held_nano_usd: budget.held_nano_usd + nanoUsd,
+      held_tokens: budget.held_tokens + tokens,
+      period: budget.period,
+      spent_nano_usd: budget.spent_nano_usd,
+      spent_tokens: budget.spent_tokens,
+      window_start_ms: budget.window_start_ms,
+    })
   }
   return { balances, parts }
 }
@@ -186,8 +196,8 @@ function decisionOf(
     rule,
     missing: [],
     ...(priceDigest !== undefined && { price_digest: priceDigest }),
-    replayable: !redactValue(facts).redacted,
-    input: plainJson(facts),
+    replayable: true,
+    input: facts,
   }
 }
 

@@ -1,9 +1,8 @@
 /** A hold: what a call may cost, set aside in every budget that applies until it is known what it did cost. */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import { canonicalJson } from '../../lib/canonical-json.ts'
+import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { BudgetId } from '../../lib/ids.ts'
-import { plainJson } from '../../policy/judgement.ts'
 import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Amount, Balance, BalanceKey, HoldRow } from '../../store/ledger-tables.ts'
 import { PERIODS } from '../../store/ledger-tables.ts'
@@ -37,7 +36,7 @@ export interface Hold extends Omit<z.infer<typeof holdDocument>, 'links' | 'part
 }
 
 export function spellHold(hold: Hold): string {
-  return canonicalJson(plainJson(hold))
+  return canonicalJson(hold as unknown as Json)
 }
 
 export function parseHold({ id, document }: Pick<HoldRow, 'id' | 'document'>): Hold {
@@ -59,8 +58,7 @@ export async function settleHold(
 ): Promise<BalanceFacts[]> {
   const balances: BalanceFacts[] = []
   for (const key of parts) {
-    await tables.budgets.settle(key, { nanoUsd, tokens }, spent)
-    balances.push(balanceFactsOf(key, await tables.budgets.balance(key)))
+    balances.push(balanceFactsOf(key, await tables.budgets.settle(key, { nanoUsd, tokens }, spent)))
   }
   return balances
 }

@@ -163,8 +163,15 @@ interface Room {
 
 const NO_LIMIT: Room = { id: '', room: Infinity }
 
+/** Such as counting tokens: a request like others, of which none is an answer by a model, so that no budget is about it. */
+export function asksNothing({ input_bytes }: Pick<CallFacts, 'input_bytes'>): boolean {
+  return input_bytes === 0
+}
+
 function quotaRoom({ tokens_per_minute, tokens }: QuotaFacts, call: CallFacts): number {
-  return tokens_per_minute === null ? Infinity : tokens_per_minute - tokens - call.input_bytes
+  return tokens_per_minute === null || asksNothing(call)
+    ? Infinity
+    : tokens_per_minute - tokens - call.input_bytes
 }
 
 /** Taken from the limit before all: what was spent and what is held. */

@@ -14,6 +14,7 @@ import {
   resultOf,
 } from './entries.ts'
 import {
+  asksNothing,
   type BalanceFacts,
   judgeReservation,
   priceOf,
@@ -318,6 +319,7 @@ function misbooked(
 }
 
 function appliesTo({ scope_kind, scope_ref }: Limits, call: ReservationInput['call']): boolean {
+  if (asksNothing(call)) return false
   switch (scope_kind) {
     case 'provider':
       return scope_ref === call.provider_id

@@ -13,8 +13,8 @@ export async function settle(
   input: SettleInput,
   receipts: ReceiptWriter,
 ): Promise<SettleOutput> {
-  const row = await tables.holds.get(input.holdId)
-  if (row === undefined || !(await tables.holds.remove(input.holdId))) {
+  const row = await tables.holds.take(input.holdId)
+  if (row === undefined) {
     throw new CraikError('conflict', `hold ${input.holdId} is not open: it was settled or swept before`, {
       hint: 'see what became of it:  craik budget ledger',
     })

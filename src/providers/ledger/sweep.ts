@@ -14,7 +14,7 @@ export const INDETERMINATE_AFTER_MS = 15 * 60_000
 export async function sweepDead(tables: Tables, receipts: ReceiptWriter, clock: Clock): Promise<void> {
   const nowMs = clock.nowMs()
   for (const row of await tables.holds.madeUntil(nowMs - INDETERMINATE_AFTER_MS)) {
-    if (!isLost(row, nowMs) || !(await tables.holds.remove(row.id))) continue
+    if (!isLost(row, nowMs) || (await tables.holds.take(row.id)) === undefined) continue
     const hold = parseHold(row)
     const { nanoUsd, tokens, operator, links } = hold
     const balances = await settleHold(tables, hold, { nanoUsd, tokens })

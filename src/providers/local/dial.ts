@@ -34,6 +34,14 @@ export function loopbackAgent(
   })
 }
 
+/** One connection to a loopback base URL, by the same rules. */
+export function dialLoopback(
+  baseUrl: string,
+  { connectTimeoutMs }: { readonly connectTimeoutMs: number },
+): Promise<Socket> {
+  return dial(parseLoopbackUrl(baseUrl), connectTimeoutMs)
+}
+
 async function dial(url: LoopbackUrl, connectTimeoutMs: number): Promise<Socket> {
   const deadline = AbortSignal.timeout(connectTimeoutMs)
   let failure: Error = dialError('ECONNREFUSED', 'nothing to dial')

@@ -4,6 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { CraikError } from '../../errors.ts'
+import { remembered } from '../../lib/remembered.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 
 export interface LoopbackUrl {
@@ -92,7 +93,12 @@ export function loopbackRefusal(text: string): string | undefined {
   return typeof parsed === 'string' ? REASONS[parsed] : undefined
 }
 
-function readLoopbackUrl(text: string): LoopbackUrl | LoopbackRefusal {
+/** Every call asks about the address of its provider. */
+const ADDRESSES_MAX = 256
+
+const readLoopbackUrl = remembered(parseAddress, ADDRESSES_MAX)
+
+function parseAddress(text: string): LoopbackUrl | LoopbackRefusal {
   if (text.length > 500) return 'too_long'
   if (/[\0-\x20\x7f]/.test(text)) return 'control_character'
   if (text.includes('\\')) return 'backslash'

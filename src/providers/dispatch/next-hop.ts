@@ -1,0 +1,28 @@
+/** Where a call that failed may go on, by the rules of failover; the decision is on record first. */
+import { decideFailover } from '../failover/decide.ts'
+import { writeHop } from '../failover/hop-receipt.ts'
+import type { FailoverPolicy } from '../failover/policy.ts'
+import type { Hop, Unanswered } from './hop.ts'
+
+/** The provider to ask next; undefined: none. `cancelled`: whoever has stopped waiting wants no other answer either. */
+export async function nextHop(
+  { place, call, record, written }: Omit<Hop, 'cooldownMs'>,
+  policy: FailoverPolicy,
+  result: Unanswered,
+  tried: readonly string[],
+  cancelled: boolean,
+): Promise<string | undefined> {
+  const { failure } = result
+  if (failure === undefined) return undefined
+  const hop = {
+    from: record.id,
+    failure: cancelled ? ('cancelled' as const) : failure,
+    contentPassedOn: result.kind === 'failed' && result.contentPassedOn,
+    tried,
+    policyEnvelopeId: call.policyEnvelopeId,
+  }
+  const decision = decideFailover(policy, hop)
+  const receipt = await writeHop(place.log, call, policy, hop, decision, result.receiptId)
+  written.push(receipt.id)
+  return decision.status === 'allowed' ? decision.to : undefined
+}

@@ -1,0 +1,42 @@
+/** A call's turn at a provider: its breaker is asked before anything is held, and hears how it came out. */
+import { askBreaker, tellBreaker } from '../breaker/breakers.ts'
+import type { BreakerReport } from '../breaker/state.ts'
+import { denyHere } from './denials.ts'
+import type { Hop, Unanswered } from './hop.ts'
+import type { Route } from './route.ts'
+
+export interface Turn {
+  readonly tell: (report: BreakerReport) => Promise<void>
+}
+
+/** What dials nothing says nothing about the provider's health, and its turn is anybody's. */
+export async function takeTurn(
+  hop: Hop,
+  route: Pick<Route, 'baseUrl' | 'facts'>,
+): Promise<Turn | Unanswered> {
+  const { place, record } = hop
+  if (route.baseUrl === undefined) return { tell: async () => {} }
+  const breaker = { store: place.store, clock: place.clock, owner: place.log.owner }
+  const turn = await askBreaker(breaker, record.id)
+  if (turn.admitted) {
+    // What was answered is settled and on record, and what was thrown says more: a breaker that misses a report must
+    // hide neither. At worst it stays open until a lost probe's time is over.
+    return {
+      tell: (report) => tellBreaker(breaker, record.id, turn.probeId, report, hop.cooldownMs).catch(() => {}),
+    }
+  }
+  const { phase, lastFailure, nowMs, openUntilMs, retryAtMs } = turn
+  const until = phase === 'open' ? ` until ${new Date(retryAtMs).toISOString()}` : ''
+  return denyHere(hop, {
+    by: 'provider',
+    rule: 'provider.cooling_down',
+    reason: `${record.id} is left alone${until} after it failed (${lastFailure})`,
+    hint: 'see when it is tried again:  craik provider failover show',
+    retryAtMs,
+    failure: lastFailure,
+    facts: {
+      ...route.facts,
+      breaker: { now_ms: nowMs, open_until_ms: openUntilMs, probing: phase === 'probing' },
+    },
+  })
+}
