@@ -7,7 +7,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { LIMITS } from '../protocol.ts'
 import { type Call, SidecarError } from '../routes.ts'
 import type { Connections } from './connections.ts'
-import { join } from './join.ts'
+import { breakOff, join } from './join.ts'
 
 /** More than a restart of the supervisor takes. */
 const WAIT_MS = 10_000
@@ -20,6 +20,8 @@ interface Waiting {
 
 export class Gateway {
   readonly #server: Server
+  /** For programs that reach the host by a file. */
+  readonly #local: Server
   readonly #connections: Connections
   readonly #waitMs: number
   readonly #idle = new Set<Call>()
@@ -30,9 +32,10 @@ export class Gateway {
     this.#connections = connections
     this.#waitMs = waitMs
     // Paused, so that no byte is read before there is somebody to give it to.
-    this.#server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) =>
-      this.#arrive(socket),
-    )
+    const made = () =>
+      createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => this.#arrive(socket))
+    this.#server = made()
+    this.#local = made()
   }
 
   /** Resolves with the port; 0 takes any free one. */
@@ -46,6 +49,15 @@ export class Gateway {
         const address = this.#server.address()
         resolve(typeof address === 'object' && address !== null ? address.port : port)
       })
+    })
+  }
+
+  /** Besides the port: for programs that take a socket for their proxy. Without it they do without. */
+  listenAt(path: string): Promise<void> {
+    return new Promise((resolve) => {
+      this.#local.once('error', () => resolve())
+      this.#local.listen(path, () => resolve())
+      this.#local.on('error', () => {})
     })
   }
 
@@ -66,7 +78,10 @@ export class Gateway {
   /** Ends every connection. Idempotent. */
   close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
-    return new Promise((resolve) => this.#server.close(() => resolve()))
+    const closed = [this.#server, this.#local].map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    )
+    return Promise.all(closed).then(() => {})
   }
 
   #arrive(socket: Socket): void {
@@ -77,7 +92,7 @@ export class Gateway {
     try {
       leave = this.#connections.enter()
     } catch {
-      socket.resetAndDestroy()
+      breakOff(socket)
       return
     }
     for (const call of this.#idle) {
@@ -92,11 +107,11 @@ export class Gateway {
 
   #wait(socket: Socket, leave: () => void): void {
     if (this.#waiting.size >= LIMITS.waitingConnections) {
-      socket.resetAndDestroy()
+      breakOff(socket)
       leave()
       return
     }
-    const timer = setTimeout(() => socket.resetAndDestroy(), this.#waitMs)
+    const timer = setTimeout(() => breakOff(socket), this.#waitMs)
     const waiting: Waiting = { socket, leave, timer }
     this.#waiting.add(waiting)
     socket.once('close', () => {
@@ -113,7 +128,7 @@ export class Gateway {
     }
     if (call.respond(200)) join(socket, call.stream, leave)
     else {
-      socket.resetAndDestroy()
+      breakOff(socket)
       leave()
     }
     return true

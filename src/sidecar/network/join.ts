@@ -13,7 +13,7 @@ export function join(socket: Socket, stream: ServerHttp2Stream, onClose: () => v
     if (socket.destroyed) return
     // A reset is what tells the other end; after an orderly end there is nothing left to reset.
     if (socket.writableEnded) socket.destroy()
-    else socket.resetAndDestroy()
+    else breakOff(socket)
   }
   const breakStream = () => {
     if (!stream.closed) stream.close(constants.NGHTTP2_CANCEL)
@@ -39,4 +39,11 @@ export function join(socket: Socket, stream: ServerHttp2Stream, onClose: () => v
     if (stream.aborted || stream.rstCode !== constants.NGHTTP2_NO_ERROR) breakSocket()
     else socket.end()
   })
+}
+
+/** So that the other end sees that it was no orderly end, as far as its kind of socket can tell. */
+export function breakOff(socket: Socket): void {
+  // Only TCP knows a reset.
+  if (socket.remoteFamily === undefined) socket.destroy()
+  else socket.resetAndDestroy()
 }

@@ -1,7 +1,10 @@
 /** Connections over the boundary: to ports inside, and from the loopback port to the host. */
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import type { ClientHttp2Stream } from 'node:http2'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -245,5 +248,27 @@ describe('the loopback port', () => {
       }),
     )
     expect(answers).toEqual(Array.from({ length: 100 }, (_, at) => `number ${at}`))
+  })
+
+  it('is a file too, for programs that take a socket', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'craik-gateway-'))
+    try {
+      await gateway.listenAt(join(folder, 'gateway.sock'))
+      const stream = accept()
+      const socket = connect(join(folder, 'gateway.sock'))
+      socket.end('by a file')
+      await responseOf(stream)
+      const asked = bodyOf(stream)
+      stream.end()
+      expect(String(await asked)).toBe('by a file')
+      socket.resume()
+      await settled()
+      // Nobody serves this one, and there is no reset to tell it by.
+      const waiting = connect(join(folder, 'gateway.sock')).resume()
+      await once(waiting, 'close')
+      await settled()
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 })

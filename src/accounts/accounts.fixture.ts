@@ -1,0 +1,69 @@
+/** A person's home folder and a home of Craik's, both temporary, for tests of logins. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type Home, homeAt } from '../store/home.ts'
+import type { Found, Probe, Problem, Surroundings } from './finding.ts'
+import { isProblem } from './finding.ts'
+import type { Overrides } from './overrides.ts'
+
+export const NEVER = new AbortController().signal
+
+export interface Machine extends Disposable {
+  readonly userHome: string
+  readonly home: Home
+  readonly surroundings: Surroundings
+  /** Writes a file of the person's, old enough that its stamp can be trusted. */
+  write(path: string, content: string, mode?: number): void
+  read(path: string): string
+  mode(path: string): number
+  with(changes: Partial<Surroundings>): Surroundings
+}
+
+export function machine(
+  variables: Readonly<Record<string, string>> = {},
+  overrides: Overrides = {},
+): Machine {
+  const folder = mkdtempSync(join(tmpdir(), 'craik-accounts-'))
+  const userHome = join(folder, 'person')
+  mkdirSync(userHome)
+  const surroundings: Surroundings = {
+    userHome,
+    environment: { ...variables },
+    platform: 'linux',
+    overrides,
+    nowMs: () => Date.now(),
+  }
+  return {
+    userHome,
+    home: homeAt(join(folder, 'craik')),
+    surroundings,
+    write(path, content, mode = 0o600) {
+      const full = join(userHome, path)
+      mkdirSync(dirname(full), { recursive: true })
+      writeFileSync(full, content, { mode })
+      const past = new Date(Date.now() - 60_000)
+      utimesSync(full, past, past)
+    },
+    read: (path) => readFileSync(join(userHome, path), 'utf8'),
+    mode: (path) => statSync(join(userHome, path)).mode & 0o7777,
+    with: (changes) => ({ ...surroundings, ...changes }),
+    [Symbol.dispose]() {
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+export async function foundBy(probe: Probe, surroundings: Surroundings): Promise<readonly Found[]> {
+  return (await probe.probe(surroundings, NEVER)).filter((finding): finding is Found => !isProblem(finding))
+}
+
+export async function problemsOf(probe: Probe, surroundings: Surroundings): Promise<readonly Problem[]> {
+  return (await probe.probe(surroundings, NEVER)).filter(isProblem)
+}
+
+/** Shaped like a signed token; made up. */
+export function madeUpJwt(claims: Readonly<Record<string, unknown>>): string {
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  return [part({ alg: 'none' }), part(claims), 'signature'].join('.')
+}

@@ -1,0 +1,47 @@
+/** A broker over a temporary machine, with logins by an issuer of the tests. */
+import type { Issuer, TokenPair } from '../../test/accounts/issuer.ts'
+import { type Machine, machine } from './accounts.fixture.ts'
+import { type BrokerOptions, createBroker, type HostLogins } from './broker.ts'
+import type { Probe } from './finding.ts'
+import { environmentProbe } from './probes/environment.ts'
+import { opencodeProbe } from './probes/opencode.ts'
+import { PROGRAM_PROBES } from './probes/program-probes.ts'
+import { type RefreshTask, refreshLogin } from './refresh/transaction.ts'
+
+export const HOUR_MS = 3_600_000
+const PROBES: readonly Probe[] = [...PROGRAM_PROBES, opencodeProbe, environmentProbe]
+
+export interface Format {
+  readonly file: string
+  readonly write: (pair: TokenPair, expiresAtMs: number) => string
+  readonly accessToken: (content: string) => string
+  readonly refreshToken: (content: string) => string
+}
+
+export const CLAUDE: Format = {
+  file: '.claude/.credentials.json',
+  write: ({ access_token, refresh_token }, expiresAt) =>
+    JSON.stringify({
+      claudeAiOauth: {
+        ...{ accessToken: access_token, refreshToken: refresh_token, expiresAt, rateLimitTier: 'kept' },
+        scopes: ['user:inference', 'user:profile'],
+      },
+      mcpOAuth: { kept: true },
+    }),
+  accessToken: (content) => JSON.parse(content).claudeAiOauth.accessToken,
+  refreshToken: (content) => JSON.parse(content).claudeAiOauth.refreshToken,
+}
+
+/** A machine whose logins are all by that issuer. */
+export function machineOf(issuer: Issuer, variables: Readonly<Record<string, string>> = {}): Machine {
+  const ids = PROGRAM_PROBES.map(({ name }) => name)
+  return machine(variables, Object.fromEntries(ids.map((id) => [id, { token_url: issuer.tokenUrl }])))
+}
+
+export function brokerOf(issuer: Issuer, place: Machine, more: Partial<BrokerOptions> = {}): HostLogins {
+  const refresh = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(10_000))
+  return createBroker({
+    ...{ home: place.home, surroundings: place.surroundings, probes: PROBES, refresh },
+    ...{ operator: 'local-user:tester', authorities: [issuer.authority], ...more },
+  })
+}

@@ -1,0 +1,328 @@
+/** The logins of this machine, and the only one of Craik's parts that ever holds or refreshes what is in them. */
+import { createHmac, randomBytes } from 'node:crypto'
+import { CraikError } from '../errors.ts'
+import type { ReceiptLog } from '../receipts/log.ts'
+import type { Home } from '../store/home.ts'
+import type { Account, Broker, Credential } from './account.ts'
+import { EndedLogins } from './ended-logins.ts'
+import {
+  type Finding,
+  type Found,
+  isProblem,
+  type OAuthLogin,
+  type Probe,
+  type Problem,
+  type Surroundings,
+} from './finding.ts'
+import { type ForwardedLogin, forwardedLogin } from './forwarding.ts'
+import { logInAgain, loginCommandOf } from './log-in-again.ts'
+import type { Tokens } from './logins/format.ts'
+import { digestOf, hasJournal, refreshFile } from './refresh/journal.ts'
+import type { RefreshOutcome, RefreshTask } from './refresh/transaction.ts'
+import { recordRefresh } from './refresh-receipt.ts'
+
+export interface BrokerOptions {
+  readonly home: Home
+  readonly surroundings: Surroundings
+  readonly probes: readonly Probe[]
+  /** Ends by itself; it is not stopped when a caller leaves. */
+  readonly refresh: (task: RefreshTask) => Promise<RefreshOutcome>
+  readonly operator: string
+  /** Every refresh leaves a receipt there; undefined: none is written, as when somebody only looks. */
+  readonly log?: ReceiptLog | undefined
+  readonly authorities?: readonly string[] | undefined
+  /** Whether issuers are asked again that would not renew a login before. */
+  readonly asksAgain?: boolean
+  /** How long before its end a token is renewed. */
+  readonly skewMs?: number
+  /** For how long a token that was fetched for a 401 is not exchanged for another 401. */
+  readonly freshMs?: number
+}
+
+export interface HostLogins extends Broker {
+  /** What seems to be a login and is not used, each with one line for a person. */
+  problems(until: AbortSignal): Promise<readonly Problem[]>
+  /** Where logins are looked for, and how a person gets one, where a program has a command for it. */
+  looked(): readonly Looked[]
+  /** The real one, for `--credentials forward` and nothing else. What the sandbox does with it, Craik does not see. */
+  forward(accountId: string, until: AbortSignal): Promise<ForwardedLogin>
+}
+
+export interface Looked {
+  readonly name: string
+  readonly places: readonly string[]
+  readonly loginCommand: string | undefined
+}
+
+const SKEW_MS = 5 * 60_000
+/** A token with more left than this is used while its successor is being fetched. */
+const USABLE_MS = 60_000
+/** An issuer that failed is left alone this long; less when nothing usable is left. */
+const RETRY_AFTER_MS = 10_000
+const URGENT_RETRY_AFTER_MS = 1_000
+/** A token that is refused this soon after it was fetched for a 401 is not the trouble: another one is not asked for. */
+const FRESH_MS = 30_000
+
+export function createBroker(options: BrokerOptions): HostLogins {
+  return new HostBroker(options)
+}
+
+interface Seen {
+  readonly stamp: string | undefined
+  readonly findings: Promise<readonly Finding[]>
+}
+
+class HostBroker implements HostLogins {
+  readonly #options: BrokerOptions
+  readonly #skewMs: number
+  readonly #freshMs: number
+  readonly #seen = new Map<Probe, Seen>()
+  readonly #running = new Map<string, Promise<RefreshOutcome>>()
+  readonly #recovered = new Set<string>()
+  readonly #ended: EndedLogins
+  readonly #failed = new Map<string, { readonly atMs: number; readonly reason: string }>()
+  /** The generation that a refresh for a 401 led to, and when. */
+  readonly #forced = new Map<string, { readonly generation: string; readonly atMs: number }>()
+  /** Generations are told apart within this process alone, and show nothing of the tokens. */
+  readonly #generationKey = randomBytes(32)
+
+  constructor(options: BrokerOptions) {
+    this.#options = options
+    this.#skewMs = options.skewMs ?? SKEW_MS
+    this.#freshMs = options.freshMs ?? FRESH_MS
+    this.#ended = new EndedLogins(options.home, options.asksAgain === true)
+  }
+
+  async accounts(until: AbortSignal): Promise<readonly Account[]> {
+    const findings = await this.#all(until)
+    return findings.flatMap((finding) =>
+      isProblem(finding) || this.#hasEnded(finding) ? [] : [finding.account],
+    )
+  }
+
+  async problems(until: AbortSignal): Promise<readonly Problem[]> {
+    const findings = await this.#all(until)
+    return findings.flatMap((finding) => {
+      if (isProblem(finding)) return [finding]
+      return this.#hasEnded(finding) ? [endedProblem(finding)] : []
+    })
+  }
+
+  looked(): readonly Looked[] {
+    const { probes, surroundings } = this.#options
+    return probes.map((probe) => ({
+      name: probe.name,
+      places: probe.places(surroundings),
+      loginCommand: loginCommandOf(probe.name),
+    }))
+  }
+
+  async credential(accountId: string, until: AbortSignal): Promise<Credential> {
+    const { account, login } = await this.#find(accountId, until)
+    if (login.kind === 'key') return this.#fromKey(account, login.headers(await login.read(until)))
+    if (await this.#recover(accountId, login, until)) return this.credential(accountId, until)
+    const leftMs = this.#leftMs(login.tokens)
+    if (leftMs > this.#skewMs || !this.#mayRefresh(accountId, login, leftMs))
+      return this.#usable(accountId, login)
+    const refresh = this.#refresh(accountId, login)
+    if (leftMs > USABLE_MS) return this.#fromTokens(accountId, login)
+    const outcome = await orLeave(refresh, until)
+    if (outcome.outcome === 'failed' && leftMs <= 0) throw unavailable(accountId, outcome.reason)
+    const now = await this.#find(accountId, until)
+    if (now.login.kind === 'oauth') return this.#usable(accountId, now.login)
+    throw unavailable(accountId, 'it is another kind of login now')
+  }
+
+  async refused(accountId: string, generation: string, until: AbortSignal): Promise<Credential | undefined> {
+    this.#forget(accountId)
+    const current = await this.#current(accountId, until)
+    if (current === undefined || current.credential.generation !== generation) return current?.credential
+    const { login } = current
+    const last = this.#forced.get(accountId)
+    if (login.kind === 'key') return undefined
+    if (last?.generation === generation && this.#nowMs() - last.atMs < this.#freshMs) return undefined
+    const outcome =
+      this.#ended.of(accountId, login) === undefined
+        ? (await orLeave(this.#refresh(accountId, login), until)).outcome
+        : 'ended'
+    if (outcome === 'ended') this.#ended.add(accountId, login, true)
+    if (outcome !== 'refreshed' && outcome !== 'adopted') return undefined
+    const after = (await this.#current(accountId, until))?.credential
+    if (after === undefined || after.generation === generation) return undefined
+    this.#forced.set(accountId, { generation: after.generation, atMs: this.#nowMs() })
+    return after
+  }
+
+  async forward(accountId: string, until: AbortSignal): Promise<ForwardedLogin> {
+    return forwardedLogin(await this.#find(accountId, until), until)
+  }
+
+  /** What is there now, whether it is about to end or not; undefined when there is nothing. */
+  async #current(
+    accountId: string,
+    until: AbortSignal,
+  ): Promise<{ readonly login: Found['login']; readonly credential: Credential } | undefined> {
+    try {
+      const { account, login } = await this.#find(accountId, until)
+      const credential =
+        login.kind === 'oauth'
+          ? this.#fromTokens(accountId, login)
+          : this.#fromKey(account, login.headers(await login.read(until)))
+      return { login, credential }
+    } catch (error) {
+      if (error instanceof CraikError && error.code === 'unavailable') return undefined
+      throw error
+    }
+  }
+
+  async #all(until: AbortSignal): Promise<readonly Finding[]> {
+    return (await Promise.all(this.#options.probes.map((probe) => this.#look(probe, until)))).flat()
+  }
+
+  /** What a probe found, looked up again whenever it might find something else. */
+  async #look(probe: Probe, until: AbortSignal): Promise<readonly Finding[]> {
+    const { surroundings } = this.#options
+    const stamp = await probe.stamp(surroundings)
+    const seen = this.#seen.get(probe)
+    if (seen !== undefined && stamp !== undefined && seen.stamp === stamp)
+      return orLeave(seen.findings, until)
+    // Shared by all that ask, so it does not end with one of them; each probe has deadlines of its own.
+    const findings = probe.probe(surroundings, new AbortController().signal)
+    findings.catch(() => this.#seen.delete(probe))
+    this.#seen.set(probe, { stamp, findings })
+    return orLeave(findings, until)
+  }
+
+  async #find(accountId: string, until: AbortSignal): Promise<Found> {
+    const probe = this.#probeOf(accountId)
+    const findings = probe === undefined ? [] : await this.#look(probe, until)
+    for (const finding of findings)
+      if (!isProblem(finding) && finding.account.id === accountId) return finding
+    const problem = findings.filter(isProblem).find(({ id }) => id === accountId)
+    throw new CraikError(
+      'unavailable',
+      problem?.problem ?? `there is no login ${accountId} on this machine (any more)`,
+      { hint: problem?.hint ?? 'see what there is:  craik accounts' },
+    )
+  }
+
+  #probeOf(accountId: string): Probe | undefined {
+    return this.#options.probes.find(({ name }) => name === accountId || accountId.startsWith(`${name}/`))
+  }
+
+  #forget(accountId: string): void {
+    const probe = this.#probeOf(accountId)
+    if (probe !== undefined) this.#seen.delete(probe)
+  }
+
+  #usable(accountId: string, login: OAuthLogin): Credential {
+    const isRefused = this.#ended.of(accountId, login)?.refused === true
+    if (!isRefused && this.#leftMs(login.tokens) > 0) return this.#fromTokens(accountId, login)
+    const failed = this.#failed.get(accountId)
+    if (failed !== undefined) throw unavailable(accountId, failed.reason)
+    throw new CraikError('unavailable', `the login ${accountId} has ended: its issuer does not renew it`, {
+      hint: logInAgain(accountId),
+    })
+  }
+
+  #mayRefresh(accountId: string, login: OAuthLogin, leftMs: number): boolean {
+    if (login.tokens.refreshToken === undefined) return false
+    if (this.#ended.of(accountId, login) !== undefined) return false
+    const failed = this.#failed.get(accountId)
+    const waitMs = leftMs > 0 ? RETRY_AFTER_MS : URGENT_RETRY_AFTER_MS
+    return failed === undefined || this.#nowMs() - failed.atMs >= waitMs
+  }
+
+  /** One at a time for each login, whoever asks. */
+  #refresh(
+    accountId: string,
+    login: OAuthLogin,
+    unwanted = digestOf(login.tokens.accessToken),
+  ): Promise<RefreshOutcome> {
+    const running = this.#running.get(accountId)
+    if (running !== undefined) return running
+    const refresh = this.#refreshNow(accountId, login, unwanted).finally(() => {
+      this.#running.delete(accountId)
+      this.#forget(accountId)
+    })
+    // Nobody may be waiting for it.
+    refresh.catch(() => {})
+    this.#running.set(accountId, refresh)
+    return refresh
+  }
+
+  async #refreshNow(accountId: string, login: OAuthLogin, unwanted: string): Promise<RefreshOutcome> {
+    const { home, surroundings, authorities, refresh, log, operator } = this.#options
+    const task: RefreshTask = { home, accountId, login, surroundings, unwanted, authorities }
+    const result = await recordRefresh(log, operator, accountId, () => refresh(task))
+    if (result.outcome === 'failed')
+      this.#failed.set(accountId, { atMs: this.#nowMs(), reason: result.reason })
+    else this.#failed.delete(accountId)
+    if (result.outcome === 'ended') this.#ended.add(accountId, login, false)
+    return result
+  }
+
+  /** Once for each login: a journal is there only when a process was killed between an issuer's answer and the file. */
+  async #recover(accountId: string, login: OAuthLogin, until: AbortSignal): Promise<boolean> {
+    if (this.#recovered.has(accountId)) return false
+    this.#recovered.add(accountId)
+    const { home } = this.#options
+    if (!hasJournal(refreshFile(home, accountId, login.vault.key, 'json'))) return false
+    // No token has this digest, so nothing is asked of the issuer.
+    await orLeave(this.#refresh(accountId, login, ''), until)
+    return true
+  }
+
+  #hasEnded({ account, login }: Found): boolean {
+    if (login.kind !== 'oauth') return false
+    const ended = this.#ended.of(account.id, login)
+    if (this.#leftMs(login.tokens) > 0) return ended?.refused === true
+    return ended !== undefined || login.tokens.refreshToken === undefined
+  }
+
+  #leftMs({ expiresAtMs }: Tokens): number {
+    return expiresAtMs === undefined ? Number.POSITIVE_INFINITY : expiresAtMs - this.#nowMs()
+  }
+
+  #fromTokens(accountId: string, { format, tokens }: OAuthLogin): Credential {
+    const generation = this.#generation(tokens.accessToken)
+    return { accountId, headers: format.headers(tokens), mergedHeaders: format.mergedHeaders, generation }
+  }
+
+  #fromKey({ id }: Account, headers: Readonly<Record<string, string>>): Credential {
+    const generation = this.#generation(Object.values(headers).join('\n'))
+    return { accountId: id, headers, mergedHeaders: {}, generation }
+  }
+
+  #generation(value: string): string {
+    return createHmac('sha256', this.#generationKey).update(value).digest('hex').slice(0, 32)
+  }
+
+  #nowMs(): number {
+    return this.#options.surroundings.nowMs()
+  }
+}
+
+function endedProblem({ account: { id, source } }: Found): Problem {
+  const problem = `the login in ${source} has ended: its issuer does not renew it`
+  return { id, source, problem, hint: logInAgain(id), ended: true }
+}
+
+function unavailable(id: string, reason: string): CraikError {
+  return new CraikError('unavailable', `the login ${id} has run out and could not be refreshed: ${reason}`, {
+    hint: `try again; if that does not help, ${logInAgain(id)}`,
+  })
+}
+
+/** What is waited for goes on when the one who waits leaves. */
+async function orLeave<T>(work: Promise<T>, until: AbortSignal): Promise<T> {
+  until.throwIfAborted()
+  const { promise, reject } = Promise.withResolvers<never>()
+  const leave = () => reject(until.reason)
+  until.addEventListener('abort', leave, { once: true })
+  try {
+    return await Promise.race([work, promise])
+  } finally {
+    until.removeEventListener('abort', leave)
+  }
+}

@@ -1,0 +1,36 @@
+/** The broker of this machine, as a process of Craik's puts it together. */
+import { existsSync } from 'node:fs'
+import type { ReceiptLog } from '../receipts/log.ts'
+import type { Home } from '../store/home.ts'
+import type { Store } from '../store/store.ts'
+import { createBroker, type HostLogins } from './broker.ts'
+import { parseOverrides } from './overrides.ts'
+import { allProbes } from './probes/all.ts'
+import { refreshApart } from './refresh/apart.ts'
+
+export interface HostLoginsOptions {
+  readonly home: Home
+  /** The home folder of the person. */
+  readonly userHome: string
+  readonly environment: NodeJS.ProcessEnv
+  /** What `config/accounts.yaml` says, as it was read. */
+  readonly config: unknown
+  readonly store: () => Promise<Store>
+  readonly operator: string
+  readonly log?: ReceiptLog | undefined
+  /** Whether issuers are asked again that would not renew a login before. */
+  readonly asksAgain?: boolean
+}
+
+export function openHostLogins(options: HostLoginsOptions): HostLogins {
+  const { home, userHome, environment, config, store, operator, log, asksAgain = false } = options
+  return createBroker({
+    ...{ home, operator, log, asksAgain, refresh: refreshApart },
+    surroundings: {
+      ...{ userHome, environment, platform: process.platform, nowMs: () => Date.now() },
+      overrides: parseOverrides(config),
+    },
+    // Looking makes no database where there is none.
+    probes: allProbes(home, async () => (existsSync(home.database) ? store() : undefined)),
+  })
+}

@@ -1,0 +1,32 @@
+/** What a person types when a login does not work any more, or there is none yet. */
+import { claudeCodeFormat } from './logins/claude-code.ts'
+import { codexFormat } from './logins/codex.ts'
+import { geminiFormat } from './logins/gemini.ts'
+import { kimiFormat } from './logins/kimi.ts'
+
+/** By the program that keeps it, which is what the ids of its accounts begin with. */
+export const LOGIN_COMMANDS = {
+  'claude-code': claudeCodeFormat.loginCommand,
+  codex: codexFormat.loginCommand,
+  gemini: geminiFormat.loginCommand,
+  kimi: kimiFormat.loginCommand,
+  opencode: 'opencode auth login',
+  github: 'gh auth login',
+} as const
+
+/** Undefined: no program keeps it. */
+export function loginCommandOf(accountId: string): string | undefined {
+  const [program = ''] = accountId.split('/')
+  return Object.hasOwn(LOGIN_COMMANDS, program)
+    ? LOGIN_COMMANDS[program as keyof typeof LOGIN_COMMANDS]
+    : undefined
+}
+
+/** As a hint. */
+export function logInAgain(accountId: string): string {
+  const [kind, name] = accountId.split('/')
+  if (kind === 'secret') return `set it again:  craik secret set ${name}`
+  if (kind === 'env')
+    return `set the variable ${name} to a key that works, and then:  craik sandbox logins ID`
+  return `log in again:  ${loginCommandOf(accountId) ?? 'with its own program'}`
+}

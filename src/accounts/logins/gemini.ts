@@ -1,0 +1,17 @@
+/** Gemini CLI's `oauth_creds.json`: a Google login for Code Assist. */
+import { flatFormat } from './flat.ts'
+
+/**
+ * Gemini CLI's own, as its public sources state them. Google's issuer asks an installed application for both, and says of the
+ * second that it is not treated as a secret: every copy of the program holds it.
+ */
+const CLIENT_ID = '681255809395-oo8ft2oprdrnp9e3aqf6av3hmdib135j.apps.googleusercontent.com'
+const CLIENT_SECRET = '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'
+
+export const geminiFormat = flatFormat({
+  loginCommand: 'gemini   and choose “Login with Google”',
+  tokenUrl: 'https://oauth2.googleapis.com/token',
+  clientId: CLIENT_ID,
+  fields: { client_secret: CLIENT_SECRET },
+  expiry: { field: 'expiry_date', unitMs: 1 },
+})

@@ -1,0 +1,12 @@
+/** Kimi Code's `credentials/kimi-code.json`. */
+import { flatFormat } from './flat.ts'
+
+/** The public name of the program at its issuer. */
+const CLIENT_ID = '17e5f671-d194-4dfb-9706-5516cb48c098'
+
+export const kimiFormat = flatFormat({
+  loginCommand: 'kimi login',
+  tokenUrl: 'https://auth.kimi.com/api/oauth/token',
+  clientId: CLIENT_ID,
+  expiry: { field: 'expires_at', unitMs: 1000, keepsSpan: true },
+})

@@ -1,0 +1,59 @@
+/** `config/accounts.yaml`: other addresses for a login, such as a self-hosted endpoint or GitHub Enterprise. */
+import { z } from 'zod'
+import { CraikError } from '../errors.ts'
+
+/** Only https: a credential never leaves over anything else, not even on loopback. */
+const address = z
+  .string()
+  .max(2_000)
+  .refine(
+    isPlainHttps,
+    'must be an https address in its plain form, without user name, query, fragment or final slash',
+  )
+
+const override = z.strictObject({
+  base_url: address.optional(),
+  token_url: address.optional(),
+  /** Where the issuer knows the program under another name than the one that its public release uses. */
+  client_id: z.string().min(1).max(300).optional(),
+})
+
+/** What accounts are called, or what their names begin with before a slash. */
+const NAMES = ['claude-code', 'codex', 'gemini', 'kimi', 'github', 'opencode', 'secret', 'env'] as const
+
+/** A name that is nobody's would leave a login at the address that it was to be kept from. */
+const schema = z.record(
+  z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$/)
+    .refine((name) => NAMES.some((known) => name === known || name.startsWith(`${known}/`)), {
+      error: `is no account; they are called ${NAMES.join(', ')}, some with a slash and a name`,
+    }),
+  override,
+)
+
+/** By account id. */
+export type Overrides = Readonly<Record<string, z.infer<typeof override>>>
+
+/** What the file says; `undefined` when there is none. */
+export function parseOverrides(content: unknown): Overrides {
+  if (content === undefined || content === null) return {}
+  const parsed = schema.safeParse(content)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const at = issue?.path.join('.') ?? ''
+  throw new CraikError(
+    'invalid_config',
+    `config/accounts.yaml: ${at === '' ? '' : `${at}: `}${issue?.message}`,
+    {
+      hint: 'mend the file, then see what is found:  craik accounts',
+    },
+  )
+}
+
+function isPlainHttps(text: string): boolean {
+  if (!/^https:\/\/[\x21-\x7e]+$/.test(text) || /[\\@?#]/.test(text) || text.endsWith('/')) return false
+  if (!URL.canParse(text)) return false
+  const { href } = new URL(text)
+  return href === text || href === `${text}/`
+}

@@ -1,0 +1,89 @@
+/** OpenCode's auth.json: the API keys in it whose family Craik knows. */
+import { join } from 'node:path'
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import type { AccountFamily } from '../account.ts'
+import type { Finding, Probe, Surroundings } from '../finding.ts'
+import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import { LOGIN_COMMANDS } from '../log-in-again.ts'
+import { parseDocument } from '../logins/format.ts'
+import { fileStamp, fileVault } from '../vaults/file-vault.ts'
+import { folderOf, shown } from './places.ts'
+import { settled } from './program-login.ts'
+
+const ID = 'opencode'
+const LOGIN = LOGIN_COMMANDS.opencode
+
+/** By the names that OpenCode gives them. */
+const KNOWN: Readonly<Record<string, AccountFamily>> = {
+  openrouter: 'openrouter',
+  anthropic: 'anthropic',
+  openai: 'openai',
+  google: 'gemini',
+  'kimi-for-coding': 'kimi',
+}
+
+const entry = z.looseObject({ type: z.string().max(100), key: z.string().max(65_536).optional() })
+
+export const opencodeProbe: Probe = {
+  name: ID,
+  stamp: (surroundings) => fileStamp([pathIn(surroundings)], surroundings.nowMs()),
+  places: (surroundings) => [shown(surroundings, pathIn(surroundings))],
+  async probe(surroundings, until) {
+    const path = pathIn(surroundings)
+    const vault = fileVault(path, shown(surroundings, path))
+    const read = async () => {
+      const snapshot = await vault.read(until)
+      return snapshot && { document: parseDocument(snapshot.text, vault.source, LOGIN) }
+    }
+    const seen = await settled(ID, vault, until, read)
+    if (seen === undefined) return []
+    if ('problem' in seen) return [seen]
+    return Object.keys(KNOWN).flatMap((name) => findingFor(name, seen.document[name]))
+
+    function findingFor(name: string, value: unknown): readonly Finding[] {
+      if (value === undefined || value === null) return []
+      const id = `${ID}/${name}`
+      const source = `${vault.source}, ${name}`
+      const parsed = entry.safeParse(value)
+      if (!parsed.success)
+        return [
+          { id, source, problem: `${source} is not an entry of OpenCode’s`, hint: `log in again:  ${LOGIN}` },
+        ]
+      const { type, key } = parsed.data
+      if (type === 'oauth')
+        return [
+          {
+            ...{ id, source, problem: `${source} is a login that only OpenCode itself can renew` },
+            hint: 'log in with the provider’s own program, or with an API key',
+          },
+        ]
+      if (type !== 'api' || key === undefined || key === '' || !isHeaderSafe(key)) return []
+      const family = KNOWN[name]!
+      return [
+        {
+          account: {
+            ...{ id, family, kind: 'api_key', source, expiresAtMs: undefined, who: undefined },
+            ...{ billing: 'metered', baseUrl: surroundings.overrides[id]?.base_url ?? BASE_URLS[family] },
+          },
+          login: {
+            kind: 'key',
+            vault,
+            headers: keyHeaders(family),
+            async read() {
+              const now = entry.safeParse((await read())?.document[name])
+              if (now.success && now.data.key) return now.data.key
+              throw new CraikError('unavailable', `${source} is not there any more`, {
+                hint: `log in again:  ${LOGIN}`,
+              })
+            },
+          },
+        },
+      ]
+    }
+  },
+}
+
+function pathIn(surroundings: Surroundings): string {
+  return join(folderOf(surroundings, 'XDG_DATA_HOME', ['.local', 'share']), 'opencode', 'auth.json')
+}

@@ -1,0 +1,65 @@
+/** Finds the login of a program: the first place that holds one, and one line for each place that cannot be read. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Account } from '../account.ts'
+import type { Finding, OAuthLogin, Surroundings } from '../finding.ts'
+import { parseLogin } from '../logins/format.ts'
+import { type Vault, VaultProblem } from '../vaults/vault.ts'
+
+/** A program that writes its file in place leaves it incomplete for about this long. */
+const REWRITE_MS = 50
+const REWRITE_TRIES = 3
+
+export interface ProgramLogin {
+  readonly id: string
+  readonly family: Account['family']
+  readonly baseUrl: string
+  readonly places: readonly Vault[]
+  readonly format: OAuthLogin['format']
+  readonly locks: OAuthLogin['locks']
+}
+
+export async function probeProgram(
+  { id, family, baseUrl, places, format, locks }: ProgramLogin,
+  { overrides }: Surroundings,
+  until: AbortSignal,
+): Promise<readonly Finding[]> {
+  const findings: Finding[] = []
+  for (const vault of places) {
+    const seen = await settled(id, vault, until, async () => {
+      const snapshot = await vault.read(until)
+      return snapshot && parseLogin(format, snapshot.text, vault.source)
+    })
+    if (seen === undefined) continue
+    if ('problem' in seen) {
+      findings.push(seen)
+      continue
+    }
+    const { expiresAtMs, who, plan, scopes } = seen.tokens
+    const account: Account = {
+      ...{ id, family, kind: 'oauth', source: vault.source, expiresAtMs, who, billing: 'subscription' },
+      baseUrl: overrides[id]?.base_url ?? baseUrl,
+      ...(plan !== undefined && { plan }),
+      ...(scopes !== undefined && { scopes }),
+    }
+    return [...findings, { account, login: { kind: 'oauth', vault, format, locks, tokens: seen.tokens } }]
+  }
+  return findings
+}
+
+/** What `read` gives; a problem that is still one after the moments in which a file may be in the middle of being written. */
+export async function settled<T>(
+  id: string,
+  { source }: Pick<Vault, 'source'>,
+  until: AbortSignal,
+  read: () => Promise<T>,
+): Promise<T | (Finding & { readonly problem: string })> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await read()
+    } catch (error) {
+      if (!(error instanceof VaultProblem)) throw error
+      if (tries >= REWRITE_TRIES) return { id, source, problem: error.message, hint: error.hint }
+      await sleep(REWRITE_MS, undefined, { signal: until })
+    }
+  }
+}

@@ -1,0 +1,40 @@
+/** What a receipt says of a refresh: whose login, and how it came out. */
+import type { ReceiptLog } from '../receipts/log.ts'
+import type { ReceiptStatus } from '../receipts/schema.ts'
+import type { RefreshOutcome } from './refresh/transaction.ts'
+
+const STATUS: Record<RefreshOutcome['outcome'], ReceiptStatus> = {
+  refreshed: 'passed',
+  adopted: 'passed',
+  ended: 'failed',
+  absent: 'skipped',
+  failed: 'failed',
+}
+
+/** On record before the issuer is asked; if that fails, it is not asked. */
+export async function recordRefresh(
+  log: ReceiptLog | undefined,
+  operator: string,
+  accountId: string,
+  refresh: () => Promise<RefreshOutcome>,
+): Promise<RefreshOutcome> {
+  const receipt = await log?.begin({
+    kind: 'login',
+    operator,
+    capability: 'login.use',
+    operation: 'refresh',
+    target: `account/${accountId}`,
+    links: {},
+  })
+  try {
+    const result = await refresh()
+    await receipt?.end({
+      status: STATUS[result.outcome],
+      metadata: { outcome: result.outcome, ...(result.outcome === 'failed' && { reason: result.reason }) },
+    })
+    return result
+  } catch (error) {
+    await receipt?.end({ status: 'failed' })
+    throw error
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * The process that refreshes one login and ends. It is not Craik's child to be ended with it: a supervisor that is killed while
+ * an issuer answers must not take the only copy of a rotated token along.
+ */
+import { homeAt } from '../../store/home.ts'
+import { isProblem } from '../finding.ts'
+import { parseOverrides } from '../overrides.ts'
+import { PROGRAM_PROBES } from '../probes/program-probes.ts'
+import { refreshRequest } from './request.ts'
+import { type RefreshOutcome, refreshLogin } from './transaction.ts'
+
+// Whoever asked may be gone, and its pipe with it.
+process.stdout.on('error', () => {})
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {})
+
+const chunks: Buffer[] = []
+for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
+const task = refreshRequest.parse(JSON.parse(Buffer.concat(chunks).toString()))
+const until = AbortSignal.timeout(task.deadlineMs)
+const surroundings = {
+  userHome: task.userHome,
+  environment: process.env,
+  platform: task.platform as NodeJS.Platform,
+  overrides: parseOverrides(task.overrides),
+  nowMs: () => Date.now(),
+}
+process.stdout.write(JSON.stringify(await outcome()))
+
+async function outcome(): Promise<RefreshOutcome> {
+  const { accountId } = task
+  const probe = PROGRAM_PROBES.find(({ name }) => name === accountId)
+  if (probe === undefined) return { outcome: 'failed', reason: 'it is not a login that is refreshed' }
+  const findings = await probe.probe(surroundings, until)
+  const found = findings.find((finding) => !isProblem(finding) && finding.account.id === accountId)
+  if (found === undefined || isProblem(found) || found.login.kind !== 'oauth') return { outcome: 'absent' }
+  return refreshLogin(
+    {
+      ...{ home: homeAt(task.craikHome), accountId, login: found.login, surroundings },
+      ...{ unwanted: task.unwanted, authorities: task.authorities },
+    },
+    until,
+  )
+}

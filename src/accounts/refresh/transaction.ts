@@ -1,0 +1,160 @@
+/** One refresh of one login, from the locks to the file: whatever else happens on the machine at the same time. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
+import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import type { Home } from '../../store/home.ts'
+import type { OAuthLogin, Surroundings } from '../finding.ts'
+import { formatDocument, parseLogin } from '../logins/format.ts'
+import { VaultProblem } from '../vaults/vault.ts'
+import { askIssuer } from './issuer.ts'
+import {
+  digestOf,
+  type JournalEntry,
+  readJournal,
+  refreshFile,
+  removeJournal,
+  writeJournal,
+} from './journal.ts'
+import { takeProgramLocks } from './program-locks.ts'
+
+export interface RefreshTask {
+  readonly home: Home
+  readonly accountId: string
+  readonly login: OAuthLogin
+  readonly surroundings: Surroundings
+  /** Digest of the access token that is about to end or was refused: once the login holds another, nothing is left to do. */
+  readonly unwanted: string
+  /** Trusted in place of the system's own. */
+  readonly authorities?: readonly string[] | undefined
+}
+
+export type RefreshOutcome =
+  | { readonly outcome: 'refreshed' | 'adopted' | 'ended' | 'absent' }
+  | { readonly outcome: 'failed'; readonly reason: string }
+
+const LOCK_POLL_MS = 25
+/** A program that takes no lock may have its answer already, and be about to write it. */
+const ADOPT_TRIES = 10
+const ADOPT_POLL_MS = 200
+const WRITE_TRIES = 5
+
+export async function refreshLogin(task: RefreshTask, until: AbortSignal): Promise<RefreshOutcome> {
+  const { home, accountId, login } = task
+  ensurePrivateFolder(home.secrets, 'secrets folder of this home')
+  const ours = await waitForLock(refreshFile(home, accountId, login.vault.key, 'lock'), until)
+  if (ours === undefined) return failed('another process is refreshing it, and has not finished')
+  try {
+    const theirs = await takeProgramLocks(login.locks, until)
+    if (theirs === undefined) return failed('its own program is refreshing it, and has not finished')
+    try {
+      return await underLocks(task, until)
+    } finally {
+      await theirs.release()
+    }
+  } catch (error) {
+    if (error instanceof VaultProblem) return failed(error.message)
+    throw error
+  } finally {
+    ours.release()
+  }
+}
+
+async function underLocks(task: RefreshTask, until: AbortSignal): Promise<RefreshOutcome> {
+  const { home, accountId, login, surroundings, unwanted } = task
+  const { vault, format } = login
+  const journal = refreshFile(home, accountId, vault.key, 'json')
+  await replay(login, journal, until)
+
+  const seen = await look(login, until)
+  if (seen === undefined) return { outcome: 'absent' }
+  const { tokens } = seen
+  if (digestOf(tokens.accessToken) !== unwanted) return { outcome: 'adopted' }
+  if (tokens.refreshToken === undefined) return { outcome: 'ended' }
+  // What cannot be written back must not be rotated.
+  const unwritable = await vault.unwritable()
+  if (unwritable !== undefined) return failed(unwritable)
+
+  const { token_url, client_id } = surroundings.overrides[accountId] ?? {}
+  const { refreshToken } = tokens
+  const body = format.request({ ...tokens, refreshToken }, client_id)
+  const reply = await askIssuer(token_url ?? format.tokenUrl, body, task.authorities, until)
+  if (reply.kind === 'failed') return failed(reply.reason)
+  if (reply.kind === 'ended') return adoptOrEnd(login, refreshToken, until)
+
+  const answeredAtMs = surroundings.nowMs()
+  const used = digestOf(refreshToken)
+  const entry = { used, unwanted, answeredAtMs, answer: reply.answer }
+  writeJournal(home, journal, entry)
+  // From here on nothing is given up halfway: what is cut short is finished from the journal.
+  const written = await writeBack(login, entry, new AbortController().signal)
+  removeJournal(journal)
+  return { outcome: written ? 'refreshed' : 'adopted' }
+}
+
+/** Finishes what a process that was killed had begun. */
+async function replay(login: OAuthLogin, journal: string, until: AbortSignal): Promise<void> {
+  const entry = readJournal(journal)
+  if (entry === undefined) return
+  await writeBack(login, entry, until)
+  removeJournal(journal)
+}
+
+/**
+ * Puts the answer where the token that it stands for still is. False when that token is there no more: somebody logged in
+ * anew, out, or refreshed, and theirs is later.
+ */
+async function writeBack(
+  { vault, format }: OAuthLogin,
+  { used, unwanted, answer, answeredAtMs }: Omit<JournalEntry, 'version'>,
+  until: AbortSignal,
+): Promise<boolean> {
+  for (let tries = 0; tries < WRITE_TRIES; tries++) {
+    const snapshot = await vault.read(until)
+    const login = snapshot && parseLogin(format, snapshot.text, vault.source)
+    if (snapshot === undefined || login?.tokens.refreshToken === undefined) return false
+    if (digestOf(login.tokens.refreshToken) !== used) return false
+    const merged = format.merge(login.document, answer, answeredAtMs)
+    // Where refresh tokens stay as they are, another access token may have come meanwhile: the later one is kept.
+    const rotated = answer.refresh_token !== undefined && digestOf(answer.refresh_token) !== used
+    const changed = digestOf(login.tokens.accessToken) !== unwanted
+    if (!rotated && changed && isOlder(format.tokens(merged)?.expiresAtMs, login.tokens.expiresAtMs))
+      return false
+    if (await vault.replace(snapshot, formatDocument(merged, snapshot.text), until)) return true
+  }
+  throw new VaultProblem(`${vault.source} changes faster than it can be written`, 'try again')
+}
+
+function isOlder(expiresAtMs: number | undefined, thanMs: number | undefined): boolean {
+  return expiresAtMs !== undefined && thanMs !== undefined && expiresAtMs < thanMs
+}
+
+async function adoptOrEnd(
+  login: OAuthLogin,
+  refreshToken: string,
+  until: AbortSignal,
+): Promise<RefreshOutcome> {
+  for (let tries = 0; ; tries++) {
+    const now = await look(login, until)
+    if (now === undefined) return { outcome: 'absent' }
+    if (now.tokens.refreshToken !== refreshToken) return { outcome: 'adopted' }
+    if (tries >= ADOPT_TRIES || until.aborted) return { outcome: 'ended' }
+    await sleep(ADOPT_POLL_MS, undefined, { signal: until }).catch(() => {})
+  }
+}
+
+async function look({ vault, format }: OAuthLogin, until: AbortSignal) {
+  const snapshot = await vault.read(until)
+  return snapshot && parseLogin(format, snapshot.text, vault.source)
+}
+
+async function waitForLock(path: string, until: AbortSignal): Promise<FileLock | undefined> {
+  for (;;) {
+    const lock = takeFileLock(path, 'lock of a login that is refreshed')
+    if (lock !== undefined || until.aborted) return lock
+    await sleep(LOCK_POLL_MS, undefined, { signal: until }).catch(() => {})
+  }
+}
+
+function failed(reason: string): RefreshOutcome {
+  return { outcome: 'failed', reason }
+}

@@ -1,0 +1,168 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { redactText } from '../receipts/redaction/redact.ts'
+import { homeAt } from '../store/home.ts'
+import { ACCOUNT_FAMILIES, type Account, asBasic } from './account.ts'
+import { claimsOf, expiryOf } from './jwt.ts'
+import { claudeCodeFormat } from './logins/claude-code.ts'
+import { codexFormat, codexKey } from './logins/codex.ts'
+import { geminiFormat } from './logins/gemini.ts'
+import { kimiFormat } from './logins/kimi.ts'
+import { chosenAccounts, LOGIN_PLACES, placeOf, sentinelPlaces } from './sentinel-files.ts'
+import { FAR_FUTURE_MS, isSentinel, openSentinels, sentinelsFrom } from './sentinels.ts'
+
+const KEY = Buffer.alloc(32, 7)
+
+function account(
+  id: string,
+  family: Account['family'],
+  kind: Account['kind'],
+  more: Partial<Account> = {},
+): Account {
+  return {
+    ...{ id, family, kind, source: 'a test', expiresAtMs: undefined, who: undefined },
+    ...{ baseUrl: 'https://models.example/v1', billing: 'metered' },
+    ...more,
+  }
+}
+
+const SHAPES: readonly (readonly [Account, RegExp])[] = [
+  [account('claude-code', 'anthropic', 'oauth'), /^sk-ant-oat01-[\w-]{93}AA$/],
+  [account('secret/ANTHROPIC_API_KEY', 'anthropic', 'api_key'), /^sk-ant-api03-[\w-]{93}AA$/],
+  [account('codex', 'openai', 'oauth', { plan: 'pro' }), /^eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+$/],
+  [account('env/OPENAI_API_KEY', 'openai', 'api_key'), /^sk-proj-[\w-]{120}$/],
+  [account('gemini', 'gemini', 'oauth'), /^ya29\.a0[\w-]{180}$/],
+  [account('env/GEMINI_API_KEY', 'gemini', 'api_key'), /^AIzaSy[\w-]{33}$/],
+  [account('opencode/openrouter', 'openrouter', 'api_key'), /^sk-or-v1-[0-9a-f]{64}$/],
+  [account('kimi', 'kimi', 'oauth'), /^eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+$/],
+  [account('env/KIMI_API_KEY', 'kimi', 'api_key'), /^sk-[A-Za-z0-9]{48}$/],
+  [account('github', 'github', 'oauth'), /^gho_[A-Za-z0-9]{36}$/],
+  [account('github', 'github', 'api_key'), /^ghp_[A-Za-z0-9]{36}$/],
+]
+
+describe.each(SHAPES)('the sentinel of $id ($kind)', (login, shape) => {
+  const sentinel = sentinelsFrom(KEY).for('sbx_one', login)
+
+  it('has the shape of the real thing, and redaction takes it for one', () => {
+    expect(sentinel.presented).toMatch(shape)
+    expect(redactText(`sent ${sentinel.presented} there`).text).not.toContain(sentinel.presented)
+  })
+
+  it('is the same each time, and another for another sandbox, account or home', () => {
+    const again = sentinelsFrom(Buffer.from(KEY)).for('sbx_one', login)
+    expect(again).toEqual(sentinel)
+    expect(isSentinel(again.presented, sentinel.presented)).toBe(true)
+    const others = [
+      sentinelsFrom(KEY).for('sbx_two', login),
+      sentinelsFrom(KEY).for('sbx_one', { ...login, id: `${login.id}2` }),
+      sentinelsFrom(Buffer.alloc(32, 8)).for('sbx_one', login),
+    ]
+    for (const other of others) expect(isSentinel(other.presented, sentinel.presented)).toBe(false)
+  })
+})
+
+it('no two sandboxes and accounts share a sentinel, also when their names run together', () => {
+  const text = fc.string({ minLength: 1, maxLength: 6, unit: fc.constantFrom('a', 'b', '/', '\0') })
+  fc.assert(
+    fc.property(text, text, text, text, (sandbox, id, otherSandbox, otherId) => {
+      fc.pre(sandbox !== otherSandbox || id !== otherId)
+      const made = sentinelsFrom(KEY)
+      const one = made.for(sandbox, account(id, 'openrouter', 'api_key'))
+      const other = made.for(otherSandbox, account(otherId, 'openrouter', 'api_key'))
+      expect(one.presented).not.toBe(other.presented)
+    }),
+  )
+})
+
+it('the key of the sentinels is made once, private, and a damaged one is refused', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'craik-sentinels-'))
+  try {
+    const home = homeAt(join(folder, 'home'))
+    const login = account('github', 'github', 'oauth')
+    const first = openSentinels(home).for('sbx_one', login)
+    expect(openSentinels(home).for('sbx_one', login)).toEqual(first)
+    const path = join(home.secrets, 'sentinels.key')
+    expect(statSync(path).mode & 0o777).toBe(0o600)
+    writeFileSync(path, 'short')
+    expect(() => openSentinels(home)).toThrow('not 32 bytes')
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+describe('the files inside', () => {
+  const place = (login: Account) => {
+    const sentinel = sentinelsFrom(KEY).for('sbx_one', login)
+    return { sentinel, ...sentinelPlaces([{ account: login, sentinel }]) }
+  }
+
+  it.each([
+    ['claude-code', 'anthropic', '.claude/.credentials.json', claudeCodeFormat],
+    ['codex', 'openai', '.codex/auth.json', codexFormat],
+    ['gemini', 'gemini', '.gemini/oauth_creds.json', geminiFormat],
+    ['kimi', 'kimi', '.kimi-code/credentials/kimi-code.json', kimiFormat],
+  ] as const)('of %s are read by its own format, and never run out', (id, family, path, format) => {
+    const { files, sentinel } = place(account(id, family, 'oauth', { plan: 'pro', who: 'ada@example.test' }))
+    expect(files).toEqual([{ name: `${family}_token`, path, mode: 0o400, content: expect.any(String) }])
+    expect(LOGIN_PLACES[files[0]!.name]).toBe(path)
+    const tokens = format.tokens(JSON.parse(files[0]!.content))
+    expect(tokens).toMatchObject({ accessToken: sentinel.presented, expiresAtMs: FAR_FUTURE_MS })
+    expect(files[0]!.content).not.toContain('ada@')
+  })
+
+  it('of Codex hold three tokens that parse, with the plan and nothing of whose they are', () => {
+    const { files } = place(account('codex', 'openai', 'oauth', { plan: 'pro', who: 'ada@example.test' }))
+    const { tokens, last_refresh } = JSON.parse(files[0]!.content)
+    expect(claimsOf(tokens.id_token)).toMatchObject({
+      email: 'sandbox@craik.invalid',
+      'https://api.openai.com/auth': { chatgpt_plan_type: 'pro', chatgpt_account_id: tokens.account_id },
+    })
+    expect(expiryOf(tokens.id_token)).toBe(FAR_FUTURE_MS)
+    expect(expiryOf(tokens.access_token)).toBe(FAR_FUTURE_MS)
+    expect(Date.parse(last_refresh)).toBe(FAR_FUTURE_MS)
+  })
+
+  it('of an API key are the file that its program reads, OpenCode’s, and a variable', () => {
+    const { files, environment, sentinel } = place(account('env/OPENAI_API_KEY', 'openai', 'api_key'))
+    expect(codexKey(JSON.parse(files[0]!.content))?.key).toBe(sentinel.presented)
+    expect(JSON.parse(files[1]!.content)).toEqual({ openai: { type: 'api', key: sentinel.presented } })
+    expect(environment).toEqual({ OPENAI_API_KEY: sentinel.presented })
+  })
+
+  it('of GitHub are what gh keeps', () => {
+    const { files, sentinel } = place(
+      account('github', 'github', 'oauth', { who: 'ada', gitBaseUrl: 'https://git.example' }),
+    )
+    expect(parse(files[0]!.content)).toEqual({
+      'git.example': { oauth_token: sentinel.presented, git_protocol: 'https', user: 'ada' },
+    })
+  })
+
+  it('are those of the first login of each family', () => {
+    const all = SHAPES.map(([login]) => login)
+    const chosen = chosenAccounts(all)
+    expect(chosen.map(({ family }) => family).sort()).toEqual([...ACCOUNT_FAMILIES].sort())
+    const made = sentinelsFrom(KEY)
+    const { files } = sentinelPlaces(
+      chosen.map((login) => ({ account: login, sentinel: made.for('sbx_one', login) })),
+    )
+    expect(new Set(files.map(({ path }) => path)).size).toBe(files.length)
+    expect(placeOf(chosen[0]!)).toBe('~/.claude/.credentials.json')
+    expect(placeOf(account('env/GEMINI_API_KEY', 'gemini', 'api_key'))).toBe(
+      '~/.local/share/opencode/auth.json, GEMINI_API_KEY',
+    )
+  })
+})
+
+it('git gets the token of GitHub as a password', () => {
+  const headers = { authorization: 'Bearer made-up', 'x-other': 'kept' }
+  const basic = asBasic({ accountId: 'github', headers, mergedHeaders: {}, generation: '1' })
+  expect(basic.headers['x-other']).toBe('kept')
+  const [scheme, value] = basic.headers.authorization!.split(' ')
+  expect(scheme).toBe('Basic')
+  expect(Buffer.from(value!, 'base64').toString()).toBe('x-access-token:made-up')
+})

@@ -1,0 +1,168 @@
+/** `craik accounts`: the logins of this machine that sandboxes can work with. A value is never printed. */
+import { Command } from 'commander'
+import type { Account, Broker } from '../accounts/account.ts'
+import type { Looked } from '../accounts/broker.ts'
+import type { Problem } from '../accounts/finding.ts'
+import { CraikError } from '../errors.ts'
+import type { Json } from '../lib/canonical-json.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { hostLogins } from './host-logins.ts'
+import { type Column, chosenFormat, formatOption, printable, printRows } from './output.ts'
+
+interface AccountsOptions {
+  readonly check?: true
+  readonly format?: string
+}
+
+interface Row {
+  readonly id: string
+  readonly family: string | null
+  readonly kind: string | null
+  readonly who: string | null
+  readonly source: string
+  readonly status: 'ready' | 'expired' | 'ok' | 'unavailable' | 'skipped' | 'ended'
+  readonly expiresAtMs: number | undefined
+  readonly baseUrl: string | null
+  readonly billing: string | null
+  /** Where its sentinel lies in a sandbox; null for one that sandboxes do not get, because another is preferred. */
+  readonly place: string | null
+  readonly problem: string | null
+  readonly hint: string | null
+}
+
+export const accountsCommand: NounBuilder = (context) =>
+  new Command('accounts')
+    .option('--check', 'take each in hand, refreshing it if that is due, and say whether that works')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (options: AccountsOptions) => {
+      const { rows, looked } = await accountRows(context, options.check === true)
+      if (chosenFormat(context, options) === 'table' && rows.length === 0)
+        context.stdout.write(nothingFound(looked))
+      else if (chosenFormat(context, options) !== 'table') printRows(context, options, rows, COLUMNS, toJson)
+      else {
+        printRows(
+          context,
+          options,
+          rows.filter(({ family }) => family !== null),
+          COLUMNS,
+          toJson,
+        )
+        for (const { id, problem, hint } of rows)
+          if (problem !== null)
+            context.stdout.write(`\n  ${printable(`${id}: ${problem}`)}\n    ${printable(hint ?? '')}\n`)
+      }
+      if (options.check && rows.some(({ status }) => status !== 'ok')) context.setExitCode(69)
+    })
+
+const HELP = `
+Found where their own programs keep them (Claude Code, Codex, Gemini, Kimi, OpenCode, gh), then as API keys in the secret
+store and in the environment. A sandbox gets a stand-in for the first of each family, never the login itself. One that is
+skipped cannot be read; one that has ended is not renewed by its issuer any more, until you log in again.
+With --check it ends with 69 if one is damaged, has ended or could not be renewed.
+
+Examples:
+  craik accounts
+  craik accounts --check --format json
+`
+
+/** Where was looked, and how there comes to be something. */
+function nothingFound(looked: readonly Looked[]): string {
+  const programs = looked.filter(({ loginCommand }) => loginCommand !== undefined)
+  const width = Math.max(...programs.map(({ name }) => name.length))
+  const names = looked.find(({ loginCommand }) => loginCommand === undefined)?.places ?? []
+  const lines = [
+    'no login is on this machine; one of these is enough:',
+    '',
+    ...programs.flatMap(({ name, places, loginCommand }) => [
+      `${name.padEnd(width)}  log in:  ${loginCommand}`,
+      `${''.padEnd(width)}  looked for in ${places.join(', ')}`,
+    ]),
+    `${'API key'.padEnd(width)}  craik secret set ${names[0]}   or the variable of that name`,
+    `${''.padEnd(width)}  looked for as ${names.join(', ')}`,
+  ]
+  return lines.map((line) => `${`  ${printable(line)}`.trimEnd()}\n`).join('')
+}
+
+async function accountRows(
+  context: CliContext,
+  check: boolean,
+): Promise<{ readonly rows: readonly Row[]; readonly looked: readonly Looked[] }> {
+  const { chosenAccounts, placeOf } = await import('../accounts/sentinel-files.ts')
+  const { signal } = context
+  const logins = await hostLogins(context, {
+    operator: await context.operator(),
+    log: check ? await context.log() : undefined,
+    asksAgain: check,
+  })
+  const accounts = await logins.accounts(signal)
+  const chosen = new Set(chosenAccounts(accounts))
+  const rows: Row[] = []
+  for (const account of accounts) {
+    const failure = check ? await failureOf(logins, account.id, signal) : undefined
+    const place = chosen.has(account) ? placeOf(account) : null
+    rows.push(rowOf(account, place, check, failure, context.clock.nowMs()))
+  }
+  const known = new Set(rows.map(({ id }) => id))
+  // What ended while it was checked is told once.
+  const problems = (await logins.problems(signal)).filter(({ id }) => !known.has(id))
+  return { rows: [...rows, ...problems.map(problemRow)], looked: logins.looked() }
+}
+
+async function failureOf(broker: Broker, id: string, until: AbortSignal): Promise<CraikError | undefined> {
+  try {
+    await broker.credential(id, until)
+    return undefined
+  } catch (error) {
+    if (error instanceof CraikError && error.code === 'unavailable') return error
+    throw error
+  }
+}
+
+function rowOf(
+  { id, family, kind, who, source, expiresAtMs, baseUrl, billing }: Account,
+  place: string | null,
+  check: boolean,
+  failure: CraikError | undefined,
+  nowMs: number,
+): Row {
+  const looked = expiresAtMs !== undefined && expiresAtMs <= nowMs ? 'expired' : 'ready'
+  const checked = failure === undefined ? 'ok' : 'unavailable'
+  return {
+    ...{ id, family, kind, who: who ?? null, source, expiresAtMs, baseUrl, billing, place },
+    status: check ? checked : looked,
+    problem: failure?.message ?? null,
+    hint: failure?.hint ?? null,
+  }
+}
+
+function problemRow({ id, source, problem, hint, ended }: Problem): Row {
+  return {
+    ...{ id, source, problem, hint, family: null, kind: null, who: null },
+    status: ended ? 'ended' : 'skipped',
+    ...{ expiresAtMs: undefined, baseUrl: null, billing: null, place: null },
+  }
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { title: 'account', value: (row) => row.id },
+  { title: 'family', value: (row) => row.family ?? '–' },
+  { title: 'status', value: (row) => row.status },
+  { title: 'who', value: (row) => row.who ?? '–' },
+  {
+    title: 'expires',
+    value: (row) => (row.expiresAtMs === undefined ? '–' : new Date(row.expiresAtMs).toISOString()),
+  },
+  { title: 'found in', value: (row) => row.source },
+  { title: 'in a sandbox', value: (row) => row.place ?? '–' },
+]
+
+function toJson(row: Row): Json {
+  const { expiresAtMs, baseUrl, place, ...facts } = row
+  return {
+    ...facts,
+    base_url: baseUrl,
+    expires_at: expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString(),
+    in_sandbox: place === null ? null : { sentinel: true, place },
+  }
+}

@@ -1,0 +1,212 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { type CraikError, ERRORS } from '../errors.ts'
+import { ADA, LifecycleStore } from '../sandboxes/lifecycle/lifecycle.fixture.ts'
+import type { CliContext } from './context.ts'
+import { egressCommand } from './egress.ts'
+
+let scene: LifecycleStore
+let sandboxId: string
+beforeEach(async () => {
+  scene = new LifecycleStore()
+  sandboxId = (await scene.sandbox({ name: 'parser' })).id
+})
+
+/** Runs one command as a pipe or a terminal would; a watch is stopped once it wrote. */
+async function craik(argv: readonly string[], isTTY = false) {
+  let stdout = ''
+  let exitCode = 0
+  const stop = new AbortController()
+  const context = {
+    home: scene.store.home,
+    clock: scene.clock,
+    stdout: {
+      isTTY,
+      write(text: string) {
+        stdout += text
+        if (argv[0] === 'watch') stop.abort()
+      },
+    },
+    stderr: { write: (text: string) => (stdout += text) },
+    signal: stop.signal,
+    operator: async () => ADA,
+    store: async () => scene.store,
+    setExitCode: (code: number) => {
+      exitCode = code
+    },
+  } as unknown as CliContext
+  await egressCommand(context)
+    .exitOverride()
+    .parseAsync(['node', 'craik', ...argv])
+  return { stdout, exitCode, json: () => JSON.parse(stdout) }
+}
+
+const failing = async (...argv: string[]): Promise<CraikError> =>
+  craik(argv).then(
+    () => expect.unreachable(),
+    (error) => error,
+  )
+
+describe('craik egress', () => {
+  it('allows a host for one sandbox, with a grant that is for it alone', async () => {
+    const [rule] = (await craik(['allow', 'Registry.Example.com.', '--sandbox', 'parser'])).json()
+    expect(rule).toMatchObject({ hosts: ['registry.example.com'], ports: [443], sandbox_id: sandboxId })
+    const { grants } = scene.store.tables
+    expect(JSON.parse((await grants.get(rule.grant_id))!.document)).toMatchObject({
+      capability: 'network.egress',
+      subject: ADA,
+      scope: { sandbox_id: sandboxId },
+      target: { ref: `egress/${rule.id}` },
+    })
+    expect((await craik(['list', '--sandbox', 'parser'], true)).stdout).toMatch(
+      /registry\.example\.com:443 +in 1 y|in 366 d/,
+    )
+  })
+
+  it('allows what a tool needs by the tool’s name, and says what there is', async () => {
+    const [rule] = (await craik(['allow', '--preset', 'npm', '--all-sandboxes'])).json()
+    expect(rule).toMatchObject({ preset: 'npm', sandbox_id: null })
+    expect((await failing('allow', '--preset', 'nope', '--sandbox', 'parser')).hint).toContain('npm')
+  })
+
+  it.each([
+    [['allow', '--sandbox', 'parser'], 'nothing to allow'],
+    [['allow', 'a.example.com'], 'give --sandbox'],
+    [['allow', 'a.example.com', '--sandbox', 'nobody'], 'nobody'],
+    [['allow', '127.0.0.1', '--sandbox', 'parser'], 'loopback'],
+    [['allow', 'a.example.com/x', '--sandbox', 'parser'], 'inside TLS'],
+    [['allow', 'a.example.com', '--sandbox', 'parser', '--expires', 'soon'], '--expires'],
+    [['deny', 'egr_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'], 'unknown egress rule'],
+    [['test', 'ftp://a.example.com', '--sandbox', 'parser'], 'leads nowhere'],
+  ])('%j is refused: %s', async (argv, why) => expect((await failing(...argv)).message).toContain(why))
+
+  it('says what would happen, by which rule, and writes nothing down', async () => {
+    const [rule] = (await craik(['allow', 'a.example.com', '--sandbox', 'parser'])).json()
+    await craik(['allow', 'store.example.com:80/bucket', '--method', 'get', '--sandbox', 'parser'])
+    const before = (await scene.store.bodies()).length
+    const trial = (url: string, ...more: string[]) =>
+      craik(['test', url, '--sandbox', 'parser', '--no-lookup', ...more])
+    expect((await trial('https://a.example.com/any')).json()).toMatchObject({
+      effect: 'allow',
+      rule_id: rule.id,
+    })
+    const other = await trial('https://b.example.com')
+    expect(other.json()).toMatchObject({ effect: 'deny', rule: 'egress.no_rule' })
+    expect(other.exitCode).toBe(ERRORS.denied.exit)
+    expect((await trial('http://store.example.com/bucket/x')).json().effect).toBe('allow')
+    expect((await trial('http://store.example.com/bucket/x', '--method', 'PUT')).json().effect).toBe('deny')
+    expect((await trial('http://store.example.com/bucket/../x')).json().effect).toBe('deny')
+    await craik(['allow', 'auth.openai.com', '--sandbox', 'parser'])
+    expect((await trial('https://auth.openai.com')).json().rule).toBe('egress.token_endpoint')
+    expect((await scene.store.bodies()).length).toBe(before + 2)
+  })
+
+  it.each([
+    ['127.0.0.1:8080', 'craik sandbox forward ID PORT'],
+    ['localhost', 'craik sandbox forward ID PORT'],
+    ['[::1]', 'craik sandbox forward ID PORT'],
+    ['169.254.169.254', 'credentials'],
+    ['metadata.google.internal', 'credentials'],
+    ['10.1.2.3', 'craik sandbox cp FILE ID:'],
+    ['printer', 'printer.example.com'],
+    ['https://api.example.com/v1/x', 'craik egress allow api.example.com --sandbox ID'],
+    ['http://api.example.com/v1', 'craik egress allow api.example.com:80/v1 --sandbox ID'],
+    ['api.example.com/v1', 'craik egress allow api.example.com:80/v1 --sandbox ID'],
+  ])('%s is not allowed, and the hint says what to do: %s', async (host, hint) => {
+    const error = await failing('allow', host, '--sandbox', 'parser')
+    expect(error.code).toBe('usage')
+    expect(error.hint).toContain(hint)
+  })
+
+  it('warns of a name that local networks use, which it allows', async () => {
+    const { stdout } = await craik(['allow', 'db.corp.internal', '--sandbox', 'parser'], true)
+    expect(stdout).toContain('db.corp.internal is a name of a local network')
+  })
+
+  it('says of each refusal what would be needed, or that nothing helps', async () => {
+    await craik(['allow', 'store.example.com:80/bucket', '--method', 'get', '--sandbox', 'parser'])
+    await craik(['allow', 'auth.openai.com', '--sandbox', 'parser'])
+    const { added } = (await craik(['deny', 'bad.example.com', '--all-sandboxes'])).json()
+    const hint = async (url: string, ...more: string[]) =>
+      (await craik(['test', url, '--sandbox', 'parser', '--no-lookup', ...more])).json().hint
+    const allow = 'craik egress allow'
+    expect(await hint('https://b.example.com')).toBe(`allow it:  ${allow} b.example.com --sandbox parser`)
+    expect(await hint('http://b.example.com/x')).toBe(`allow it:  ${allow} b.example.com:80 --sandbox parser`)
+    expect(await hint('https://store.example.com/bucket/x')).toMatch(
+      /^egr_\w+ allows store\.example\.com:80\/bucket \(GET\), of plain HTTP alone: .*store\.example\.com --sandbox/,
+    )
+    expect(await hint('http://store.example.com:8080/bucket')).toMatch(
+      /this port: .*example\.com:8080 --sandbox/,
+    )
+    expect(await hint('http://store.example.com/bucket', '--method', 'PUT')).toMatch(
+      /this method: .*:80\/bucket --method PUT --sandbox parser$/,
+    )
+    expect(await hint('http://store.example.com/else')).toMatch(
+      /this path: .*:80\/else --method GET --sandbox/,
+    )
+    expect(await hint('http://127.0.0.1:8080/')).toContain('the sandbox itself')
+    expect(await hint('http://169.254.169.254/latest')).toContain('credentials')
+    expect(await hint('https://auth.openai.com')).toContain('by Craik alone')
+    expect(await hint('https://bad.example.com')).toBe(`lift the block:  craik egress deny ${added.id}`)
+    const shown = await craik(['test', 'b.example.com', '--sandbox', 'parser', '--no-lookup'], true)
+    expect(shown.stdout).toMatch(/would be refused by egress\.no_rule\n {4}allow it: {2}craik egress allow/)
+  })
+
+  it('goes by the addresses of logins that the config names, and by what the sandbox was given', async () => {
+    mkdirSync(scene.store.home.config, { recursive: true })
+    writeFileSync(
+      join(scene.store.home.config, 'accounts.yaml'),
+      'claude-code:\n  token_url: https://login.example.com/token\n',
+    )
+    await craik(['allow', 'login.example.com', 'claude.ai', '--sandbox', 'parser'])
+    const rule = async (host: string) =>
+      (await craik(['test', host, '--sandbox', 'parser', '--no-lookup'])).json().rule
+    expect(await rule('login.example.com')).toBe('egress.token_endpoint')
+    expect(await rule('claude.ai')).not.toBe('egress.token_endpoint')
+  })
+
+  it('takes a host back: removed where just it was allowed, blocked where more was', async () => {
+    await craik(['allow', 'a.example.com', '*.example.org', '--sandbox', 'parser'])
+    const removed = (await craik(['deny', 'a.example.com', '--sandbox', 'parser'])).json()
+    expect([removed.removed.length, removed.added]).toEqual([1, undefined])
+    const blocked = (await craik(['deny', 'b.example.org', '--sandbox', 'parser'])).json()
+    expect(blocked).toMatchObject({ removed: [], added: { effect: 'deny', hosts: ['b.example.org'] } })
+    const effect = async (host: string) =>
+      (await craik(['test', host, '--sandbox', 'parser', '--no-lookup'])).json().effect
+    expect([await effect('b.example.org'), await effect('c.example.org')]).toEqual(['deny', 'allow'])
+    await craik(['allow', 'b.example.org', '--sandbox', 'parser'])
+    expect(await effect('b.example.org')).toBe('allow')
+  })
+
+  it('says so when leave for one sandbox is overruled by a block for all', async () => {
+    const { added } = (await craik(['deny', 'a.example.com', '--all-sandboxes'])).json()
+    expect((await craik(['allow', 'a.example.com', '--sandbox', 'parser'], true)).stdout).toContain(
+      `a.example.com stays blocked by ${added.id}`,
+    )
+    await craik(['deny', added.id])
+    expect((await craik(['test', 'a.example.com', '--sandbox', 'parser', '--no-lookup'])).json().effect).toBe(
+      'allow',
+    )
+  })
+
+  it('names rules that were changed outside Craik, and lists the others', async () => {
+    await craik(['allow', 'a.example.com', 'b.example.com', '--sandbox', 'parser'])
+    scene.store.database.exec(
+      `UPDATE egress_rules SET document = replace(document, 'b.example.com', 'c.example.com')`,
+    )
+    const { stdout } = await craik(['list'], true)
+    expect(stdout).toContain('a.example.com')
+    expect(stdout).toContain('1 changed outside Craik')
+    expect((await craik(['test', 'a.example.com', '--sandbox', 'parser'])).json().rule).toBe(
+      'egress.damaged_rules',
+    )
+  })
+
+  it('shows what happens as it happens', async () => {
+    const watching = craik(['watch', '--sandbox', 'parser'], true)
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    await craik(['allow', 'a.example.com', '--sandbox', 'parser'])
+    expect((await watching).stdout).toContain('rule: allow')
+  })
+})

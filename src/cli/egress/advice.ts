@@ -1,0 +1,65 @@
+/** What to type next when `egress test` says that something would be refused. */
+import { insteadOf, namedProblem } from '../../gateway/egress/never-reached.ts'
+import { type Asked, type EgressRule, HTTPS_PORT, missedBy } from '../../gateway/egress/rules.ts'
+import { notPublic } from '../../lib/public-address.ts'
+import { whereTo } from './describe.ts'
+
+interface Refused {
+  readonly rule: string
+  readonly ruleId?: string | undefined
+  /** Why an address that was found is not of the public internet. */
+  readonly problem?: string | undefined
+}
+
+/** `rules`: those of the sandbox. `sandbox`: as it was typed. Undefined: there is nothing to be done about it. */
+export function adviceFor(
+  asked: Asked,
+  { rule, ruleId, problem }: Refused,
+  rules: readonly EgressRule[],
+  sandbox: string,
+): string | undefined {
+  const never = problem ?? neverReached(asked)
+  if (never !== undefined) return insteadOf(never)
+  switch (rule) {
+    case 'egress.no_rule':
+      return nearMiss(asked, rules, sandbox) ?? `allow it:  ${allowing(asked, sandbox)}`
+    case 'egress.blocked':
+      return ruleId && `lift the block:  craik egress deny ${ruleId}`
+    case 'egress.token_endpoint':
+      return 'logins are renewed there, by Craik alone and outside; what is in this sandbox stands for them and needs no renewal'
+    case 'egress.damaged_rules':
+      return 'see which:  craik egress list   and remove them:  craik egress deny RULE'
+    default:
+      return undefined
+  }
+}
+
+function neverReached({ host, form }: Asked): string | undefined {
+  return form === 'name' ? namedProblem(host) : notPublic(host)
+}
+
+/** Where a rule is about this host, and not about this: what it is about, and what would be. */
+function nearMiss(asked: Asked, rules: readonly EgressRule[], sandbox: string): string | undefined {
+  for (const rule of rules) {
+    const missed = missedBy(rule, asked)
+    if (missed === undefined) continue
+    const about = `${rule.id} allows ${whereTo(rule)}`
+    if (missed === 'tunnel')
+      return `${about}, of plain HTTP alone: inside TLS neither method nor path is seen; the whole host:  ${allowing(asked, sandbox)}`
+    if (missed === 'port') return `${about}; this port:  ${allowing(asked, sandbox)}`
+    return `${about}; this ${missed}:  ${allowing(asked, sandbox, true)}`
+  }
+  return undefined
+}
+
+/** `limited`: just this method and path. */
+function allowing({ host, form, port, method, path }: Asked, sandbox: string, limited = false): string {
+  const name = form === 'ipv6' ? `[${host}]` : host
+  const what = `${name}${port === HTTPS_PORT ? '' : `:${port}`}${limited && isTypable(path) ? path : ''}`
+  return `craik egress allow ${what}${limited ? ` --method ${method}` : ''} --sandbox ${sandbox}`
+}
+
+/** Without anything that a shell would take for something else. */
+function isTypable(path: string | undefined): path is string {
+  return path !== undefined && /^[\w./~-]+$/.test(path)
+}

@@ -1,0 +1,38 @@
+/** Where a rule holds, as flags say it: one sandbox, or all of the operator's. */
+import { type Command, Option } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
+import type { CliContext } from '../context.ts'
+
+export interface ScopeFlags {
+  readonly sandbox?: string
+  readonly allSandboxes?: boolean
+}
+
+export interface RuleScope {
+  /** Whose sandboxes. */
+  readonly operator: string
+  readonly sandboxId: string | null
+  /** As a person knows it. */
+  readonly shown: string
+}
+
+export function addScope(command: Command): Command {
+  return command
+    .option('--sandbox <id>', 'for what runs in this sandbox; an id or a name')
+    .addOption(
+      new Option('--all-sandboxes', 'for all sandboxes of yours, also later ones').conflicts('sandbox'),
+    )
+}
+
+export async function scopeOf(context: CliContext, flags: ScopeFlags): Promise<RuleScope> {
+  if (flags.allSandboxes)
+    return { operator: await context.operator(), sandboxId: null, shown: 'all sandboxes' }
+  if (flags.sandbox === undefined)
+    throw new CraikError('usage', 'egress is of a sandbox: give --sandbox', {
+      hint: 'see them with:  craik sandbox list   or mean all of yours:  --all-sandboxes',
+    })
+  const store = await context.store()
+  const { id, operator, name } = await getSandbox({ store, home: context.home }, flags.sandbox)
+  return { operator, sandboxId: id, shown: name === id ? id : `sandbox ${name}` }
+}

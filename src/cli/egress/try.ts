@@ -1,0 +1,140 @@
+/** `egress test`: what would happen, and by which rule; nothing is connected to, and nothing is written down. */
+import { Command } from 'commander'
+import { parseOverrides } from '../../accounts/overrides.ts'
+import { tokenHosts } from '../../accounts/token-hosts.ts'
+import { CraikError, ERRORS } from '../../errors.ts'
+import { judgeEgress } from '../../gateway/egress/decide.ts'
+import { parseRulesDocument, refusingRule } from '../../gateway/egress/facts.ts'
+import { DEFAULT_LIMITS } from '../../gateway/egress/limits.ts'
+import { isProblem, parseHostAndPort, spelled } from '../../gateway/egress/names.ts'
+import { parsePlainUrl } from '../../gateway/egress/paths.ts'
+import { homeReader, listRules } from '../../gateway/egress/rule-reader.ts'
+import { type Asked, HTTPS_PORT } from '../../gateway/egress/rules.ts'
+import { lookUp, systemWeb } from '../../gateway/egress/web.ts'
+import { readConfigFile } from '../../providers/config-file.ts'
+import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
+import type { SandboxRecord } from '../../sandboxes/lifecycle/sandbox-record.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { adviceFor } from './advice.ts'
+
+interface Flags {
+  readonly sandbox: string
+  readonly method: string
+  readonly lookup: boolean
+  readonly format?: string
+}
+
+interface Outcome {
+  readonly effect: 'allow' | 'deny'
+  readonly rule: string
+  readonly ruleId?: string | undefined
+  readonly addresses?: readonly string[]
+  readonly detail?: string
+  readonly problem?: string
+  /** What to do about a refusal. */
+  readonly hint?: string | undefined
+}
+
+export function testCommand(context: CliContext): Command {
+  return new Command('test')
+    .description('what would happen if a sandbox asked for this; no receipt is written')
+    .argument('<url>', 'https://HOST…, http://HOST/PATH, or HOST[:PORT]')
+    .requiredOption('--sandbox <id>', 'an id or a name')
+    .option('--method <name>', 'of a plain request', 'GET')
+    .option('--no-lookup', 'do not look the name up')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik egress test https://registry.example.com/ --sandbox parser\n')
+    .action(async (url: string, flags: Flags) => {
+      const asked = parseAsked(url, flags.method.toUpperCase())
+      const outcome = await tryOut(context, asked, flags)
+      const { effect, rule, ruleId, addresses, detail, hint } = outcome
+      const to = spelled(asked)
+      printRecord(
+        context,
+        flags,
+        { effect, rule, rule_id: ruleId, to, addresses, detail, hint },
+        () =>
+          `  ${effect === 'allow' ? '✓' : '✗'} ${printable(to)} would be ${effect === 'allow' ? 'reached' : 'refused'}` +
+          ` by ${rule}${ruleId === undefined ? '' : ` (${ruleId})`}${detail === undefined ? '' : ` · ${printable(detail)}`}\n` +
+          `${hint === undefined ? '' : `    ${printable(hint)}\n`}`,
+      )
+      if (effect === 'deny') context.setExitCode(ERRORS.denied.exit)
+    })
+}
+
+async function tryOut(context: CliContext, asked: Asked, flags: Flags): Promise<Outcome> {
+  const sandbox = await getSandbox({ store: await context.store(), home: context.home }, flags.sandbox)
+  const outcome = await verdictOn(context, asked, flags, sandbox)
+  if (outcome.effect === 'allow') return outcome
+  const { rules } = await listRules(await context.store(), context.home, {
+    operator: sandbox.operator,
+    sandboxId: sandbox.id,
+  })
+  return { ...outcome, hint: adviceFor(asked, outcome, rules, flags.sandbox) }
+}
+
+async function verdictOn(
+  context: CliContext,
+  asked: Asked,
+  flags: Flags,
+  { id, operator, policy_envelope_id, spec }: SandboxRecord,
+): Promise<Outcome> {
+  const store = await context.store()
+  const isTokenHost = tokenHosts(parseOverrides(await readConfigFile(context.home.config, 'accounts.yaml')))
+  const caller = { operator, sandboxId: id, policyEnvelopeId: policy_envelope_id, scope: {} }
+  const reader = homeReader(context.home)
+  const verdict = await store.read((tables) =>
+    judgeEgress(
+      { tables, clock: context.clock, reader },
+      {
+        ...{ caller, asked },
+        isTokenEndpoint: isTokenHost(asked.host) && spec.credentials !== 'forward',
+      },
+    ),
+  )
+  const ruleId = verdict.rule?.id
+  if (verdict.effect === 'refuse') {
+    const rules = verdict.document === undefined ? [] : parseRulesDocument(verdict.document)
+    return { effect: 'deny', rule: refusingRule(verdict.facts, rules)!, ruleId }
+  }
+  const { rule, grantOutcome } = verdict.judgement.evaluation
+  if (verdict.effect === 'deny') return { effect: 'deny', rule, ruleId, detail: `grant: ${grantOutcome}` }
+  const allowed: Outcome = { effect: 'allow', rule, ruleId }
+  return flags.lookup ? judged(context, asked, allowed) : allowed
+}
+
+/** As the proxy does: only what is allowed is looked up. */
+async function judged(context: CliContext, { host, form }: Asked, allowed: Outcome): Promise<Outcome> {
+  const web = systemWeb()
+  const found = form === 'name' ? await lookUp(web, host, DEFAULT_LIMITS.lookupMs, context.signal) : [host]
+  if ('reason' in found) return { ...allowed, detail: found.reason.replaceAll('_', ' ') }
+  const problem = found.map((address) => web.notPublic(address)).find((why) => why !== undefined)
+  if (problem === undefined) return { ...allowed, addresses: found }
+  return {
+    ...allowed,
+    effect: 'deny',
+    rule: 'egress.not_public',
+    addresses: found,
+    detail: `its address is ${problem}`,
+    problem,
+  }
+}
+
+function parseAsked(text: string, method: string): Asked {
+  if (/^http:/i.test(text)) {
+    const target = parsePlainUrl(text)
+    if (!isProblem(target)) return { ...target.destination, protocol: 'http', method, path: target.path }
+    throw refused(text, target.problem)
+  }
+  const [, authority] = /^(?:https:\/\/)?([^/?#]*)/i.exec(text)!
+  const destination = parseHostAndPort(authority ?? '', HTTPS_PORT)
+  if (isProblem(destination)) throw refused(text, destination.problem)
+  return { ...destination, protocol: 'connect' }
+}
+
+function refused(text: string, problem: string): CraikError {
+  return new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} leads nowhere: ${problem}`, {
+    hint: 'give https://HOST/, http://HOST/PATH or HOST[:PORT]',
+  })
+}

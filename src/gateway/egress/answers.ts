@@ -1,0 +1,109 @@
+/** What a client is told, and how it is put out. */
+import type { ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Caller } from '../caller.ts'
+import { spelled } from './names.ts'
+import { registryOf } from './presets.ts'
+import { type Asked, HTTPS_PORT } from './rules.ts'
+
+/** Whoever does not leave after its answer is put out. */
+const LEAVE_DEADLINE_MS = 5_000
+
+export interface Answer {
+  readonly status: 400 | 403 | 429 | 431 | 501 | 502 | 503 | 504
+  readonly text: string
+  /** By which rule, of a refusal. */
+  readonly rule?: string
+  /** The command that would allow it. */
+  readonly allow?: string
+}
+
+const REASONS: Readonly<Record<Answer['status'], string>> = {
+  400: 'Bad Request',
+  403: 'Forbidden',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  'egress.blocked': 'is blocked by a rule',
+  'egress.not_public': 'is refused: its address is not of the public internet',
+  'egress.token_endpoint': 'is refused: logins are renewed outside the sandbox, never from inside',
+  'egress.damaged_rules': 'is refused: a rule of this sandbox was changed outside Craik',
+  'egress.tls': 'is refused: what was sent is not TLS for that host',
+  'egress.upgrade': 'is refused: a plain request may not become something else',
+}
+
+/** `blocked by craik: …`, and the command that would allow it where one does. */
+export function refusal(caller: Pick<Caller, 'sandboxId'>, asked: Asked, rule: string): Answer {
+  const to = `blocked by craik: egress to ${spelled(asked)}`
+  if (rule === 'egress.limit')
+    return { status: 429, rule, text: `${to} is refused: too many connections of this sandbox are open\n` }
+  const why = WHY[rule]
+  if (why !== undefined) return { status: 403, rule, text: `${to} ${why}\n` }
+  const allow = allowCommand(caller, asked)
+  return { status: 403, rule, text: `${to} is not granted\nallow it:  ${allow}\n`, allow }
+}
+
+function allowCommand({ sandboxId }: Pick<Caller, 'sandboxId'>, { host, form, port }: Asked): string {
+  const name = form === 'ipv6' ? `[${host}]` : host
+  const where = sandboxId === undefined ? '--all-sandboxes' : `--sandbox ${sandboxId}`
+  const preset = registryOf(host, port)
+  if (preset !== undefined) return `craik egress allow --preset ${preset} ${where}`
+  return `craik egress allow ${name}${port === HTTPS_PORT ? '' : `:${port}`} ${where}`
+}
+
+export function malformed(problem: string): Answer {
+  return { status: 400, rule: 'egress.malformed', text: `craik: the request is refused: ${problem}\n` }
+}
+
+export function unreachable(asked: Asked, status: 502 | 504, reason: string): Answer {
+  return { status, text: `craik: ${spelled(asked)} could not be reached (${reason.replaceAll('_', ' ')})\n` }
+}
+
+export const UNRECORDED: Answer = {
+  status: 503,
+  text: 'craik: nothing may leave while no receipt can be written\n',
+}
+
+/** On a stream that no HTTP server answers for any more. */
+export function answerStream(stream: Duplex, { status, text, rule, allow }: Answer): void {
+  if (stream.destroyed) return
+  const named = rule === undefined ? '' : `Craik-Rule: ${rule}\r\n`
+  // npm, pip and others show no more of a refused tunnel than this line.
+  const reason =
+    allow === undefined ? REASONS[status] : `${REASONS[status]} by craik, allow it with: ${allow}`
+  stream.end(
+    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: text/plain; charset=utf-8\r\n${named}` +
+      `Content-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
+  )
+  // What is still sent is not kept.
+  stream.resume()
+  const timer = setTimeout(() => stream.destroy(), LEAVE_DEADLINE_MS).unref()
+  stream.once('close', () => clearTimeout(timer))
+  stream.once('finish', () => stream.readableEnded && stream.destroy())
+  stream.once('end', () => stream.writableFinished && stream.destroy())
+}
+
+/** `hasBody`: it is not read to its end, so the connection cannot be used again. */
+export function answerResponse(
+  response: ServerResponse,
+  { status, text, rule }: Answer,
+  hasBody: boolean,
+): void {
+  if (response.destroyed || response.headersSent) {
+    response.destroy()
+    return
+  }
+  response.writeHead(status, {
+    'content-type': 'text/plain; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+    ...(rule !== undefined && { 'craik-rule': rule }),
+    ...(hasBody && { connection: 'close' }),
+  })
+  response.end(text)
+}

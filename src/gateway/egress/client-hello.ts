@@ -1,0 +1,110 @@
+/** The first words of TLS, as far as they are in the clear: that it is TLS, and for which name. */
+import type { Duplex } from 'node:stream'
+
+const MAX_HELLO_BYTES = 64 * 1024
+const HANDSHAKE = 0x16
+const CLIENT_HELLO = 1
+const SERVER_NAME = 0
+
+export type Hello =
+  | { readonly is: 'tls'; readonly name: string | undefined }
+  | { readonly is: 'incomplete' }
+  | { readonly is: 'other' }
+
+const OTHER: Hello = { is: 'other' }
+const INCOMPLETE: Hello = { is: 'incomplete' }
+
+/** Never more than a look: what was read is passed on as it came. */
+export function parseHello(bytes: Buffer): Hello {
+  const parts: Buffer[] = []
+  let at = 0
+  let have = 0
+  for (;;) {
+    const message = have >= 4 ? Buffer.concat(parts) : undefined
+    if (message !== undefined) {
+      if (message[0] !== CLIENT_HELLO) return OTHER
+      const length = message.readUIntBE(1, 3)
+      if (length > MAX_HELLO_BYTES) return OTHER
+      if (message.length >= 4 + length) return helloIn(message.subarray(4, 4 + length))
+    }
+    if (bytes.length > at && bytes[at] !== HANDSHAKE) return OTHER
+    if (bytes.length > at + 1 && bytes[at + 1] !== 3) return OTHER
+    if (bytes.length < at + 5) return INCOMPLETE
+    const size = bytes.readUInt16BE(at + 3)
+    if (size === 0 || size > 16_384) return OTHER
+    const part = bytes.subarray(at + 5, at + 5 + size)
+    if (part.length < size)
+      return have === 0 && part.length > 0 && part[0] !== CLIENT_HELLO ? OTHER : INCOMPLETE
+    parts.push(part)
+    have += size
+    at += 5 + size
+  }
+}
+
+function helloIn(body: Buffer): Hello {
+  try {
+    let at = 2 + 32
+    at += 1 + body.readUInt8(at)
+    at += 2 + body.readUInt16BE(at)
+    at += 1 + body.readUInt8(at)
+    if (at === body.length) return { is: 'tls', name: undefined }
+    const end = at + 2 + body.readUInt16BE(at)
+    if (end !== body.length) return OTHER
+    let name: string | undefined
+    for (at += 2; at < end; ) {
+      const [type, size] = [body.readUInt16BE(at), body.readUInt16BE(at + 2)]
+      if (at + 4 + size > end) return OTHER
+      if (type === SERVER_NAME) {
+        if (name !== undefined) return OTHER
+        name = nameIn(body.subarray(at + 4, at + 4 + size))
+        if (name === undefined) return OTHER
+      }
+      at += 4 + size
+    }
+    return { is: 'tls', name }
+  } catch {
+    return OTHER
+  }
+}
+
+/** One host name and nothing else, as every client sends it. */
+function nameIn(list: Buffer): string | undefined {
+  const isOne = list.length > 5 && list.readUInt16BE(0) === list.length - 2 && list[2] === 0
+  return isOne && list.readUInt16BE(3) === list.length - 5 ? list.toString('latin1', 5) : undefined
+}
+
+/** Reads until it is clear what it is, and stops the stream there. */
+export function readHello(
+  stream: Duplex,
+  head: Buffer,
+  until: AbortSignal,
+): Promise<{ readonly hello: Hello; readonly bytes: Buffer }> {
+  return new Promise((resolve) => {
+    let bytes = head
+    const finish = (hello: Hello) => {
+      stream.off('data', take)
+      stream.off('end', giveUp)
+      stream.off('close', giveUp)
+      until.removeEventListener('abort', giveUp)
+      stream.pause()
+      resolve({ hello, bytes })
+    }
+    const giveUp = () => finish(INCOMPLETE)
+    const look = () => {
+      const hello = parseHello(bytes)
+      if (hello.is !== 'incomplete') finish(hello)
+      else if (bytes.length > MAX_HELLO_BYTES) finish(OTHER)
+      return hello.is !== 'incomplete'
+    }
+    const take = (chunk: Buffer) => {
+      bytes = Buffer.concat([bytes, chunk])
+      look()
+    }
+    if (until.aborted || stream.destroyed) return giveUp()
+    if (look()) return
+    until.addEventListener('abort', giveUp, { once: true })
+    stream.once('end', giveUp)
+    stream.once('close', giveUp)
+    stream.on('data', take)
+  })
+}

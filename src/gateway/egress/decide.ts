@@ -1,0 +1,194 @@
+/** One decision about one way out, inside a transaction: the rules are read, the grant is checked, policy judges. */
+import { hash } from 'node:crypto'
+import type { Clock } from '../../lib/clock.ts'
+import { REFERENCE } from '../../lib/ids.ts'
+import { checkGrant } from '../../policy/grant.ts'
+import { type Judgement, judge, plainJson, record } from '../../policy/judgement.ts'
+import type { DecisionRequest } from '../../policy/request.ts'
+import { endDraft } from '../../receipts/log.ts'
+import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { redactValue } from '../../receipts/redaction/redact.ts'
+import type { ReceiptDraft } from '../../receipts/schema.ts'
+import type { Tables } from '../../store/store.ts'
+import {
+  type EgressFacts,
+  factsOf,
+  parseRulesDocument,
+  plainAsked,
+  refusingRule,
+  rulesDocument,
+} from './facts.ts'
+import { spelled } from './names.ts'
+import type { EgressSealer } from './rule-procedures.ts'
+import type { RuleReader } from './rule-reader.ts'
+import { type Asked, type EgressRule, fittingRules } from './rules.ts'
+import type { DecideEgressInput, DecideEgressOutput, RefuseEgressInput } from './tokens.ts'
+
+export interface DecideWork {
+  readonly tables: Tables
+  readonly clock: Clock
+  readonly reader: RuleReader
+}
+
+/** What would be decided; nothing is written. */
+export type Verdict =
+  | { readonly effect: 'allow'; readonly rule: EgressRule; readonly judgement: Judgement }
+  | { readonly effect: 'deny'; readonly rule?: EgressRule; readonly judgement: Judgement }
+  | {
+      readonly effect: 'refuse'
+      readonly rule?: EgressRule
+      readonly facts: EgressFacts
+      readonly document?: string
+    }
+
+type Question = Pick<DecideEgressInput, 'caller' | 'asked' | 'isTokenEndpoint'>
+
+export async function judgeEgress(work: DecideWork, question: Question): Promise<Verdict> {
+  const { caller, asked, isTokenEndpoint } = question
+  const { rules, damaged } = await work.reader.rulesFor(work.tables, caller.operator, caller.sandboxId)
+  const fitting = damaged.length === 0 ? fittingRules(rules, asked) : []
+  if (fitting.length === 0 || fitting[0]!.effect === 'deny') {
+    const document = rulesDocument(rules)
+    const looksAtPath = rules.some(({ path }) => path !== null)
+    const facts: EgressFacts = {
+      schema: 'craik.egress_decision/1',
+      ground: 'rules',
+      count: 1,
+      asked: [plainAsked(asked, looksAtPath)],
+      rules_digest: `sha256:${hash('sha256', document)}`,
+      damaged: damaged.length,
+    }
+    return { effect: 'refuse', facts, document, ...(fitting[0] && { rule: fitting[0] }) }
+  }
+  if (isTokenEndpoint) return { effect: 'refuse', rule: fitting[0]!, facts: factsOf('token_endpoint', asked) }
+  let denied: Verdict | undefined
+  for (const rule of fitting) {
+    const verdict = await judgeRule(work, question, rule)
+    if (verdict.effect === 'allow') return verdict
+    denied ??= verdict
+  }
+  return denied!
+}
+
+/** Whatever a policy permits by itself: what is reached is what somebody gave leave for. */
+async function judgeRule(
+  { tables, clock }: DecideWork,
+  { caller, asked }: Question,
+  rule: EgressRule,
+): Promise<Verdict> {
+  const request: DecisionRequest = {
+    operator: caller.operator,
+    capability: 'network.egress',
+    operation: operationOf(asked),
+    target: `egress/${rule.id}`,
+    scope: { ...caller.scope, ...(caller.sandboxId !== undefined && { sandbox_id: caller.sandboxId }) },
+    policy_envelope_id: caller.policyEnvelopeId,
+    grant_id: rule.grant_id!,
+  }
+  const judgement = await judge(tables, request, clock)
+  if (judgement.evaluation.effect === 'deny') return { effect: 'deny', rule, judgement }
+  const outcome = checkGrant(judgement.input.grant, judgement.input.request, judgement.input.now_ms)
+  if (outcome === 'usable') return { effect: 'allow', rule, judgement }
+  const facts: EgressFacts = {
+    schema: 'craik.egress_decision/1',
+    ground: 'grant',
+    count: 1,
+    asked: [plainAsked(asked)],
+    rule_id: rule.id,
+    outcome,
+  }
+  return { effect: 'refuse', rule, facts }
+}
+
+export async function decideEgress(
+  work: DecideWork,
+  sealer: EgressSealer,
+  { isNoted, owner, ...question }: DecideEgressInput,
+): Promise<DecideEgressOutput> {
+  const verdict = await judgeEgress(work, question)
+  const { asked, caller } = question
+  if (verdict.effect === 'refuse') {
+    const { facts, document } = verdict
+    if (document !== undefined && facts.ground === 'rules')
+      await work.tables.documents.put({
+        digest: facts.rules_digest,
+        mediaType: 'application/json',
+        text: document,
+      })
+    if (isNoted) await refuseEgress(work, sealer, { caller, facts })
+    const rule = refusingRule(facts, document === undefined ? [] : parseRulesDocument(document))!
+    return { effect: 'deny', rule, ...(!isNoted && { facts }) }
+  }
+  const { judgement, rule } = verdict
+  if (verdict.effect === 'deny' && !isNoted)
+    return { effect: 'deny', rule: judgement.evaluation.rule, facts: factsOf('policy', asked) }
+  const receipt = { kind: 'egress' as const, links: {}, metadata: metadataOf(asked) }
+  const { evaluation, ref, begin } = await record(work.tables, judgement, receipt, owner, sealer)
+  if (begin === undefined) return { effect: 'deny', rule: evaluation.rule }
+  return { effect: 'allow', ruleId: rule!.id, grantId: rule!.grant_id!, ref, begin }
+}
+
+/** A denial of egress's own. */
+export async function refuseEgress(
+  { tables }: Pick<DecideWork, 'tables'>,
+  sealer: EgressSealer,
+  { caller, facts, begun }: RefuseEgressInput,
+): Promise<ReceiptRef> {
+  if (begun !== undefined)
+    await sealer.append(
+      tables,
+      endDraft(begun.ref.id, begun.begin, { status: 'blocked', metadata: { refused_by: ruleOf(facts) } }),
+    )
+  const document = facts.ground === 'rules' ? await tables.documents.get(facts.rules_digest) : undefined
+  const rules = document === undefined ? [] : parseRulesDocument(document.text)
+  const [first] = facts.asked
+  const draft: ReceiptDraft = {
+    kind: 'denial',
+    phase: 'point',
+    status: 'denied',
+    operator: caller.operator,
+    capability: 'network.egress',
+    operation: first === undefined ? 'connect' : operationOf(first),
+    target: facts.count === 1 && first !== undefined ? targetOf(first) : UNNAMED,
+    links: {
+      ...caller.scope,
+      policy_envelope_id: caller.policyEnvelopeId,
+      ...(caller.sandboxId !== undefined && { sandbox_id: caller.sandboxId }),
+      ...(begun !== undefined && { receipt_ids: [begun.ref.id] }),
+    },
+    decision: {
+      effect: 'deny',
+      rule: refusingRule(facts, rules) ?? ruleOf(facts),
+      missing: [],
+      replayable: !redactValue(facts).redacted,
+      input: plainJson(facts),
+    },
+    metadata: {
+      denied_kind: 'egress',
+      count: facts.count,
+      ...(first !== undefined && { destinations: facts.asked.map((one) => targetOf(one)) }),
+    },
+  }
+  return sealer.append(tables, draft)
+}
+
+/** The rule of facts whose ground alone tells it. */
+function ruleOf(facts: EgressFacts): string {
+  return refusingRule(facts) ?? 'egress.not_public'
+}
+
+export function operationOf({ protocol }: Asked): 'connect' | 'request' {
+  return protocol === 'connect' ? 'connect' : 'request'
+}
+
+const UNNAMED = 'egress/unnamed'
+
+/** `host:port` where that is a reference and looks like no secret. */
+function targetOf(asked: Asked): string {
+  const text = spelled(asked)
+  return REFERENCE.test(text) && !redactValue(text).redacted ? text : UNNAMED
+}
+
+function metadataOf({ host, port, protocol, method }: Asked) {
+  return { host, port, protocol, ...(method !== undefined && { method }) }
+}

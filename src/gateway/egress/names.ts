@@ -1,0 +1,111 @@
+/**
+ * Where a request wants to go, spelled in the one way that it is judged, looked up and dialled. A text that two parsers could
+ * read in two ways is refused: what is compared with a rule is what is connected to.
+ */
+import { isIPv4, isIPv6 } from 'node:net'
+import { domainToASCII, domainToUnicode } from 'node:url'
+
+const MAX_NAME_LENGTH = 253
+const MAX_TEXT_LENGTH = 1024
+
+type HostForm = 'name' | 'ipv4' | 'ipv6'
+
+export interface Host {
+  /** A name in lower case without a dot at its end, or an address without brackets. */
+  readonly host: string
+  readonly form: HostForm
+}
+
+export interface Destination extends Host {
+  readonly port: number
+}
+
+/** Why a text leads nowhere, for whoever sent it. */
+export interface Problem {
+  readonly problem: string
+}
+
+export function isProblem(value: object): value is Problem {
+  return 'problem' in value
+}
+
+/** `host:port`, as it is shown and as a client may send it. */
+export function spelled({ host, form, port }: Destination): string {
+  return `${form === 'ipv6' ? `[${host}]` : host}:${port}`
+}
+
+/** The target of a CONNECT, or with a default port the authority of a URL or a Host header; ASCII only. */
+export function parseAuthority(text: string, defaultPort?: number): Destination | Problem {
+  if (/[^\x21-\x7e]/.test(text))
+    return { problem: 'it holds a blank, a control character or one outside ASCII' }
+  return parseHostAndPort(text, defaultPort)
+}
+
+/** As a person types it: also with letters outside ASCII. */
+export function parseHostAndPort(text: string, defaultPort?: number): Destination | Problem {
+  if (text.length > MAX_TEXT_LENGTH) return { problem: 'it is too long' }
+  if (text.includes('@')) return { problem: 'it names a user before an @' }
+  const split = /^(\[[^[\]]*\]|[^:[\]]*)(?::([0-9]*))?$/.exec(text)
+  if (split === null) return { problem: 'it is not of the form host:port' }
+  const [, name, digits] = split as unknown as [string, string, string | undefined]
+  const port = digits === undefined ? defaultPort : parsePort(digits)
+  if (port === undefined) return { problem: 'its port is no number from 1 to 65535' }
+  const host = parseHost(name)
+  return isProblem(host) ? host : { ...host, port }
+}
+
+export function parsePort(digits: string): number | undefined {
+  const port = /^[1-9][0-9]{0,4}$/.test(digits) ? Number(digits) : 0
+  return port >= 1 && port <= 65_535 ? port : undefined
+}
+
+/** A name or an address; an IPv6 address is in brackets. */
+export function parseHost(text: string): Host | Problem {
+  if (text.length > MAX_TEXT_LENGTH) return { problem: 'its host is too long' }
+  if (/[\p{Cc}\p{Zs}\p{Zl}\p{Zp}]/u.test(text))
+    return { problem: 'its host holds a blank or a control character' }
+  if (text.includes('%')) return { problem: 'its host is percent-encoded, or has a zone' }
+  if (text.startsWith('[')) return parseIpv6(text)
+  const ascii = /^[\x21-\x7e]*$/.test(text) ? text.toLowerCase() : domainToASCII(text)
+  const name = ascii.endsWith('.') ? ascii.slice(0, -1) : ascii
+  if (name === '') return { problem: 'its host is empty, or no name' }
+  return /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/.test(name) ? parseIpv4(name) : parseName(name)
+}
+
+function parseName(name: string): Host | Problem {
+  if (name.length > MAX_NAME_LENGTH) return { problem: 'its host is longer than 253 characters' }
+  const labels = name.split('.')
+  const isLabel = (label: string) => /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/.test(label)
+  if (!labels.every(isLabel)) return { problem: 'its host is not spelled as a name is' }
+  if (labels.some((label) => label.startsWith('xn--')) && !isEncodedOnce(name))
+    return { problem: 'its host is an encoded name that stands for none' }
+  return { host: name, form: 'name' }
+}
+
+/** Every label that says it is encoded is, and comes back as itself. */
+function isEncodedOnce(name: string): boolean {
+  const read = domainToUnicode(name)
+  return !read.split('.').some((label) => label.startsWith('xn--')) && domainToASCII(read) === name
+}
+
+/** Octal, hexadecimal and shortened forms are what every resolver takes them for. */
+function parseIpv4(name: string): Host | Problem {
+  try {
+    const { hostname } = new URL(`http://${name}/`)
+    if (isIPv4(hostname)) return { host: hostname, form: 'ipv4' }
+  } catch {
+    // Said below.
+  }
+  return { problem: 'its host ends in a number, and is no address' }
+}
+
+function parseIpv6(text: string): Host | Problem {
+  const address = text.slice(1, -1)
+  if (!text.endsWith(']') || !isIPv6(address)) return { problem: 'its host is no IPv6 address' }
+  const host = new URL(`http://[${address}]/`).hostname.slice(1, -1)
+  // A system dials the IPv4 address that such a one stands for.
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(host)
+  if (mapped === null) return { host, form: 'ipv6' }
+  const [high, low] = [Number.parseInt(mapped[1]!, 16), Number.parseInt(mapped[2]!, 16)]
+  return { host: [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.'), form: 'ipv4' }
+}

@@ -1,0 +1,31 @@
+/** What no rule opens, and what a person does in its place. */
+
+/** By why an address is not of the public internet. */
+export function insteadOf(problem: string): string {
+  switch (problem) {
+    case 'loopback':
+    case 'unspecified':
+      return 'inside, that is the sandbox itself, and needs no rule: run the server in it; to reach one in it from here:  craik sandbox forward ID PORT'
+    case 'link-local':
+    case 'metadata':
+      return 'machines of a cloud get their credentials there, so that no rule opens it; what a sandbox may use of your logins goes in by itself:  craik accounts'
+    case 'private':
+    case 'carrier-grade NAT':
+    case 'not of the public internet':
+      return 'from a sandbox only the public internet is reached; what is needed of a local network is copied in:  craik sandbox cp FILE ID:'
+    default:
+      return 'only addresses of the public internet are ever reached from a sandbox'
+  }
+}
+
+/** Names that stand for such an address on every machine; undefined: any other, whose address its lookup tells. */
+export function namedProblem(name: string): string | undefined {
+  if (/(?:^|\.)localhost$/.test(name)) return 'loopback'
+  if (name === 'metadata.google.internal') return 'metadata'
+  return undefined
+}
+
+/** Whether a name is of a kind that local networks use among themselves. */
+export function isLocalName(name: string): boolean {
+  return /\.(?:internal|local|localdomain|lan|home\.arpa|intranet|corp|private)$/.test(name)
+}

@@ -1,0 +1,55 @@
+/** Paths of plain HTTP requests, as far as a rule may speak of them: segment by segment, without ways around. */
+import { type Destination, isProblem, type Problem, parseAuthority } from './names.ts'
+
+const MAX_URL_LENGTH = 8 * 1024
+
+export interface PlainTarget {
+  readonly destination: Destination
+  /** What is sent on: path and query, as the client spelled them. */
+  readonly target: string
+  /** For rules; undefined when two servers could read it in two ways. */
+  readonly path: string | undefined
+}
+
+/** The absolute form of a request's target. Only http: what is inside TLS goes through CONNECT. */
+export function parsePlainUrl(text: string): PlainTarget | Problem {
+  if (text.length > MAX_URL_LENGTH) return { problem: `its URL is longer than ${MAX_URL_LENGTH} characters` }
+  if (/[^\x21-\x7e]/.test(text))
+    return { problem: 'its URL holds a blank, a control character or one outside ASCII' }
+  if (/^https:/i.test(text)) return { problem: 'https goes through CONNECT, not through a plain request' }
+  const parts = /^http:\/\/([^/?#]*)(\/[^?#]*)?(\?[^#]*)?$/i.exec(text)
+  if (parts === null) return { problem: 'its URL is not of the form http://host/path' }
+  const [, authority, path = '/', query = ''] = parts as unknown as [string, string, string?, string?]
+  const destination = parseAuthority(authority, 80)
+  if (isProblem(destination)) return destination
+  return { destination, target: `${path}${query}`, path: canonicalPath(path) }
+}
+
+/**
+ * A path with its encoding taken away, or undefined when it climbs, hides a separator, is encoded twice, or carries
+ * parameters that a server may drop from a segment.
+ */
+export function canonicalPath(path: string): string | undefined {
+  if (!path.startsWith('/') || path.includes('\\') || !path.isWellFormed()) return undefined
+  const segments: string[] = []
+  for (const segment of path.slice(1).split('/')) {
+    const plain = decoded(segment)
+    if (plain === undefined || /[\p{Cc}/\\%]/u.test(plain) || /^\.{1,2}(?:;|$)/.test(plain)) return undefined
+    segments.push(plain)
+  }
+  return `/${segments.join('/')}`
+}
+
+/** Whether a path is a prefix's own, or below it. */
+export function isWithin(prefix: string, path: string): boolean {
+  const start = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix
+  return path === start || path.startsWith(`${start}/`)
+}
+
+function decoded(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,134 @@
+/** The way to a host: looked up once, every address judged, and only what was judged is dialled. */
+import { lookup } from 'node:dns/promises'
+import { connect, type Socket } from 'node:net'
+import { Gate } from '../../lib/gate.ts'
+import { notPublic } from '../../lib/public-address.ts'
+import type { EgressLimits } from './limits.ts'
+import type { Destination } from './names.ts'
+
+const MAX_ADDRESSES = 32
+/** Beyond these a client would wait longer than it is worth. */
+const MAX_DIALLED = 4
+/** A lookup takes a thread of the few that files are read with as well, for as long as a name server pleases. */
+const LOOKUPS_AT_ONCE = 2
+
+/** What is outside. */
+export interface Web {
+  resolve(host: string, until: AbortSignal): Promise<readonly string[]>
+  dial(address: string, port: number, until: AbortSignal): Promise<Socket>
+  /** Why an address may not be reached; undefined when it may. */
+  notPublic(address: string): string | undefined
+}
+
+export type Reached =
+  | { readonly outcome: 'connected'; readonly socket: Socket; readonly address: string }
+  | { readonly outcome: 'not_public'; readonly addresses: readonly string[] }
+  | { readonly outcome: 'failed'; readonly status: 502 | 504; readonly reason: string }
+
+export async function reach(
+  web: Web,
+  { host, form, port }: Destination,
+  limits: Pick<EgressLimits, 'lookupMs' | 'connectMs'>,
+  until: AbortSignal,
+): Promise<Reached> {
+  const addresses = form === 'name' ? await lookUp(web, host, limits.lookupMs, until) : [host]
+  if (!Array.isArray(addresses)) return addresses as Reached
+  // One that may not be reached among others that may is an attempt at something.
+  if (addresses.some((address) => web.notPublic(address) !== undefined))
+    return { outcome: 'not_public', addresses }
+  return dialFirst(web, addresses.slice(0, MAX_DIALLED), port, limits.connectMs, until)
+}
+
+/** The addresses of a name, or why there are none. */
+export async function lookUp(
+  web: Pick<Web, 'resolve'>,
+  host: string,
+  lookupMs: number,
+  until: AbortSignal,
+): Promise<readonly string[] | Extract<Reached, { outcome: 'failed' }>> {
+  const deadline = AbortSignal.timeout(lookupMs)
+  try {
+    const found = await abortable(web.resolve(host, until), AbortSignal.any([until, deadline]))
+    if (found.length > 0 && found.length <= MAX_ADDRESSES) return [...found]
+    return { outcome: 'failed', status: 502, reason: 'name_without_address' }
+  } catch {
+    return deadline.aborted
+      ? { outcome: 'failed', status: 504, reason: 'lookup_timeout' }
+      : { outcome: 'failed', status: 502, reason: 'name_not_found' }
+  }
+}
+
+async function dialFirst(
+  web: Web,
+  addresses: readonly string[],
+  port: number,
+  connectMs: number,
+  until: AbortSignal,
+): Promise<Reached> {
+  const deadline = AbortSignal.timeout(connectMs)
+  const signal = AbortSignal.any([until, deadline])
+  let reason = 'unreachable'
+  for (const address of addresses) {
+    try {
+      return { outcome: 'connected', socket: await web.dial(address, port, signal), address }
+    } catch (error) {
+      if (signal.aborted) break
+      const { code } = error as { readonly code?: unknown }
+      reason = typeof code === 'string' && /^E[A-Z]{2,30}$/.test(code) ? code.toLowerCase() : 'unreachable'
+    }
+  }
+  if (deadline.aborted) return { outcome: 'failed', status: 504, reason: 'connect_timeout' }
+  return { outcome: 'failed', status: 502, reason }
+}
+
+/** This machine's own lookups and connections. */
+export function systemWeb(): Web {
+  const lookups = new Gate(LOOKUPS_AT_ONCE)
+  return {
+    notPublic,
+    resolve: (host, until) =>
+      lookups.pass(until, async () => {
+        // With the dot it is the whole name: no list of domains to search is tried after it.
+        const found = await lookup(`${host}.`, { all: true, order: 'verbatim' })
+        return [...new Set(found.map(({ address }) => address))]
+      }),
+    dial: dialAddress,
+  }
+}
+
+export function dialAddress(address: string, port: number, until: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    until.throwIfAborted()
+    const socket = connect({
+      host: address,
+      port,
+      allowHalfOpen: true,
+      autoSelectFamily: false,
+      noDelay: true,
+    })
+    const fail = (error: unknown) => {
+      until.removeEventListener('abort', onAbort)
+      socket.destroy()
+      reject(error)
+    }
+    const onAbort = () => fail(until.reason)
+    until.addEventListener('abort', onAbort, { once: true })
+    socket.once('error', fail)
+    socket.once('connect', () => {
+      until.removeEventListener('abort', onAbort)
+      socket.off('error', fail)
+      resolve(socket)
+    })
+  })
+}
+
+/** What cannot be called off is no longer waited for. */
+function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    // Also when nobody waits any more: what becomes of it then is no fault of anybody's.
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+    if (signal.aborted) onAbort()
+  })
+}

@@ -1,0 +1,268 @@
+/** Git and `gh` from inside, with the login that stays outside: decided, receipted, passed through as it comes. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { Agent, type Dispatcher } from 'undici'
+import type { Account, Broker } from '../../accounts/account.ts'
+import { CraikError } from '../../errors.ts'
+import { REFERENCE } from '../../lib/ids.ts'
+import { decide, deniedError } from '../../policy/decide.ts'
+import type { ReceiptLog } from '../../receipts/log.ts'
+import { redactValue } from '../../receipts/redaction/redact.ts'
+import type { Measure } from '../../receipts/schema.ts'
+import type { Store } from '../../store/store.ts'
+import type { Caller } from '../caller.ts'
+import { SecretEcho } from './secret-echo.ts'
+import { apiTarget, type GithubTarget, gitTarget } from './target.ts'
+
+const CONNECT_MS = 15_000
+/** A server may pack for a while before it says anything. */
+const IDLE_MS = 5 * 60_000
+const HEADER_BYTES = 64 * 1024
+/** Of one request from inside. GitHub itself takes pushes of up to 2 GiB. */
+const BODY_BYTES = 2 * 1024 ** 3
+
+const SENT = [
+  'accept',
+  'accept-language',
+  'content-encoding',
+  'content-type',
+  'git-protocol',
+  'graphql-features',
+  'if-modified-since',
+  'if-none-match',
+  'x-github-api-version',
+  'time-zone',
+] as const
+const ANSWERED = [
+  'cache-control',
+  'content-type',
+  'date',
+  'etag',
+  'expires',
+  'last-modified',
+  'link',
+  'location',
+  'pragma',
+  'retry-after',
+  'vary',
+  'x-github-media-type',
+  'x-github-request-id',
+  'x-github-sso',
+  'x-oauth-scopes',
+  'x-accepted-oauth-scopes',
+  'x-ratelimit-limit',
+  'x-ratelimit-remaining',
+  'x-ratelimit-reset',
+  'x-ratelimit-resource',
+  'x-ratelimit-used',
+] as const
+
+export interface GithubOptions {
+  readonly store: Store
+  readonly log: ReceiptLog
+  readonly broker: Broker
+  /** Trusted besides those of the system. */
+  readonly authorities?: readonly string[]
+}
+
+export interface GithubRoute {
+  /** Whether a request that came without a proxy's form is about GitHub. */
+  isFor(request: IncomingMessage, account: Account | undefined): boolean
+  handle(caller: Caller, request: IncomingMessage, response: ServerResponse): Promise<void>
+  close(): Promise<void>
+}
+
+export function githubRoute(options: GithubOptions): GithubRoute {
+  const agent = new Agent({
+    allowH2: false,
+    maxHeaderSize: HEADER_BYTES,
+    headersTimeout: IDLE_MS,
+    bodyTimeout: IDLE_MS,
+    connect: {
+      timeout: CONNECT_MS,
+      rejectUnauthorized: true,
+      ...(options.authorities && { ca: [...options.authorities] }),
+    },
+  })
+  return {
+    isFor: (request, account) =>
+      request.url?.startsWith('/git/') === true ||
+      (account !== undefined && request.headers.host === new URL(account.baseUrl).host),
+
+    async handle(caller, request, response) {
+      const until = new AbortController()
+      response.once('close', () => {
+        if (!response.writableFinished) until.abort(new CraikError('interrupted', 'the client left'))
+      })
+      const account = (await options.broker.accounts(until.signal)).find(({ family }) => family === 'github')
+      if (account === undefined) {
+        answer(response, 401, 'there is no GitHub login on the host: log in there with  gh auth login')
+        return
+      }
+      const { method = 'GET', url = '/' } = request
+      const target = url.startsWith('/git/') ? gitTarget(method, url, account) : apiTarget(url, account)
+      if (target === undefined) {
+        answer(response, 404, 'this is nothing that git or gh asks for')
+        return
+      }
+      if (!presentsOwn(request, caller, account.id)) {
+        answer(response, 401, 'the credential is not the one that this sandbox was given')
+        return
+      }
+      await pass(options, agent, caller, account, target, request, response, until.signal)
+    },
+
+    close: () => agent.destroy(),
+  }
+}
+
+async function pass(
+  { store, log, broker }: GithubOptions,
+  agent: Agent,
+  caller: Caller,
+  account: Account,
+  { url, credential: form, target, operation }: GithubTarget,
+  request: IncomingMessage,
+  response: ServerResponse,
+  until: AbortSignal,
+): Promise<void> {
+  const grantId = await caller.grantFor('login.use', operation, target)
+  const asked = {
+    operator: caller.operator,
+    capability: 'login.use',
+    operation,
+    target,
+    credential_ref: account.id,
+    scope: { ...caller.scope, ...(caller.sandboxId !== undefined && { sandbox_id: caller.sandboxId }) },
+    policy_envelope_id: caller.policyEnvelopeId,
+    ...(grantId !== undefined && { grant_id: grantId }),
+  }
+  const decision = await decide(store, log, asked, {
+    kind: 'egress',
+    links: {},
+    metadata: { host: url.host, method: request.method ?? 'GET', ...pathFact(url) },
+  })
+  if (decision.effect === 'deny') {
+    answer(response, 403, deniedError(decision, asked).message)
+    return
+  }
+  const bytes = { out: 0, in: 0 }
+  const startedMs = performance.now()
+  let status: number | undefined
+  let failure: string | undefined
+  try {
+    const { headers } = await broker.credential(account.id, until)
+    const secret = credentialHeader(headers, form)
+    const echo = new SecretEcho(Object.values(headers).concat(secret.authorization))
+    const upstream = await agent.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method: request.method as Dispatcher.HttpMethod,
+      // Plain, so that what must not come back is seen.
+      headers: { ...picked(request, SENT), 'user-agent': 'craik', 'accept-encoding': 'identity', ...secret },
+      body: hasBody(request) ? Readable.from(counted(request, bytes)) : null,
+      signal: until,
+    })
+    status = upstream.statusCode
+    const answered = picked(upstream, ANSWERED)
+    echo.refuse(Buffer.from(Object.values(answered).join('\n')))
+    response.writeHead(status, answered)
+    await pipeline(
+      upstream.body,
+      async function* (chunks: AsyncIterable<Buffer>) {
+        for await (const chunk of echo.without(chunks)) {
+          bytes.in += chunk.length
+          yield chunk
+        }
+      },
+      response,
+      { signal: until },
+    )
+  } catch (error) {
+    failure = until.aborted ? 'cancelled' : codeOf(error)
+    if (response.headersSent) response.destroy()
+    else answer(response, 502, `GitHub could not be reached, or its answer was withheld (${failure})`)
+  }
+  const observed = (name: string, value: number): Measure => ({ name, value, source: 'observed' })
+  await decision.open.end({
+    status: failure === undefined && status !== undefined && status < 400 ? 'passed' : 'failed',
+    measures: [
+      observed('duration_ms', Math.round(performance.now() - startedMs)),
+      observed('bytes_out', bytes.out),
+      observed('bytes_in', bytes.in),
+    ],
+    metadata: {
+      ...(status !== undefined && { http_status: status }),
+      ...(failure !== undefined && { failure }),
+    },
+  })
+}
+
+/** The path, where it can be told as a reference; what else a request says is not kept. */
+function pathFact({ pathname }: URL): { readonly path?: string } {
+  const path = pathname.slice(1)
+  return REFERENCE.test(path) && !redactValue(path).redacted ? { path } : {}
+}
+
+/** What was presented is the caller's own stand-in, or nothing at all. */
+function presentsOwn(
+  { headers: { authorization } }: IncomingMessage,
+  caller: Caller,
+  accountId: string,
+): boolean {
+  if (authorization === undefined || caller.credentials === 'forward') return true
+  const [scheme = '', value = ''] = authorization.split(' ')
+  const own = caller.sentinelFor(accountId)
+  if (own === undefined) return false
+  if (/^(?:token|bearer)$/i.test(scheme)) return value === own
+  return /^basic$/i.test(scheme) && Buffer.from(value, 'base64').toString().split(':').includes(own)
+}
+
+/** Git is asked for a name and a password, `gh` sends a token. */
+function credentialHeader(headers: Readonly<Record<string, string>>, form: 'basic' | 'bearer') {
+  const token = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1]
+  if (token === undefined) throw new CraikError('unavailable', 'the GitHub login has no token')
+  return {
+    authorization:
+      form === 'bearer'
+        ? `Bearer ${token}`
+        : `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`,
+  }
+}
+
+function picked(
+  { headers }: { readonly headers: NodeJS.Dict<string | string[]> },
+  names: readonly string[],
+): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = headers[name]
+      return typeof value === 'string' ? [[name, value]] : []
+    }),
+  )
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+}
+
+async function* counted(request: IncomingMessage, bytes: { out: number }): AsyncGenerator<Buffer> {
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes.out += chunk.length
+    if (bytes.out > BODY_BYTES) throw new CraikError('too_large', 'more was sent than GitHub takes')
+    yield chunk
+  }
+}
+
+function answer(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
+  response.end(`craik: ${text}\n`)
+}
+
+/** By its code only: what else it says may hold what was sent. */
+function codeOf(error: unknown): string {
+  if (error instanceof CraikError) return error.code
+  const { code } = error as { readonly code?: unknown }
+  return typeof code === 'string' && /^[A-Z0-9_]{1,60}$/.test(code) ? code : 'failed'
+}

@@ -1,0 +1,117 @@
+/** What every call of the gateway goes through, whatever it is carried by: a login, a turn, leave, and a settlement. */
+import type { Account } from '../../accounts/account.ts'
+import { type Admitted, type Asked, admitBytes } from '../../providers/dispatch/admission.ts'
+import { denyHere } from '../../providers/dispatch/denials.ts'
+import type { Ended } from '../../providers/dispatch/exchange.ts'
+import type { CallIdentity, Failed, Hop, Unanswered } from '../../providers/dispatch/hop.ts'
+import { findRoute, type Route } from '../../providers/dispatch/route.ts'
+import { reportOf, settle } from '../../providers/dispatch/settlement.ts'
+import { takeTurn } from '../../providers/dispatch/turn.ts'
+import type { ProviderPlace } from '../../providers/dispatch-types.ts'
+import type { Caller } from '../caller.ts'
+import { chooseLogin, type Login, type LoginPlace, type LoginRefusal, loginsFor } from './login.ts'
+import type { ModelRoute } from './routes.ts'
+import type { Upstreams } from './upstream.ts'
+
+export interface ModelCallPlace extends ProviderPlace, LoginPlace {
+  readonly upstreams: Upstreams
+  /** What has to be settled before the gateway may close, and what could not be. */
+  readonly pending: Set<Promise<unknown>>
+  readonly report: (error: unknown) => void
+}
+
+/** Nothing that only counts, lists or connects is billed. */
+export const SIDE: Asked = { inputBytes: 0, maxOutputTokens: null, capCanBeSet: true }
+
+export function identityOf({ operator, policyEnvelopeId, grantFor, scope, sandboxId }: Caller): CallIdentity {
+  return {
+    operator,
+    policyEnvelopeId,
+    grantFor: (providerId) => grantFor('model.chat', 'chat', providerId),
+    scope: { ...scope, ...(sandboxId !== undefined && { sandbox_id: sandboxId }) },
+    links: {},
+    ...(sandboxId !== undefined && { sandboxId }),
+    transport: 'live',
+  }
+}
+
+export interface Addressed {
+  readonly route: Route
+  readonly login: Login
+}
+
+/** Where it goes and with whose login; or why it goes nowhere. */
+export async function addressed(
+  place: ModelCallPlace,
+  hop: Hop,
+  asked: {
+    readonly caller: Caller
+    readonly wanted: ModelRoute
+    readonly accounts: readonly Account[]
+    readonly presented: readonly string[]
+    readonly model: string | undefined
+  },
+): Promise<Addressed | Unanswered | LoginRefusal | 'other_dialect'> {
+  const { caller, wanted, accounts, presented, model } = asked
+  const found = await findRoute(place, hop.record, {
+    transport: 'live',
+    ...(model !== undefined && { model }),
+  })
+  if ('rule' in found) return denyHere(hop, { by: 'provider', ...found })
+  if (found.dialect !== wanted.dialect.wire) return 'other_dialect'
+  const logins = loginsFor(hop.record, wanted.dialect, accounts, wanted.prefersLogin)
+  const login = chooseLogin(place, caller, found, wanted.dialect, logins, presented)
+  if (typeof login === 'string') return login
+  return { login, route: { ...found, baseUrl: login.baseUrl, billing: login.billing, secretName: login.ref } }
+}
+
+export interface Underway<Result> {
+  readonly result: Result
+  readonly ended: Ended
+  /** Undefined: it was answered. */
+  readonly failed: Omit<Failed, 'contentPassedOn'> | undefined
+}
+
+/** From the admission on something is held and begun, so whatever happens is settled. `act` calls `end` once. */
+export async function underway<Result>(
+  place: ModelCallPlace,
+  hop: Hop,
+  route: Route,
+  { asked, free }: { readonly asked: Asked; readonly free: boolean },
+  act: (hold: Admitted['hold'], end: (ended: Ended) => void) => Promise<Result>,
+): Promise<Unanswered | Underway<Result>> {
+  const paid: Route = free ? { ...route, billing: 'free' } : route
+  const turn = await takeTurn(hop, paid)
+  if ('kind' in turn) return turn
+  let ended: Ended | undefined
+  try {
+    const admitted = await admitBytes(hop, paid, asked)
+    if ('kind' in admitted) return admitted
+    const startedMs = place.clock.nowMs()
+    let settling: ReturnType<typeof settle> | undefined
+    // The hold is given back before the client can ask again; nobody waits for it.
+    const end = (end: Ended) => {
+      ended = end
+      const durationMs = Math.max(0, place.clock.nowMs() - startedMs)
+      const facts = { durationMs, maxOutputTokens: admitted.hold.maxOutputTokens }
+      settling = settle(hop, admitted, end, facts, { free })
+      track(place, settling)
+    }
+    const result = await act(admitted.hold, end)
+    const came = ended!
+    if (came.end.kind === 'answered') return { result, ended: came, failed: undefined }
+    const { settled } = await settling!
+    if (came.end.kind === 'thrown') throw came.end.error
+    const { failure, message, hint } = came.end
+    const { id: receiptId } = settled.ref
+    const failed = { kind: 'failed' as const, failure: failure.failure, reason: message, hint, receiptId }
+    return { result, ended: came, failed }
+  } finally {
+    track(place, turn.tell(ended === undefined ? { result: 'released' } : reportOf(ended)))
+  }
+}
+
+function track({ pending, report }: ModelCallPlace, work: Promise<unknown>): void {
+  const tracked = work.catch(report).finally(() => pending.delete(tracked))
+  pending.add(tracked)
+}

@@ -1,0 +1,121 @@
+/**
+ * A request for a model, from whose it is to its receipts: policy, quota and budget decide first, the credential goes
+ * in last, and the answer passes through as it is. The steps, and their order, are those of the dispatch.
+ */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Account } from '../../accounts/account.ts'
+import { type Asked, CAP_FIELD_BYTES } from '../../providers/dispatch/admission.ts'
+import type { Hop, Unanswered } from '../../providers/dispatch/hop.ts'
+import { nextHop } from '../../providers/dispatch/next-hop.ts'
+import type { ProviderRecord } from '../../providers/record.ts'
+import { findProvider } from '../../providers/registry.ts'
+import type { Caller } from '../caller.ts'
+import { addressed, identityOf, type ModelCallPlace, SIDE, underway } from './admitted-call.ts'
+import type { Client } from './client.ts'
+import type { GatewayConfig } from './config.ts'
+import type { Ask } from './dialects/dialect.ts'
+import { exchange, type Said } from './exchange.ts'
+import type { LoginRefusal } from './login.ts'
+import type { ModelRoute } from './routes.ts'
+
+export interface ModelAsk {
+  readonly caller: Caller
+  readonly route: ModelRoute
+  readonly record: ProviderRecord
+  readonly config: GatewayConfig
+  readonly accounts: readonly Account[]
+  /** What the client presented as its credential. */
+  readonly presented: readonly string[]
+  readonly headers: IncomingHttpHeaders
+  readonly search: string
+  readonly body: Buffer | undefined
+  /** Undefined: nothing is asked of a model. */
+  readonly ask: Ask | undefined
+  readonly client: Client
+  readonly until: AbortSignal
+}
+
+/** Undefined: the client has its answer. Otherwise why it has none, for whoever spells it. */
+export type Unserved =
+  | (Unanswered & { readonly said?: Said | undefined })
+  | LoginRefusal
+  | 'other_dialect'
+  | undefined
+
+export async function callModel(place: ModelCallPlace, asked: ModelAsk): Promise<Unserved> {
+  const { caller, config } = asked
+  const call = identityOf(caller)
+  const written: string[] = []
+  const tried: string[] = []
+  let { record } = asked
+  let before: Exclude<Unserved, string | undefined> | undefined
+  for (;;) {
+    tried.push(record.id)
+    const hop: Hop = { place, call, record, cooldownMs: config.failover?.cooldown_ms, written }
+    const result = await attempt(place, hop, asked, tried.length > 1)
+    if (result === undefined) return undefined
+    // A stand-in that may not be called leaves things as they were: the first provider's failure is what happened.
+    if (typeof result === 'string') return before ?? result
+    if (result.failure === undefined && before !== undefined) return before
+    const next =
+      config.failover && (await nextHop(hop, config.failover, result, tried, asked.client.gone.aborted))
+    if (next === undefined) return result
+    before = result
+    record = findProvider(config.records, next)
+  }
+}
+
+async function attempt(
+  place: ModelCallPlace,
+  hop: Hop,
+  asked: ModelAsk,
+  isStandIn: boolean,
+): Promise<Unserved> {
+  const { route: wanted, accounts, caller, ask, client } = asked
+  const found = await addressed(place, hop, {
+    ...{ caller, wanted, accounts },
+    // The model that was asked for is one of the first provider's.
+    model: isStandIn ? undefined : (ask?.model ?? wanted.model),
+    // A sentinel names the login of the provider that was asked first; a stand-in takes its own.
+    presented: isStandIn ? [] : asked.presented,
+  })
+  if (typeof found === 'string' || 'kind' in found) return found
+  const { route, login } = found
+  const isSide = wanted.kind === 'side' || ask === undefined
+  const changed = isStandIn ? { model: route.model } : {}
+  const body = ask !== undefined && isStandIn ? ask.spelled(changed, login.baseUrl) : asked.body
+  const cap = ask?.maxOutputTokens ?? null
+  const bytes: Asked = isSide
+    ? SIDE
+    : {
+        inputBytes: body!.length + (cap === null ? CAP_FIELD_BYTES : 0),
+        maxOutputTokens: cap,
+        capCanBeSet: wanted.dialect.takesCap(login.account),
+        unpriced: ask.unpriced,
+      }
+  const done = await underway(
+    place,
+    hop,
+    route,
+    { asked: bytes, free: isSide },
+    ({ maxOutputTokens }, onEnd) => {
+      const isCapped = !isSide && maxOutputTokens !== null && maxOutputTokens !== cap
+      return exchange({
+        upstreams: place.upstreams,
+        login,
+        request: {
+          path: wanted.path(route.model) + asked.search,
+          method: wanted.method,
+          body: isCapped ? ask.spelled({ ...changed, cap: maxOutputTokens }, login.baseUrl) : body,
+        },
+        headers: asked.headers,
+        client,
+        reader: isSide ? undefined : wanted.dialect.reader(),
+        until: asked.until,
+        onEnd,
+      })
+    },
+  )
+  if ('kind' in done) return done
+  return done.failed && { ...done.failed, contentPassedOn: client.hasBegun, said: done.result.said }
+}

@@ -1,0 +1,108 @@
+/** Anthropic Messages, as the gateway passes it on. */
+import { type AnthropicCounts, anthropicUsage } from '../../../providers/adapters/anthropic-messages.ts'
+import { edited, memberPutIn, valueAt, wholeObject } from '../json-members.ts'
+import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
+import type { Ask, Dialect, DialectError, Malformed } from './dialect.ts'
+import { capAt, fieldsOf, isDearTier, isMalformed, modelAt, NOT_AN_OBJECT } from './fields.ts'
+
+export const anthropicMessages: Dialect = {
+  name: 'anthropic_messages',
+  wire: 'anthropic_messages',
+  providerId: 'provider_anthropic',
+  family: 'anthropic',
+  spokenBy: ({ family }) => family === 'anthropic',
+  takesCap: () => true,
+  ask,
+  reader: () => new Reader(),
+  errorBody: (error) => JSON.stringify(problem(error)),
+  errorEvent: (error) => `event: error\ndata: ${JSON.stringify(problem(error))}\n\n`,
+}
+
+const NAMES = { model: ['model'], cap: ['max_tokens'], tier: ['service_tier'] } as const
+
+function ask(body: Buffer): Ask | Malformed {
+  const members = wholeObject(body)
+  if (members === undefined) return NOT_AN_OBJECT
+  const fields = fieldsOf(members, NAMES)
+  if (isMalformed(fields)) return fields
+  const model = modelAt(fields.model && valueAt(body, fields.model))
+  if (isMalformed(model)) return model
+  const cap = capAt(body, fields.cap)
+  if (isMalformed(cap)) return cap
+  return {
+    model,
+    maxOutputTokens: cap,
+    unpriced: isDearTier(body, fields.tier),
+    spelled: (changes) =>
+      edited(body, [
+        ...(changes.model === undefined ? [] : [{ ...fields.model!, text: JSON.stringify(changes.model) }]),
+        ...(changes.cap === undefined
+          ? []
+          : fields.cap === undefined
+            ? [memberPutIn(members, 'max_tokens', String(changes.cap))]
+            : [{ ...fields.cap, text: String(changes.cap) }]),
+      ]),
+  }
+}
+
+class Reader extends AnswerReader {
+  readonly #counts: AnthropicCounts = {}
+
+  protected override read(event: Loose): void {
+    switch (member(event, 'type')) {
+      case 'message_start':
+        this.#counts.start = member(event, 'message', 'usage') as AnthropicCounts['start'] & object
+        this.#begun()
+        return
+      case 'content_block_delta': {
+        const delta = member(event, 'delta')
+        this.wrote(member(delta, 'text'), member(delta, 'partial_json'), member(delta, 'thinking'))
+        return
+      }
+      case 'message_delta':
+        if (has(event, 'usage'))
+          this.#counts.last = member(event, 'usage') as AnthropicCounts['last'] & object
+        return
+      case 'message_stop':
+        this.usage = anthropicUsage(this.#counts)
+        this.complete = true
+        return
+      case 'error':
+        this.problem = member(event, 'error') ?? {}
+        return
+      case undefined:
+        throw new SyntaxError('an event without a type')
+    }
+  }
+
+  override whole(answer: Loose): boolean {
+    if (member(answer, 'type') !== 'message') return false
+    const usage = member(answer, 'usage')
+    this.usage = anthropicUsage({ last: (usage ?? {}) as AnthropicCounts['last'] & object })
+    this.complete = true
+    return true
+  }
+
+  #begun(): void {
+    const begun = anthropicUsage({ ...this.#counts, last: { output_tokens: 0 } })
+    if (begun.source === 'absent') return
+    const { source: _, outputTokens: __, ...input } = begun
+    this.input = input
+  }
+}
+
+const TYPES: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+}
+
+function problem({ status, message }: DialectError) {
+  return { type: 'error', error: { type: TYPES[status] ?? 'api_error', message } }
+}

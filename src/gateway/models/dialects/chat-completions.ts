@@ -1,0 +1,96 @@
+/** Chat Completions, as the gateway passes it on. */
+import { chatUsage } from '../../../providers/adapters/chat-completions.ts'
+import { type Edit, edited, memberPutIn, valueAt, wholeObject } from '../json-members.ts'
+import { AnswerReader, has, type Loose, list, member } from './answer-reader.ts'
+import type { Ask, Dialect, Malformed } from './dialect.ts'
+import { capAt, fieldsOf, isDearTier, isMalformed, isSeveral, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import { openaiProblem } from './openai-error.ts'
+
+export const chatCompletions: Dialect = {
+  name: 'chat_completions',
+  wire: 'chat_completions',
+  providerId: 'provider_openai_chat',
+  family: 'openai',
+  spokenBy: ({ family, kind }) => family === 'openrouter' || family === 'kimi' || kind === 'api_key',
+  takesCap: () => true,
+  ask,
+  reader: () => new Reader(),
+  errorBody: (error) => JSON.stringify({ error: openaiProblem(error) }),
+  errorEvent: (error) => `data: ${JSON.stringify({ error: openaiProblem(error) })}\n\n`,
+}
+
+const NAMES = {
+  model: ['model'],
+  // Two fields, of which a server reads the one that it knows: each is kept within what is held.
+  cap: ['max_tokens'],
+  newCap: ['max_completion_tokens'],
+  answers: ['n'],
+  tier: ['service_tier'],
+} as const
+
+function ask(body: Buffer): Ask | Malformed {
+  const members = wholeObject(body)
+  if (members === undefined) return NOT_AN_OBJECT
+  const fields = fieldsOf(members, NAMES)
+  if (isMalformed(fields)) return fields
+  const model = modelAt(fields.model && valueAt(body, fields.model))
+  if (isMalformed(model)) return model
+  const cap = capAt(body, fields.cap)
+  if (isMalformed(cap)) return cap
+  const newCap = capAt(body, fields.newCap)
+  if (isMalformed(newCap)) return newCap
+  if (isSeveral(body, fields.answers))
+    return { malformed: 'n must be 1: each answer would have a cap of its own' }
+  const caps = [cap, newCap].filter((each) => each !== null)
+  return {
+    model,
+    maxOutputTokens: caps.length === 0 ? null : Math.max(...caps),
+    unpriced: isDearTier(body, fields.tier),
+    spelled: (changes, baseUrl) => {
+      const edits: Edit[] = []
+      if (changes.model !== undefined) edits.push({ ...fields.model!, text: JSON.stringify(changes.model) })
+      if (changes.cap !== undefined) {
+        const given = [fields.cap, fields.newCap].filter((field) => field !== undefined)
+        for (const field of given) edits.push({ ...field, text: String(changes.cap) })
+        if (given.length === 0) edits.push(memberPutIn(members, capName(baseUrl), String(changes.cap)))
+      }
+      return edited(body, edits)
+    },
+  }
+}
+
+/** OpenAI's reasoning models refuse `max_tokens`; most other servers know no other name. */
+function capName(baseUrl: string): string {
+  return URL.parse(baseUrl)?.hostname === 'api.openai.com' ? 'max_completion_tokens' : 'max_tokens'
+}
+
+class Reader extends AnswerReader {
+  override event(data: string): void {
+    if (data.trim() === '[DONE]') this.complete = true
+    else super.event(data)
+  }
+
+  protected override read(event: Loose): void {
+    if (typeof event !== 'object' || event === null) throw new SyntaxError('an event that is no object')
+    if (has(event, 'error')) {
+      this.problem = member(event, 'error')
+      return
+    }
+    if (has(event, 'usage')) this.usage = chatUsage(member(event, 'usage'))
+    for (const choice of list(member(event, 'choices'))) {
+      const delta = member(choice, 'delta')
+      const texts = ['content', 'refusal', 'reasoning', 'reasoning_content'].map((name) =>
+        member(delta, name),
+      )
+      this.wrote(...texts)
+      for (const call of list(member(delta, 'tool_calls'))) this.wrote(member(call, 'function', 'arguments'))
+    }
+  }
+
+  override whole(answer: Loose): boolean {
+    if (!Array.isArray(member(answer, 'choices'))) return false
+    this.usage = chatUsage(member(answer, 'usage'))
+    this.complete = true
+    return true
+  }
+}

@@ -1,0 +1,97 @@
+import { expect, test } from 'vitest'
+import { anthropicMessages } from './anthropic-messages.ts'
+import { chatCompletions } from './chat-completions.ts'
+import type { Ask, Dialect } from './dialect.ts'
+import { codeAssist, gemini } from './gemini.ts'
+import { openaiResponses } from './openai-responses.ts'
+
+const asked = (dialect: Dialect, body: unknown, model?: string) =>
+  dialect.ask(Buffer.from(JSON.stringify(body)), model) as Ask
+const spelled = (ask: Ask, cap: number, baseUrl = 'https://api.example/v1') =>
+  JSON.parse(ask.spelled({ cap }, baseUrl).toString())
+
+test('a cap is put in where there is none, under the name that is right there', () => {
+  expect(spelled(asked(anthropicMessages, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
+  expect(spelled(asked(openaiResponses, { model: 'm' }), 7)).toEqual({ max_output_tokens: 7, model: 'm' })
+  expect(spelled(asked(chatCompletions, { model: 'm' }), 7)).toEqual({ max_tokens: 7, model: 'm' })
+  expect(spelled(asked(chatCompletions, { model: 'm' }), 7, 'https://api.openai.com/v1')).toEqual({
+    max_completion_tokens: 7,
+    model: 'm',
+  })
+  expect(spelled(asked(gemini, {}, 'm'), 7)).toEqual({ generationConfig: { maxOutputTokens: 7 } })
+  expect(spelled(asked(codeAssist, { model: 'm', request: { contents: [] } }), 7)).toEqual({
+    model: 'm',
+    request: { generationConfig: { maxOutputTokens: 7 }, contents: [] },
+  })
+})
+
+test('of two fields for one cap both are kept within it', () => {
+  const ask = asked(chatCompletions, { model: 'm', max_tokens: 5, max_completion_tokens: 900 })
+  expect(ask.maxOutputTokens).toBe(900)
+  expect(spelled(ask, 3)).toMatchObject({ max_tokens: 3, max_completion_tokens: 3 })
+})
+
+test('Gemini’s two names for a field are one field', () => {
+  const ask = asked(gemini, { generation_config: { max_output_tokens: 900 } }, 'm')
+  expect(ask.maxOutputTokens).toBe(900)
+  expect(spelled(ask, 3)).toEqual({ generation_config: { max_output_tokens: 3 } })
+  const both = { generationConfig: { maxOutputTokens: 5 }, generation_config: { maxOutputTokens: 900 } }
+  expect(asked(gemini, both, 'm')).toHaveProperty('malformed')
+})
+
+test.each<[string, Dialect, unknown]>([
+  ['several answers of Chat Completions', chatCompletions, { model: 'm', n: 4 }],
+  ['several answers of Gemini', gemini, { generationConfig: { candidateCount: 4 } }],
+  ['an answer that is made in the background', openaiResponses, { model: 'm', background: true }],
+  ['a cap of nothing', anthropicMessages, { model: 'm', max_tokens: 0 }],
+])('%s is refused: what it costs could not be held', (_, dialect, body) => {
+  expect(asked(dialect, body, 'm')).toHaveProperty('malformed')
+})
+
+test.each<[string, Dialect, unknown]>([
+  ['input that is kept on the other side', openaiResponses, { model: 'm', previous_response_id: 'r' }],
+  ['a cache that is kept on the other side', gemini, { cachedContent: 'c' }],
+  ['a dearer tier', openaiResponses, { model: 'm', service_tier: 'priority' }],
+])('%s has no price that is known', (_, dialect, body) => {
+  expect(asked(dialect, body, 'm').unpriced).toBe(true)
+})
+
+test('Code Assist’s answers are read in their envelope', () => {
+  const reader = codeAssist.reader()
+  const piece = {
+    candidates: [{ content: { parts: [{ text: 'hello' }] }, finishReason: 'STOP' }],
+    usageMetadata: { promptTokenCount: 10, candidatesTokenCount: 5, totalTokenCount: 15 },
+  }
+  reader.event(JSON.stringify({ response: piece, traceId: 't' }))
+  expect(reader.complete).toBe(false)
+  reader.end()
+  expect(reader).toMatchObject({
+    complete: true,
+    usage: { inputTokens: 10, outputTokens: 5 },
+    writtenBytes: 5,
+  })
+})
+
+test('whole answers are read in each dialect, and others are not taken for one', () => {
+  const usage = { input_tokens: 10, output_tokens: 5 }
+  const whole: [Dialect, object][] = [
+    [anthropicMessages, { type: 'message', usage }],
+    [openaiResponses, { object: 'response', usage, error: null }],
+    [chatCompletions, { choices: [{}], usage: { prompt_tokens: 10, completion_tokens: 5 } }],
+    [
+      gemini,
+      [
+        {
+          candidates: [{ finishReason: 'STOP' }],
+          usageMetadata: { promptTokenCount: 10, totalTokenCount: 15 },
+        },
+      ] as never,
+    ],
+  ]
+  for (const [dialect, answer] of whole) {
+    const reader = dialect.reader()
+    expect(reader.whole(answer as never)).toBe(true)
+    expect(reader.usage).toMatchObject({ source: 'measured', inputTokens: 10, outputTokens: 5 })
+    expect(dialect.reader().whole({ hello: 1 })).toBe(false)
+  }
+})

@@ -1,0 +1,75 @@
+/** The few fields of a request that are read, each found once and under a name that every server reads alike. */
+import { REFERENCE } from '../../../lib/ids.ts'
+import { redactValue } from '../../../receipts/redaction/redact.ts'
+import { type Members, type Span, valueAt } from '../json-members.ts'
+import type { Malformed } from './dialect.ts'
+
+export interface Field extends Span {
+  readonly name: string
+}
+
+/**
+ * Fields by what they are, of an object's members. A server that takes another spelling, or the other of two, would
+ * read a cap or a model that was not seen here: both are refused.
+ */
+export function fieldsOf<Key extends string>(
+  members: Members,
+  names: Readonly<Record<Key, readonly string[]>>,
+): Readonly<Partial<Record<Key, Field>>> | Malformed {
+  const found: Partial<Record<Key, Field>> = {}
+  const wanted = new Map<string, Key>()
+  for (const key of Object.keys(names) as Key[]) for (const name of names[key]) wanted.set(folded(name), key)
+  for (const [name, span] of members.spans) {
+    const key = wanted.get(folded(name))
+    if (key === undefined) continue
+    if (!names[key].includes(name)) return { malformed: `${names[key][0]} is spelled in an unusual way` }
+    if (found[key] !== undefined) return { malformed: `${names[key][0]} is there twice` }
+    found[key] = { ...span, name }
+  }
+  return found
+}
+
+function folded(name: string): string {
+  return name.toLowerCase().replace(/[_-]/g, '')
+}
+
+/** The largest cap that a hold can be made for. */
+const CAP_MAX = 100_000_000
+
+/** Null: it names none, or says that it wants none. */
+export function capAt(body: Buffer, field: Field | undefined): number | null | Malformed {
+  const value = field === undefined ? null : valueAt(body, field)
+  if (value === null) return null
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= CAP_MAX
+    ? value
+    : { malformed: `${field!.name} must be a whole number from 1 to ${CAP_MAX}` }
+}
+
+/** What is written down as it is must be a plain name, and never a key that got into the wrong field. */
+export function modelAt(value: unknown): string | Malformed {
+  if (typeof value !== 'string' || !REFERENCE.test(value) || redactValue(value).redacted)
+    return { malformed: 'model must be the name of a model' }
+  return value
+}
+
+/** More than one answer would be billed each up to the cap. */
+export function isSeveral(body: Buffer, field: Field | undefined): boolean {
+  const value = field === undefined ? undefined : valueAt(body, field)
+  return field !== undefined && value !== 1 && value !== null
+}
+
+/** Tiers that cost more than the table says. */
+export function isDearTier(body: Buffer, field: Field | undefined): boolean {
+  if (field === undefined) return false
+  return !['auto', 'default', 'flex', 'standard', 'standard_only', null].includes(
+    valueAt(body, field) as string | null,
+  )
+}
+
+export function isMalformed<T>(value: T | Malformed): value is Malformed {
+  return typeof value === 'object' && value !== null && 'malformed' in value
+}
+
+export const NOT_AN_OBJECT: Malformed = {
+  malformed: 'the body is not one JSON object, or names a member twice',
+}

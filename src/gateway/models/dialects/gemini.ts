@@ -1,0 +1,166 @@
+/** Gemini, as the gateway passes it on: with an API key, and in the envelope of Code Assist. */
+import { geminiUsage } from '../../../providers/adapters/gemini.ts'
+import {
+  type Edit,
+  edited,
+  type Members,
+  memberPutIn,
+  objectAt,
+  valueAt,
+  wholeObject,
+} from '../json-members.ts'
+import { AnswerReader, has, type Loose, list, member } from './answer-reader.ts'
+import type { Ask, Changes, Dialect, DialectError, Malformed } from './dialect.ts'
+import { capAt, type Field, fieldsOf, isMalformed, isSeveral, modelAt, NOT_AN_OBJECT } from './fields.ts'
+
+const COMMON = {
+  wire: 'gemini',
+  providerId: 'provider_gemini',
+  family: 'gemini',
+  takesCap: () => true,
+  errorBody: (error: DialectError) => JSON.stringify(problem(error)),
+  errorEvent: (error: DialectError) => `data: ${JSON.stringify(problem(error))}\n\n`,
+} as const
+
+export const gemini: Dialect = {
+  ...COMMON,
+  name: 'gemini',
+  spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
+  ask(body, pathModel) {
+    const members = wholeObject(body)
+    if (members === undefined) return NOT_AN_OBJECT
+    const model = modelAt(pathModel)
+    return isMalformed(model) ? model : askOf(body, members, model, undefined)
+  },
+  reader: () => new Reader((event) => event),
+}
+
+export const codeAssist: Dialect = {
+  ...COMMON,
+  name: 'code_assist',
+  spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'oauth',
+  ask(body) {
+    const members = wholeObject(body)
+    if (members === undefined) return NOT_AN_OBJECT
+    const fields = fieldsOf(members, { model: ['model'], request: ['request'] })
+    if (isMalformed(fields)) return fields
+    const model = modelAt(fields.model && valueAt(body, fields.model))
+    if (isMalformed(model)) return model
+    const request = fields.request && objectAt(body, fields.request)
+    if (request === undefined) return { malformed: 'request must be an object that names nothing twice' }
+    return askOf(body, request, model, fields.model)
+  },
+  reader: () => new Reader((event) => member(event, 'response') ?? event),
+}
+
+/** Protocol buffers have two names for each field. */
+const REQUEST = {
+  config: ['generationConfig', 'generation_config'],
+  cached: ['cachedContent', 'cached_content'],
+} as const
+const CONFIG = {
+  cap: ['maxOutputTokens', 'max_output_tokens'],
+  answers: ['candidateCount', 'candidate_count'],
+} as const
+
+function askOf(
+  body: Buffer,
+  request: Members,
+  model: string,
+  modelField: Field | undefined,
+): Ask | Malformed {
+  const asked = fieldsOf(request, REQUEST)
+  if (isMalformed(asked)) return asked
+  const { config: configField, cached } = asked
+  const config = configField === undefined ? undefined : objectAt(body, configField)
+  if (configField !== undefined && config === undefined)
+    return { malformed: `${configField.name} must be an object that names nothing twice` }
+  const fields = config === undefined ? {} : fieldsOf(config, CONFIG)
+  if (isMalformed(fields)) return fields
+  const cap = capAt(body, fields.cap)
+  if (isMalformed(cap)) return cap
+  if (isSeveral(body, fields.answers))
+    return { malformed: 'candidateCount must be 1: each answer would have a cap of its own' }
+  const capEdit = (value: number): Edit => {
+    if (fields.cap !== undefined) return { ...fields.cap, text: String(value) }
+    if (config !== undefined) return memberPutIn(config, 'maxOutputTokens', String(value))
+    return memberPutIn(request, 'generationConfig', JSON.stringify({ maxOutputTokens: value }))
+  }
+  return {
+    model,
+    maxOutputTokens: cap,
+    // What is kept on the other side is input too, and its size is not known here.
+    unpriced: cached !== undefined,
+    spelled: (changes: Changes) =>
+      edited(body, [
+        // Without Code Assist's envelope the model stands in the path.
+        ...(changes.model === undefined || modelField === undefined
+          ? []
+          : [{ ...modelField, text: JSON.stringify(changes.model) }]),
+        ...(changes.cap === undefined ? [] : [capEdit(changes.cap)]),
+      ]),
+  }
+}
+
+class Reader extends AnswerReader {
+  readonly #open: (event: Loose) => Loose
+  #stopped = false
+
+  constructor(open: (event: Loose) => Loose) {
+    super()
+    this.#open = open
+  }
+
+  protected override read(event: Loose): void {
+    if (typeof event !== 'object' || event === null) throw new SyntaxError('an event that is no object')
+    if (has(event, 'error')) {
+      this.problem = member(event, 'error')
+      return
+    }
+    this.#piece(this.#open(event))
+  }
+
+  /** The last event is known by its `finishReason`; another with counts may follow. */
+  override end(): void {
+    this.complete = this.#stopped
+  }
+
+  override whole(answer: Loose): boolean {
+    // Asked to stream without `alt=sse`, the pieces come as one list.
+    const pieces = Array.isArray(answer) ? answer : [answer]
+    for (const piece of pieces) {
+      if (typeof piece !== 'object' || piece === null) return false
+      this.read(piece)
+    }
+    this.end()
+    return this.complete && this.problem === undefined
+  }
+
+  #piece(piece: Loose): void {
+    if (has(piece, 'usageMetadata')) this.usage = geminiUsage(member(piece, 'usageMetadata'))
+    if (has(member(piece, 'promptFeedback'), 'blockReason')) this.#stopped = true
+    for (const candidate of list(member(piece, 'candidates'))) {
+      for (const part of list(member(candidate, 'content', 'parts'))) {
+        this.wrote(member(part, 'text'))
+        if (has(part, 'functionCall')) this.wrote(JSON.stringify(member(part, 'functionCall')))
+      }
+      if (has(candidate, 'finishReason')) this.#stopped = true
+    }
+  }
+}
+
+const STATUSES: Readonly<Record<number, string>> = {
+  400: 'INVALID_ARGUMENT',
+  401: 'UNAUTHENTICATED',
+  402: 'RESOURCE_EXHAUSTED',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  413: 'INVALID_ARGUMENT',
+  429: 'RESOURCE_EXHAUSTED',
+  503: 'UNAVAILABLE',
+  504: 'DEADLINE_EXCEEDED',
+}
+
+function problem({ status, message }: DialectError) {
+  return { error: { code: status, message, status: STATUSES[status] ?? 'INTERNAL' } }
+}

@@ -1,0 +1,181 @@
+/** OpenAI Responses, as the gateway passes it on. */
+import { responsesUsage } from '../../../providers/adapters/openai-responses.ts'
+import { edited, type Members, memberPutIn, valueAt, wholeObject } from '../json-members.ts'
+import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
+import type { Ask, Dialect, DialectError, Malformed } from './dialect.ts'
+import { capAt, type Field, fieldsOf, isDearTier, isMalformed, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import { openaiProblem } from './openai-error.ts'
+
+export const openaiResponses: Dialect = {
+  name: 'openai_responses',
+  wire: 'openai_responses',
+  providerId: 'provider_openai',
+  family: 'openai',
+  spokenBy: ({ family }) => family === 'openai',
+  // The endpoint of ChatGPT logins refuses requests that name a cap.
+  takesCap: (account) => account === undefined || account.kind === 'api_key',
+  ask,
+  reader: () => new ResponsesReader(),
+  errorBody: (error) => JSON.stringify({ error: openaiProblem(error) }),
+  errorEvent: (error) => `event: response.failed\ndata: ${failedMessage(error)}\n\n`,
+}
+
+const NAMES = {
+  model: ['model'],
+  cap: ['max_output_tokens'],
+  tier: ['service_tier'],
+  background: ['background'],
+  previous: ['previous_response_id'],
+  conversation: ['conversation'],
+  prompt: ['prompt'],
+} as const
+
+function ask(body: Buffer): Ask | Malformed {
+  const members = wholeObject(body)
+  if (members === undefined) return NOT_AN_OBJECT
+  const fields = fieldsOf(members, NAMES)
+  if (isMalformed(fields)) return fields
+  const asked = askOf(body, members, fields)
+  if (isMalformed(asked)) return asked
+  // What is referred to is input too, and its size is not known here.
+  return { ...asked, unpriced: asked.unpriced || isSet(body, fields.previous) }
+}
+
+/** The same as a message of a WebSocket: an answer of before may be referred to, and its size is for whoever saw it. */
+export interface CreateAsk extends Ask {
+  readonly previousId: string | undefined
+  /** Nothing is to be generated: what is sent is only made ready for the next. */
+  readonly isWarmUp: boolean
+}
+
+const MESSAGE_NAMES = {
+  ...NAMES,
+  type: ['type'],
+  stream: ['stream_id'],
+  nested: ['response'],
+  generate: ['generate'],
+} as const
+
+export function createAsk(body: Buffer): CreateAsk | Malformed {
+  const members = wholeObject(body)
+  if (members === undefined)
+    return { malformed: 'the message is not one JSON object, or names a member twice' }
+  const fields = fieldsOf(members, MESSAGE_NAMES)
+  if (isMalformed(fields)) return fields
+  const type = fields.type && valueAt(body, fields.type)
+  if (type !== 'response.create') return { malformed: 'the only message that is taken is response.create' }
+  if (isSet(body, fields.stream))
+    return { malformed: 'stream_id is not offered: open a connection for each conversation' }
+  // A server that looks in there would read another model, and another cap.
+  if (fields.nested !== undefined)
+    return { malformed: 'the request stands in the message, not under response' }
+  const previous = fields.previous && valueAt(body, fields.previous)
+  if (isSet(body, fields.previous) && typeof previous !== 'string')
+    return { malformed: 'previous_response_id must be the name of an answer' }
+  const asked = askOf(body, members, fields)
+  if (isMalformed(asked)) return asked
+  const isWarmUp = fields.generate !== undefined && valueAt(body, fields.generate) !== true
+  return { ...asked, previousId: typeof previous === 'string' ? previous : undefined, isWarmUp }
+}
+
+function askOf(
+  body: Buffer,
+  members: Members,
+  fields: Readonly<Partial<Record<keyof typeof NAMES, Field>>>,
+): Ask | Malformed {
+  const model = modelAt(fields.model && valueAt(body, fields.model))
+  if (isMalformed(model)) return model
+  const cap = capAt(body, fields.cap)
+  if (isMalformed(cap)) return cap
+  if (isSet(body, fields.background) && valueAt(body, fields.background!) !== false)
+    return { malformed: 'background is not offered: what such an answer uses is never seen here' }
+  return {
+    model,
+    maxOutputTokens: cap,
+    unpriced: isDearTier(body, fields.tier) || isSet(body, fields.conversation) || isSet(body, fields.prompt),
+    spelled: (changes) =>
+      edited(body, [
+        ...(changes.model === undefined ? [] : [{ ...fields.model!, text: JSON.stringify(changes.model) }]),
+        ...(changes.cap === undefined
+          ? []
+          : fields.cap === undefined
+            ? [memberPutIn(members, 'max_output_tokens', String(changes.cap))]
+            : [{ ...fields.cap, text: String(changes.cap) }]),
+      ]),
+  }
+}
+
+function isSet(body: Buffer, field: Field | undefined): boolean {
+  return field !== undefined && valueAt(body, field) !== null
+}
+
+/** An error as a message of a WebSocket, where nothing of an answer has been said. */
+export function errorMessage(
+  error: DialectError & { readonly code?: string },
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const { code, ...problem } = openaiProblem(error)
+  return JSON.stringify({
+    type: 'error',
+    status: error.status,
+    error: { ...problem, code: error.code ?? code },
+    ...(Object.keys(headers).length > 0 && { headers }),
+  })
+}
+
+/** The same in the middle of one. */
+export function failedMessage(error: DialectError): string {
+  const { code, message } = openaiProblem(error)
+  const response = { id: 'resp_craik', object: 'response', status: 'failed', error: { code, message } }
+  return JSON.stringify({ type: 'response.failed', response })
+}
+
+export class ResponsesReader extends AnswerReader {
+  /** What the answer may be referred to by, once it is complete. */
+  responseId: string | undefined
+  /** It says that nothing at all was used: of what was only made ready that may be true. */
+  saysNothingUsed = false
+  /** The status that the provider gave its own error, where it is a message by itself. */
+  problemStatus: number | undefined
+
+  protected override read(event: Loose): void {
+    const type = member(event, 'type')
+    if (typeof type !== 'string') throw new SyntaxError('an event without a type')
+    switch (type) {
+      case 'response.completed':
+      case 'response.incomplete':
+        this.usage = responsesUsage(member(event, 'response', 'usage'))
+        this.saysNothingUsed = ['input_tokens', 'output_tokens'].every(
+          (each) => member(event, 'response', 'usage', each) === 0,
+        )
+        this.responseId = name(member(event, 'response', 'id'))
+        this.complete = true
+        return
+      case 'response.failed':
+        this.problem = member(event, 'response', 'error') ?? {}
+        return
+      case 'error':
+        this.problem = member(event, 'error') ?? event
+        this.problemStatus = status(member(event, 'status') ?? member(event, 'status_code'))
+        return
+      default:
+        if (type.endsWith('.delta')) this.wrote(member(event, 'delta'))
+    }
+  }
+
+  override whole(answer: Loose): boolean {
+    // What is compacted comes back as a list of items.
+    if (member(answer, 'object') === undefined || has(answer, 'error')) return false
+    this.usage = responsesUsage(member(answer, 'usage'))
+    this.complete = true
+    return true
+  }
+}
+
+function name(value: Loose): string | undefined {
+  return typeof value === 'string' && value.length <= 200 ? value : undefined
+}
+
+function status(value: Loose): number | undefined {
+  return Number.isInteger(value) && Number(value) >= 400 && Number(value) < 600 ? Number(value) : undefined
+}

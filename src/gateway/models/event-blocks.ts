@@ -1,0 +1,89 @@
+/**
+ * Cuts an event stream into whole events, as bytes. Only whole events are passed on: where the other side dies in the
+ * middle of one, what the client has is still a stream, and an error event can follow.
+ */
+
+const LF = 0x0a
+const CR = 0x0d
+
+export class EventBlocks {
+  readonly #eventBytesMax: number
+  #pieces: Buffer[] = []
+  #bytes = 0
+  /** Whether the line that is open has anything in it. */
+  #lineHasText = false
+  #lastWasCr = false
+
+  constructor(eventBytesMax: number) {
+    this.#eventBytesMax = eventBytesMax
+  }
+
+  /** The whole events that this piece completes, each with its blank line. Throws RangeError when one is too long. */
+  feed(chunk: Buffer): Buffer[] {
+    const blocks: Buffer[] = []
+    let from = 0
+    let line = 0
+    for (;;) {
+      const end = chunk.indexOf(LF, line)
+      if (end === -1) break
+      const length = end - line - (end > line && chunk[end - 1] === CR ? 1 : 0)
+      // A line that began in the piece before may have had text there, or nothing but the return of its end.
+      const isBlank = length === 0 && !(line === 0 && this.#lineHasText)
+      line = end + 1
+      this.#lineHasText = false
+      this.#lastWasCr = false
+      if (!isBlank) continue
+      blocks.push(this.#whole(chunk.subarray(from, line)))
+      from = line
+    }
+    this.#keep(chunk, from, line)
+    return blocks
+  }
+
+  /** Whether anything stands between the last whole event and the end. */
+  get isInside(): boolean {
+    return this.#bytes > 0
+  }
+
+  #whole(last: Buffer): Buffer {
+    if (this.#bytes === 0) return last
+    const block = Buffer.concat([...this.#pieces, last])
+    this.#pieces = []
+    this.#bytes = 0
+    return block
+  }
+
+  #keep(chunk: Buffer, from: number, line: number): void {
+    if (from < chunk.length) {
+      this.#pieces.push(chunk.subarray(from))
+      this.#bytes += chunk.length - from
+    }
+    if (this.#bytes > this.#eventBytesMax) throw new RangeError('an event is too long')
+    const open = chunk.length - line
+    if (open === 0) return
+    // A return at the very end is text only if something else than the end of its line follows.
+    const endsInCr = chunk[chunk.length - 1] === CR
+    this.#lineHasText ||= this.#lastWasCr || open > (endsInCr ? 1 : 0)
+    this.#lastWasCr = endsInCr
+  }
+}
+
+/** What an event says: its data lines joined; undefined: it has none, such as a comment. */
+export function dataOf(block: Buffer): string | undefined {
+  let data: string | undefined
+  for (const line of block.toString('utf8').split(/\r?\n/)) {
+    if (line !== 'data' && !line.startsWith('data:')) continue
+    const text = line.slice(5)
+    const value = text.startsWith(' ') ? text.slice(1) : text
+    data = data === undefined ? value : `${data}\n${value}`
+  }
+  return data
+}
+
+/** Every line of an event begins with a field's name or a colon. */
+export function isEventStream(block: Buffer): boolean {
+  return block
+    .toString('utf8')
+    .split(/\r?\n/)
+    .every((line) => line === '' || /^\uFEFF?(?:data|event|id|retry)?(?::|$)/.test(line))
+}

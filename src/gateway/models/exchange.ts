@@ -1,0 +1,296 @@
+/** One admitted request to one provider and its answer, passed on as it comes. What goes wrong is a result here. */
+import type { IncomingHttpHeaders } from 'node:http'
+import { logInAgain } from '../../accounts/log-in-again.ts'
+import type { Counterpart } from '../../providers/adapters/counterpart.ts'
+import { EVENT_CHARS_MAX } from '../../providers/adapters/limits.ts'
+import type { Ended } from '../../providers/dispatch/exchange.ts'
+import { SAID_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
+import type { Client } from './client.ts'
+import type { AnswerReader, Loose } from './dialects/answer-reader.ts'
+import { dataOf, EventBlocks, isEventStream } from './event-blocks.ts'
+import {
+  brokenEnd,
+  brokenOffEnd,
+  counterpart,
+  type FailedEnd,
+  failedEnd,
+  garbageEnd,
+  refusedEnd,
+} from './failures.ts'
+import { headersDown, headersUp } from './headers.ts'
+import { type Held, isNoCredential, type Login } from './login.ts'
+import { type UpstreamAnswer, UpstreamError, type UpstreamRequest, type Upstreams } from './upstream.ts'
+
+export interface Sending {
+  readonly upstreams: Upstreams
+  readonly login: Login
+  readonly request: Pick<UpstreamRequest, 'path' | 'method' | 'body'>
+  readonly headers: IncomingHttpHeaders
+  readonly client: Client
+  /** Undefined: any JSON is an answer. */
+  readonly reader: AnswerReader | undefined
+  /** Cancelled by the client, by the gateway that closes, or when the call has lasted too long. */
+  readonly until: AbortSignal
+  /** Called once, before the client is sent what makes its answer whole. */
+  readonly onEnd: (ended: Ended) => void
+}
+
+/** A refusal in the provider's own words. */
+export interface Said {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+export interface Exchanged {
+  readonly ended: Ended
+  readonly said?: Said
+}
+
+/** Why a call is given up that nobody cancelled. */
+export const TOO_LONG = Symbol('too long')
+
+export async function exchange(sending: Sending): Promise<Exchanged> {
+  return new Passing(sending).run()
+}
+
+class Passing {
+  readonly #sending: Sending
+  #held: Held | undefined
+  #sent = false
+  #answeredBytes = 0
+  #ended: Ended | undefined
+  #counterpart: { readonly secret: string | undefined; readonly from: Counterpart } | undefined
+
+  constructor(sending: Sending) {
+    this.#sending = sending
+  }
+
+  async run(): Promise<Exchanged> {
+    let answer: UpstreamAnswer | undefined
+    try {
+      answer = await this.#ask()
+      if (answer.status !== 200) return await this.#refused(answer)
+      // Whatever they say otherwise: a client would keep them.
+      if (Object.values(headersDown(answer.headers)).some((value) => this.#from().repeatsCredential(value)))
+        return this.#failed(this.#echoed())
+      const type = String(answer.headers['content-type'] ?? '')
+      const coding = answer.headers['content-encoding'] ?? 'identity'
+      if (coding !== 'identity') return this.#failed(this.#garbage('it compressed its answer unasked'))
+      if (/^text\/event-stream\s*(?:;|$)/i.test(type)) return await this.#stream(answer)
+      if (/^application\/json\s*(?:;|$)/i.test(type)) return await this.#whole(answer)
+      return this.#failed(this.#garbage('it answered with something else than events or JSON'))
+    } catch (error) {
+      return this.#thrown(error, answer)
+    } finally {
+      answer?.abort()
+    }
+  }
+
+  /** With a newer credential once more, when the first is not accepted. */
+  async #ask(): Promise<UpstreamAnswer> {
+    const { login, until } = this.#sending
+    this.#held = await login.credential(until)
+    const answer = await this.#send()
+    if (answer.status !== 401 || this.#held === undefined) return answer
+    let newer: Held | undefined
+    try {
+      newer = await login.renewed(this.#held, until)
+    } catch (error) {
+      answer.abort()
+      throw error
+    }
+    if (newer === undefined) return answer
+    answer.abort()
+    this.#held = newer
+    return this.#send()
+  }
+
+  async #send(): Promise<UpstreamAnswer> {
+    const { upstreams, login, request, headers, until } = this.#sending
+    const { baseUrl } = login
+    const answer = await upstreams.ask(
+      { ...request, account: login.ref ?? '', baseUrl, headers: headersUp(headers, this.#held) },
+      until,
+    )
+    this.#sent = true
+    return answer
+  }
+
+  async #refused(answer: UpstreamAnswer): Promise<Exchanged> {
+    const body = await gathered(answer, SAID_BYTES_MAX).catch(() => undefined)
+    const from = this.#from()
+    const end = this.#withLogin(refusedEnd(from, answer.status, answer.headers, body ?? Buffer.alloc(0)))
+    const exchanged = this.#failed(end)
+    const headers = headersDown(answer.headers)
+    const words = [body?.toString('utf8') ?? '', ...Object.values(headers)]
+    // A redirect leads the client past the gateway, and what repeats the credential must not reach it.
+    if (body === undefined || answer.status < 400 || words.some((each) => from.repeatsCredential(each)))
+      return exchanged
+    return { ...exchanged, said: { status: answer.status, headers, body } }
+  }
+
+  /** What is not accepted is this login: what mends it is its own program's to do, and not the secret store's. */
+  #withLogin(end: FailedEnd): FailedEnd {
+    const { account } = this.#sending.login
+    if (account === undefined || end.failure.failure !== 'unauthorized') return end
+    return { ...end, hint: logInAgain(account.id) }
+  }
+
+  async #whole(answer: UpstreamAnswer): Promise<Exchanged> {
+    const { reader, client } = this.#sending
+    const body = await gathered(answer, WHOLE_ANSWER_BYTES_MAX)
+    if (body === undefined) return this.#failed(this.#garbage('its answer is too long'))
+    this.#answeredBytes = body.length
+    if (this.#repeatsSecret(body)) return this.#failed(this.#echoed())
+    try {
+      const value = JSON.parse(body.toString('utf8')) as Loose
+      if (reader !== undefined && !reader.whole(value))
+        return this.#failed(this.#garbage('its answer is not one in this dialect'))
+    } catch {
+      return this.#failed(this.#garbage('its answer is not JSON'))
+    }
+    const ended = this.#answered()
+    client.answer(200, headersDown(answer.headers), body)
+    return { ended }
+  }
+
+  async #stream(answer: UpstreamAnswer): Promise<Exchanged> {
+    const { client, reader } = this.#sending
+    const blocks = new EventBlocks(EVENT_CHARS_MAX)
+    for (;;) {
+      const piece = await answer.next()
+      if (piece === undefined) break
+      const whole = feed(blocks, piece)
+      if (whole === undefined) return this.#failed(this.#garbage('it sent an event that is too long'))
+      if (whole.length === 0) continue
+      const fault = this.#read(whole)
+      if (fault !== undefined) return this.#failed(fault)
+      if (reader?.complete === true) this.#answered()
+      if (!client.hasBegun) client.begin(200, headersDown(answer.headers))
+      await client.send(whole.length === 1 ? whole[0]! : Buffer.concat(whole))
+      if (reader?.problem !== undefined && this.#ended === undefined) {
+        // It was told in the provider's own words, and is the last that comes.
+        const exchanged = this.#failed(brokenOffEnd(this.#from(), reader.problem))
+        client.end()
+        return exchanged
+      }
+    }
+    reader?.end()
+    if (this.#ended === undefined && (reader?.complete !== true || blocks.isInside))
+      return this.#failed(
+        failedEnd(this.#from(), 'broken_stream', 'its answer ends before it is complete', true, 200),
+      )
+    const ended = this.#answered()
+    client.end()
+    return { ended }
+  }
+
+  /** What is wrong with these events, before any of them is passed on. */
+  #read(blocks: readonly Buffer[]): FailedEnd | undefined {
+    const { reader } = this.#sending
+    for (const block of blocks) {
+      this.#answeredBytes += block.length
+      if (this.#repeatsSecret(block)) return this.#echoed()
+      const data = dataOf(block)
+      if (data === undefined) {
+        if (!isEventStream(block)) return this.#garbage('it sent a line that belongs to no event stream')
+        continue
+      }
+      if (reader === undefined || reader.complete) continue
+      try {
+        reader.event(data)
+      } catch {
+        return this.#garbage('one of its events is not one of this dialect')
+      }
+    }
+    return undefined
+  }
+
+  #thrown(error: unknown, answer: UpstreamAnswer | undefined): Exchanged {
+    // What is whole has been answered, whatever becomes of the connection.
+    if (this.#ended !== undefined) {
+      this.#sending.client.end()
+      return { ended: this.#ended }
+    }
+    const { until } = this.#sending
+    const sent = this.#sent || (error instanceof UpstreamError && error.sent)
+    if (until.aborted) {
+      const late = until.reason === TOO_LONG
+      const kind = late ? 'timeout' : 'cancelled'
+      const what = late ? 'it did not come to an end in time' : 'the call was cancelled'
+      return this.#failed(failedEnd(this.#from(), kind, what, sent, answer?.status))
+    }
+    if (error instanceof UpstreamError) return this.#failed(brokenEnd(this.#from(), error, answer?.status))
+    if (isNoCredential(error)) {
+      const end = failedEnd(this.#from(), 'unauthorized', error.message, sent)
+      return this.#failed({ ...end, message: error.message, hint: error.hint })
+    }
+    return { ended: this.#close({ kind: 'thrown', error }) }
+  }
+
+  #answered(): Ended {
+    return this.#ended ?? this.#close({ kind: 'answered' })
+  }
+
+  #failed(end: FailedEnd): Exchanged {
+    return { ended: this.#ended ?? this.#close(end) }
+  }
+
+  #close(end: Ended['end']): Ended {
+    const { reader, request } = this.#sending
+    const wasSent = end.kind === 'failed' ? end.failure.sent : this.#sent
+    const usage = end.kind === 'answered' ? reader?.usage : reader?.spentSoFar()
+    const ended: Ended = {
+      end,
+      usage,
+      sentBytes: wasSent ? (request.body?.length ?? 0) : 0,
+      receivedBytes: reader?.writtenBytes || (end.kind === 'answered' ? this.#answeredBytes : 0),
+    }
+    this.#ended = ended
+    this.#sending.onEnd(ended)
+    return ended
+  }
+
+  #garbage(what: string): FailedEnd {
+    return garbageEnd(this.#from(), what)
+  }
+
+  #echoed(): FailedEnd {
+    return this.#garbage('its answer repeats the credential that it was called with, and is withheld')
+  }
+
+  #repeatsSecret(bytes: Buffer): boolean {
+    const secret = this.#held?.secret
+    return secret !== undefined && secret.length >= 16 && bytes.includes(secret, 0, 'latin1')
+  }
+
+  /** With the credential that is held now: a newer one is another to look for. */
+  #from(): Counterpart {
+    const secret = this.#held?.secret
+    if (this.#counterpart === undefined || this.#counterpart.secret !== secret)
+      this.#counterpart = { secret, from: counterpart(this.#sending.login.baseUrl, secret) }
+    return this.#counterpart.from
+  }
+}
+
+function feed(blocks: EventBlocks, piece: Buffer): Buffer[] | undefined {
+  try {
+    return blocks.feed(piece)
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined: there is more than that. */
+async function gathered(answer: UpstreamAnswer, bytesMax: number): Promise<Buffer | undefined> {
+  const pieces: Buffer[] = []
+  let bytes = 0
+  for (;;) {
+    const piece = await answer.next()
+    if (piece === undefined) return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+    bytes += piece.length
+    if (bytes > bytesMax) return undefined
+    pieces.push(piece)
+  }
+}

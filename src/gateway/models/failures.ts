@@ -1,0 +1,76 @@
+/** What a call that went wrong is called: in its receipt, to the breaker, and to the client. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { CraikError } from '../../errors.ts'
+import type { FailureKind } from '../../providers/adapters/adapter.ts'
+import { Counterpart } from '../../providers/adapters/counterpart.ts'
+import { failureOf } from '../../providers/adapters/failure.ts'
+import { type Problem, problemSchema, refusal, streamFailure } from '../../providers/adapters/refusal.ts'
+import type { Ended } from '../../providers/dispatch/exchange.ts'
+import type { Loose } from './dialects/answer-reader.ts'
+import type { UpstreamError } from './upstream.ts'
+
+export type FailedEnd = Extract<Ended['end'], { kind: 'failed' }>
+
+/** The server that is asked, with the credential that must not be repeated of it. */
+export function counterpart(baseUrl: string, secret: string | undefined): Counterpart {
+  const credential = secret === undefined ? undefined : Buffer.from(secret, 'latin1')
+  return new Counterpart({
+    baseUrl,
+    credential,
+    loopbackOnly: false,
+    connectTimeoutMs: 0,
+    headersTimeoutMs: 0,
+    idleTimeoutMs: 0,
+  })
+}
+
+export function refusedEnd(
+  from: Counterpart,
+  status: number,
+  headers: IncomingHttpHeaders,
+  said: Buffer,
+): FailedEnd {
+  return ended(refusal(from, status, headers, said.toString('utf8')))
+}
+
+/** The provider's own error, in the middle of a stream. */
+export function brokenOffEnd(from: Counterpart, problem: Loose): FailedEnd {
+  const said: Problem = problemSchema.safeParse(problem).data ?? {}
+  return ended(streamFailure(from, said))
+}
+
+export function garbageEnd(from: Counterpart, what: string): FailedEnd {
+  return ended(from.garbage(what))
+}
+
+export function failedEnd(
+  from: Counterpart,
+  kind: FailureKind,
+  what: string,
+  sent: boolean,
+  status?: number,
+): FailedEnd {
+  return ended(from.fail(kind, what, { sent, status }))
+}
+
+/** A connection that did not come about, or broke. */
+export function brokenEnd(
+  from: Counterpart,
+  { sent, code }: UpstreamError,
+  status: number | undefined,
+): FailedEnd {
+  const named = code === '' ? '' : ` (${code})`
+  const fail = (kind: FailureKind, what: string) => ended(from.fail(kind, what, { sent, status }))
+  if (!sent) return fail('unreachable', `no connection${named}`)
+  if (code === 'UND_ERR_HEADERS_TIMEOUT') return fail('timeout', 'it did not answer in time')
+  if (code === 'UND_ERR_BODY_TIMEOUT') return fail('timeout', 'its answer stalled')
+  if (/HPE_|HEADERS_OVERFLOW|MISMATCH/.test(code))
+    return fail('garbage', `its answer is not sound HTTP${named}`)
+  return status === undefined
+    ? fail('unreachable', `it closed the connection without an answer${named}`)
+    : fail('broken_stream', `the connection broke in the middle of its answer${named}`)
+}
+
+function ended(error: CraikError): FailedEnd {
+  return { kind: 'failed', failure: failureOf(error)!, message: error.message, hint: error.hint }
+}

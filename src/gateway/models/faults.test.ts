@@ -1,0 +1,372 @@
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { createServer as createRawServer, type TLSSocket } from 'node:tls'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import { afterEach, expect, test } from 'vitest'
+import { selfSigned } from '../../../test/wire/certificate.ts'
+import type { Account } from '../../accounts/account.ts'
+import { tokenBudget } from '../../providers/dispatch.fixture.ts'
+import {
+  account,
+  CERTIFICATE,
+  type GatewayScene,
+  gatewayScene,
+  MemoryBroker,
+  REAL_KEY,
+} from '../gateway.fixture.ts'
+
+const BODY = {
+  model: 'claude-x',
+  max_tokens: 2000,
+  stream: true,
+  messages: [{ role: 'user', content: 'hi' }],
+}
+const MESSAGE = {
+  type: 'message',
+  model: 'claude-x',
+  content: [],
+  usage: { input_tokens: 100, output_tokens: 30 },
+}
+
+const cleanups: (() => Promise<unknown> | unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void
+
+async function listening(server: ReturnType<typeof createServer> | ReturnType<typeof createRawServer>) {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  cleanups.push(() => server.close())
+  return `https://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+async function scene(
+  baseUrl: string,
+  limits: Parameters<typeof gatewayScene>[0]['limits'] = {},
+  login: Partial<Account> = {},
+): Promise<GatewayScene> {
+  const gateway = await gatewayScene({ broker: new MemoryBroker(account({ baseUrl, ...login })), limits })
+  cleanups.push(() => gateway[Symbol.asyncDispose]())
+  await tokenBudget(gateway.at, 1_000_000)
+  return gateway
+}
+
+async function behind(
+  serve: Serve,
+  limits: Parameters<typeof gatewayScene>[0]['limits'] = {},
+  login: Partial<Account> = {},
+): Promise<GatewayScene> {
+  const server = createServer({ ...CERTIFICATE }, (request, response) => {
+    request.resume()
+    request.once('end', () => serve(request, response))
+  })
+  cleanups.push(() => server.closeAllConnections())
+  return scene(await listening(server), limits, login)
+}
+
+/** A server that says these bytes to whoever asks, and hangs up. */
+async function saying(bytes: string): Promise<GatewayScene> {
+  const server = createRawServer({ ...CERTIFICATE }, (socket: TLSSocket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => socket.end(bytes))
+  })
+  return scene(await listening(server))
+}
+
+const OK = 'HTTP/1.1 200 OK\r\n'
+const EVENTS = `${OK}content-type: text/event-stream\r\n\r\n`
+const START = `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message: MESSAGE })}\n\n`
+
+/** Everything is settled, nothing is held, and the last call says this. */
+async function ended(gateway: GatewayScene, failure: string | undefined) {
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(gateway.faults).toEqual([])
+  const end = (await gateway.at.store.bodies()).findLast(
+    ({ kind, phase }) => kind === 'provider_action' && phase === 'end',
+  )
+  if (failure === undefined) expect(end).toMatchObject({ status: 'passed' })
+  else expect(end).toMatchObject({ status: 'failed', metadata: { failure } })
+}
+
+/** Nothing was asked of a provider: a denial says why. */
+async function refusedBy(gateway: GatewayScene, rule: string) {
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  const last = (await gateway.at.store.bodies()).at(-1)
+  expect(last).toMatchObject({ kind: 'denial', status: 'blocked', decision: { effect: 'deny', rule } })
+}
+
+test.each([
+  ['garbage instead of HTTP', 'hello, I am no web server\r\n\r\n', 'garbage'],
+  ['garbage instead of events', `${EVENTS}<html>oops</html>\n\n`, 'garbage'],
+  ['an event that is not JSON', `${EVENTS}data: {oops\n\n`, 'garbage'],
+  ['an event of no type', `${EVENTS}data: {}\n\n`, 'garbage'],
+  ['another kind of content', `${OK}content-type: text/html\r\ncontent-length: 2\r\n\r\nhi`, 'garbage'],
+  ['JSON that is no answer', `${OK}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`, 'garbage'],
+  [
+    'half of a JSON answer',
+    `${OK}content-type: application/json\r\ncontent-length: 9\r\n\r\n{"a"`,
+    'broken_stream',
+  ],
+  [
+    'less than its length',
+    `${OK}content-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n: hi\n`,
+    'broken_stream',
+  ],
+  [
+    'compression that nobody asked for',
+    `${OK}content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}`,
+    'garbage',
+  ],
+  ['nothing', '', 'unreachable'],
+  [
+    'a redirect',
+    'HTTP/1.1 302 Found\r\nlocation: https://evil.example/\r\ncontent-length: 0\r\n\r\n',
+    'rejected',
+  ],
+  ['a head without end', `${OK}${'x-y: zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\r\n'.repeat(4000)}\r\n`, 'garbage'],
+])('a provider that sends %s: an error in the dialect and a truthful receipt', async (_, bytes, failure) => {
+  const gateway = await saying(bytes)
+  const response = await gateway.ask('/v1/messages', BODY)
+  expect(response.status).toBe(502)
+  expect(response.headers.get('location')).toBeNull()
+  expect(await response.json()).toMatchObject({
+    type: 'error',
+    error: { message: expect.stringMatching(/^craik: /) },
+  })
+  await ended(gateway, failure)
+})
+
+test.each([
+  ['half an event', `${EVENTS}${START}data: {"type":"content_bl`],
+  ['an end that comes too soon', `${EVENTS}${START}`],
+])('%s: the client gets whole events only, and an error event as the last', async (_, bytes) => {
+  const gateway = await saying(bytes)
+  const response = await gateway.ask('/v1/messages', BODY)
+  expect(response.status).toBe(200)
+  const text = await response.text()
+  const events = text.split('\n\n').filter((each) => each !== '')
+  expect(events).toHaveLength(2)
+  for (const each of events) expect(() => JSON.parse(each.slice(each.indexOf('data: ') + 6))).not.toThrow()
+  expect(events[1]).toMatch(/^event: error\n/)
+  await ended(gateway, 'broken_stream')
+})
+
+test('garbage after a good beginning is not passed on: an error event is', async () => {
+  const gateway = await behind((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
+    setTimeout(() => response.end('data: nonsense\n\n'), 50)
+  })
+  const text = await (await gateway.ask('/v1/messages', BODY)).text()
+  expect(text).not.toContain('nonsense')
+  expect(text).toMatch(/event: error\ndata: .*dialect/)
+  await ended(gateway, 'garbage')
+})
+
+test('a certificate that nobody vouches for: nothing is sent', async () => {
+  const stranger = selfSigned(['127.0.0.1'])
+  let asked = 0
+  const server = createServer({ ...stranger }, () => asked++)
+  const gateway = await scene(await listening(server))
+  const response = await gateway.ask('/v1/messages', BODY)
+  expect(response.status).toBe(502)
+  expect(await response.text()).toContain('no connection')
+  expect(asked).toBe(0)
+  await ended(gateway, 'unreachable')
+})
+
+test('a provider that never answers is given up in time', async () => {
+  const gateway = await behind(() => {}, { answerMs: 300 })
+  const response = await gateway.ask('/v1/messages', BODY)
+  expect(response.status).toBe(504)
+  await ended(gateway, 'timeout')
+})
+
+test('a provider that stops in the middle is given up in time, with an error event', async () => {
+  const serve: Serve = (_, response) =>
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
+  const gateway = await behind(serve, { silenceMs: 300 })
+  const text = await (await gateway.ask('/v1/messages', BODY)).text()
+  expect(text).toMatch(/event: error\ndata: .*stalled/)
+  await ended(gateway, 'timeout')
+})
+
+test('a call that goes on and on is ended in time', async () => {
+  const serve: Serve = (_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
+    const ticking = setInterval(() => response.write('event: ping\ndata: {"type":"ping"}\n\n'), 20)
+    response.once('close', () => clearInterval(ticking))
+  }
+  const gateway = await behind(serve, { callMs: 300 })
+  const text = await (await gateway.ask('/v1/messages', BODY)).text()
+  expect(text).toMatch(/event: error\ndata: .*in time/)
+  await ended(gateway, 'timeout')
+})
+
+test.each([
+  ['what is not JSON', '{"model": oops}'],
+  ['two caps', '{"model":"claude-x","max_tokens":5,"max_tokens":5000}'],
+  ['a cap in another spelling', '{"model":"claude-x","max_tokens":5,"Max_Tokens":5000}'],
+  ['a cap that is no number', '{"model":"claude-x","max_tokens":"many"}'],
+  ['no model', '{"max_tokens":5}'],
+  ['a model that is none', '{"model":"a\\nb","max_tokens":5}'],
+  ['an array', '[]'],
+  ['bytes that are no text', Buffer.from([0x7b, 0xff, 0xfe, 0x7d])],
+])('a request with %s is refused in the dialect, with a receipt', async (_, body) => {
+  const gateway = await behind(() => {})
+  const response = await gateway.ask('/v1/messages', '', { body: body as string })
+  expect(response.status).toBe(400)
+  expect(await response.json()).toMatchObject({ type: 'error', error: { type: 'invalid_request_error' } })
+  await refusedBy(gateway, typeof body === 'string' ? 'gateway.malformed' : 'gateway.body.not_utf8')
+})
+
+test.each([
+  ['said in its head', undefined],
+  ['not said', 'chunked'],
+])('a prompt that is too large, %s, is refused with 413 in the dialect', async (_, coding) => {
+  const gateway = await behind(() => {}, { bodyBytes: 10_000 })
+  const body = JSON.stringify({ ...BODY, system: 'x'.repeat(100_000) })
+  const stream = new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from(body))
+      controller.close()
+    },
+  })
+  const init = coding === undefined ? { body } : { body: stream, duplex: 'half' as const }
+  const response = await gateway.ask('/v1/messages', '', init as RequestInit)
+  expect(response.status).toBe(413)
+  expect(await response.json()).toMatchObject({ error: { type: 'request_too_large' } })
+  await refusedBy(gateway, 'gateway.body.too_large')
+})
+
+test('a small body that unpacks to a large one is refused', async () => {
+  const gateway = await behind(() => {}, { bodyBytes: 10_000 })
+  const body = gzipSync(JSON.stringify({ ...BODY, system: 'x'.repeat(1_000_000) }))
+  const response = await gateway.ask('/v1/messages', '', { body, headers: { 'content-encoding': 'gzip' } })
+  expect(response.status).toBe(413)
+  await refusedBy(gateway, 'gateway.body.too_large')
+})
+
+test('a compressed body, as Codex sends it, goes on plain', async () => {
+  let sent = ''
+  const server = createServer({ ...CERTIFICATE }, (request, response) => {
+    request.on('data', (piece) => {
+      sent += piece
+    })
+    request.once('end', () =>
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(MESSAGE)),
+    )
+  })
+  const gateway = await scene(await listening(server))
+  const body = zstdCompressSync(JSON.stringify(BODY))
+  const response = await gateway.ask('/v1/messages', '', { body, headers: { 'content-encoding': 'zstd' } })
+  expect(await response.json()).toEqual(MESSAGE)
+  expect(sent).toBe(JSON.stringify(BODY))
+  await ended(gateway, undefined)
+})
+
+test('a client that never finishes sending is refused in time', async () => {
+  const gateway = await behind(() => {}, { bodyMs: 200 })
+  const socket = await gateway.dial()
+  socket.write('POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: 1000\r\n\r\n{"model":')
+  const [answer] = await once(socket, 'data')
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 408 /)
+  socket.destroy()
+  await refusedBy(gateway, 'gateway.body.too_slow')
+})
+
+test('a client that never reads is put out in time, and its provider with it', async () => {
+  let closed: (() => void) | undefined
+  const hungUp = new Promise<void>((resolve) => {
+    closed = resolve
+  })
+  const flood = `data: ${JSON.stringify({ type: 'ping', filler: 'x'.repeat(60_000) })}\n\n`
+  const serve: Serve = (_, response) => {
+    response.once('close', () => closed!())
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
+    const more = () => {
+      while (!response.destroyed && response.write(flood));
+      if (!response.destroyed) response.once('drain', more)
+    }
+    more()
+  }
+  const gateway = await behind(serve, { unreadMs: 500 })
+  const socket = await gateway.dial()
+  socket.pause()
+  const body = JSON.stringify(BODY)
+  socket.write(`POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await hungUp
+  socket.destroy()
+  await ended(gateway, 'cancelled')
+})
+
+test('a head of too many bytes, or of none that make sense, is refused', async () => {
+  const gateway = await behind(() => {})
+  for (const [sent, status] of [
+    [
+      `GET /v1/models HTTP/1.1\r\nhost: craik\r\n${'x-bomb: zzzzzzzzzzzzzzzzzzzzzzzz\r\n'.repeat(4000)}\r\n`,
+      431,
+    ],
+    ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
+    ['GET /v1/models HTTP/1.1\r\n\r\n', 400],
+    ['GET *oops HTTP/1.1\r\nhost: craik\r\n\r\n', 400],
+    [
+      'POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+      400,
+    ],
+  ] as const) {
+    const socket = await gateway.dial()
+    socket.write(sent)
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+    socket.destroy()
+  }
+})
+
+test('a client that never finishes its head is put out in time', async () => {
+  const gateway = await behind(() => {}, { headMs: 200 })
+  const socket = await gateway.dial()
+  socket.write('POST /v1/mess')
+  await once(socket, 'close')
+})
+
+test('a flood of refusals is written down with a count, not one by one', async () => {
+  const gateway = await behind(() => {})
+  for (let i = 0; i < 60; i++) await (await gateway.ask('/v1/messages', '[]')).text()
+  await gateway.gateway.close()
+  const denials = (await gateway.at.store.bodies()).filter(({ kind }) => kind === 'denial')
+  expect(denials.length).toBeLessThan(30)
+})
+
+test('a login that its provider does not accept is told with what its own program has for that', async () => {
+  const refuse: Serve = (_, response) => {
+    response.writeHead(401, { 'content-type': 'application/json' }).end(`{"error":"not ${REAL_KEY}"}`)
+  }
+  const gateway = await behind(refuse, {}, { id: 'claude-code', kind: 'oauth' })
+  const response = await gateway.ask('/v1/messages', BODY)
+  const text = await response.text()
+  expect(text).toContain('log in again:  claude /login')
+  expect(text).not.toContain('craik secret')
+  await ended(gateway, 'unauthorized')
+})
+
+test.each(['request-id', 'retry-after', 'anthropic-ratelimit-x', 'content-type'])(
+  'a credential that comes back in the header %s reaches nobody',
+  async (name) => {
+    const gateway = await behind((_, response) => {
+      const plain = { 'content-type': 'application/json' }
+      const value = name === 'content-type' ? `application/json; x=${REAL_KEY}` : `it was ${REAL_KEY}`
+      response.writeHead(200, { ...plain, [name]: value }).end(JSON.stringify(MESSAGE))
+    })
+    const response = await gateway.ask('/v1/messages', { ...BODY, stream: false })
+    const told = JSON.stringify([[...response.headers], await response.text()])
+    expect(response.status).toBe(502)
+    expect(told).not.toContain(REAL_KEY)
+    await ended(gateway, 'garbage')
+  },
+)

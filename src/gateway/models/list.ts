@@ -1,0 +1,66 @@
+/** The models that a caller may use, as far as they are known here: one per provider that it has a grant for. */
+import type { Account } from '../../accounts/account.ts'
+import { findRoute } from '../../providers/dispatch/route.ts'
+import type { ProviderPlace } from '../../providers/dispatch-types.ts'
+import type { ProviderRecord } from '../../providers/record.ts'
+import type { Caller } from '../caller.ts'
+import { anthropicMessages } from './dialects/anthropic-messages.ts'
+import { chatCompletions } from './dialects/chat-completions.ts'
+import type { Dialect } from './dialects/dialect.ts'
+import { gemini } from './dialects/gemini.ts'
+import { openaiResponses } from './dialects/openai-responses.ts'
+import { loginsFor, takesLogin } from './login.ts'
+
+interface Model {
+  readonly id: string
+  readonly providerId: string
+}
+
+const DIALECTS: readonly Dialect[] = [anthropicMessages, openaiResponses, chatCompletions, gemini]
+
+/** Only what could be called now: its provider may be asked, is switched on, and has a login or needs none. */
+export async function usableModels(
+  place: Pick<ProviderPlace, 'store' | 'environment'>,
+  caller: Caller,
+  records: readonly ProviderRecord[],
+  accounts: readonly Account[],
+): Promise<readonly Model[]> {
+  const models: Model[] = []
+  for (const record of records) {
+    const dialect = DIALECTS.find(({ wire }) => wire === (record.metadata.dialect ?? wireOf(record)))
+    if (dialect === undefined) continue
+    if (takesLogin(record) && loginsFor(record, dialect, accounts, false).length === 0) continue
+    if ((await caller.grantFor('model.chat', 'chat', record.id)) === undefined) continue
+    const route = await findRoute(place, record, { transport: 'live' }).catch(() => undefined)
+    if (route === undefined || 'rule' in route || models.some(({ id }) => id === route.model)) continue
+    models.push({ id: route.model, providerId: record.id })
+  }
+  return models
+}
+
+function wireOf({ provider }: ProviderRecord): string {
+  if (provider === 'openai') return 'openai_responses'
+  return provider === 'anthropic' ? 'anthropic_messages' : provider
+}
+
+/** In the words of whoever asks: Anthropic's clients name their version, Gemini's have a path of their own. */
+export function listBody(
+  models: readonly Model[],
+  style: 'openai' | 'anthropic' | 'gemini',
+  createdAt: string,
+): string {
+  if (style === 'gemini')
+    return JSON.stringify({ models: models.map(({ id }) => ({ name: `models/${id}`, displayName: id })) })
+  if (style === 'anthropic') {
+    const data = models.map(({ id }) => ({ type: 'model', id, display_name: id, created_at: createdAt }))
+    return JSON.stringify({
+      data,
+      has_more: false,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+    })
+  }
+  const created = Math.floor(Date.parse(createdAt) / 1000)
+  const data = models.map(({ id, providerId }) => ({ id, object: 'model', created, owned_by: providerId }))
+  return JSON.stringify({ object: 'list', data })
+}

@@ -1,0 +1,409 @@
+import { afterEach, expect, test } from 'vitest'
+import { startAnthropic } from '../../../test/wire/anthropic.ts'
+import { startChatCompletions } from '../../../test/wire/chat-completions.ts'
+import { startGemini } from '../../../test/wire/gemini.ts'
+import { startResponses } from '../../../test/wire/openai-responses.ts'
+import type { Act, WireServer } from '../../../test/wire/wire-server.ts'
+import type { Account } from '../../accounts/account.ts'
+import { tokenBudget } from '../../providers/dispatch.fixture.ts'
+import {
+  account,
+  CERTIFICATE,
+  type GatewayScene,
+  gatewayScene,
+  holdsSentinel,
+  MemoryBroker,
+  NEW_KEY,
+  REAL_KEY,
+  sentinelOf,
+} from '../gateway.fixture.ts'
+
+const HELLO: Act = { kind: 'text', text: 'hello there' }
+
+interface Speaker {
+  readonly name: string
+  readonly path: string
+  readonly body: Record<string, unknown>
+  readonly capOf: (body: Record<string, never>) => unknown
+  readonly header: string
+  start(script: readonly Act[]): Promise<WireServer>
+  login(baseUrl: string): Account
+}
+
+const ANTHROPIC: Speaker = {
+  name: 'anthropic_messages',
+  path: '/v1/messages',
+  body: {
+    model: 'claude-x',
+    max_tokens: 4000,
+    messages: [{ role: 'user', content: [{ type: 'text', text: 'hi' }] }],
+    stream: true,
+  },
+  capOf: (body) => body.max_tokens,
+  header: 'x-api-key',
+  start: (script) => startAnthropic(script, CERTIFICATE),
+  login: (baseUrl) => account({ baseUrl }),
+}
+const RESPONSES: Speaker = {
+  name: 'openai_responses',
+  path: '/v1/responses',
+  body: {
+    model: 'gpt-x',
+    input: [{ role: 'user', content: 'hi' }],
+    store: false,
+    stream: true,
+    max_output_tokens: 4000,
+  },
+  capOf: (body) => body.max_output_tokens,
+  header: 'authorization',
+  start: (script) => startResponses(script, CERTIFICATE),
+  login: (baseUrl) => account({ id: 'secret/OPENAI_API_KEY', family: 'openai', baseUrl }),
+}
+const CHAT: Speaker = {
+  name: 'chat_completions',
+  path: '/v1/chat/completions',
+  body: {
+    model: 'gpt-x',
+    messages: [{ role: 'user', content: 'hi' }],
+    max_tokens: 4000,
+    stream: true,
+    stream_options: { include_usage: true },
+  },
+  capOf: (body) => body.max_tokens,
+  header: 'authorization',
+  start: (script) => startChatCompletions(script, { certificate: CERTIFICATE }),
+  login: (baseUrl) => account({ id: 'secret/OPENAI_API_KEY', family: 'openai', baseUrl }),
+}
+const GEMINI: Speaker = {
+  name: 'gemini',
+  path: '/v1beta/models/gemini-x:streamGenerateContent?alt=sse',
+  body: {
+    contents: [{ role: 'user', parts: [{ text: 'hi' }] }],
+    generationConfig: { maxOutputTokens: 4000 },
+  },
+  capOf: (body) => (body.generationConfig as unknown as Record<string, unknown>).maxOutputTokens,
+  header: 'x-goog-api-key',
+  start: (script) => startGemini(script, CERTIFICATE),
+  login: (baseUrl) => account({ id: 'secret/GEMINI_API_KEY', family: 'gemini', baseUrl }),
+}
+const SPEAKERS = [ANTHROPIC, RESPONSES, CHAT, GEMINI].map((speaker) => [speaker.name, speaker] as const)
+
+const cleanups: AsyncDisposable[] = []
+afterEach(async () => {
+  for (const each of cleanups.splice(0).reverse()) await each[Symbol.asyncDispose]()
+})
+
+async function scene(
+  speaker: Speaker,
+  script: readonly Act[],
+  options: Partial<Parameters<typeof gatewayScene>[0]> = {},
+) {
+  const server = await speaker.start(script)
+  cleanups.push(server)
+  const login = speaker.login(server.baseUrl)
+  const broker = new MemoryBroker(login)
+  const gateway = await gatewayScene({ broker, ...options })
+  cleanups.push(gateway)
+  return {
+    server,
+    login,
+    broker,
+    gateway,
+    ask: (init?: Parameters<GatewayScene['ask']>[2]) => gateway.ask(speaker.path, speaker.body, init),
+  }
+}
+
+const kinds = async (gateway: GatewayScene) =>
+  (await gateway.at.store.bodies()).filter(({ kind }) => kind !== 'grant' && kind !== 'environment_decision')
+const lastEnd = async (gateway: GatewayScene) =>
+  (await kinds(gateway)).findLast(({ kind, phase }) => kind === 'provider_action' && phase === 'end')
+
+test.each(SPEAKERS)(
+  '%s: an answer passes through byte by byte, with the credential in and nothing of the client’s',
+  async (_, speaker) => {
+    const { server, login, gateway, ask } = await scene(speaker, [HELLO])
+    const response = await ask({
+      headers: {
+        authorization: `Bearer ${sentinelOf('sandbox-1', login.id)}`,
+        cookie: 'a=b',
+        'x-forwarded-for': '1.2.3.4',
+        ...(speaker === ANTHROPIC && { 'anthropic-version': '2023-06-01' }),
+      },
+    })
+    const text = await response.text()
+    expect(response.status, text).toBe(200)
+    expect(text).toContain('hello there')
+    const [seen] = server.requests
+    expect(server.requests).toHaveLength(1)
+    expect(seen!.invalid).toBeUndefined()
+    expect(seen!.rawBody).toBe(JSON.stringify(speaker.body))
+    expect(seen!.headers[speaker.header]).toContain(REAL_KEY)
+    expect(holdsSentinel(seen!)).toBe(false)
+    expect(seen!.headers).not.toHaveProperty('cookie')
+    expect(seen!.headers).not.toHaveProperty('x-forwarded-for')
+    await gateway.gateway.close()
+    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    const end = await lastEnd(gateway)
+    expect(end).toMatchObject({ status: 'passed', links: { sandbox_id: 'sandbox-1' } })
+    expect(end!.measures).toContainEqual({ name: 'output_tokens', value: 30, source: 'claimed' })
+    expect(end!.measures).toContainEqual({ name: 'input_tokens', value: 120, source: 'claimed' })
+    expect(gateway.faults).toEqual([])
+  },
+)
+
+test.each(SPEAKERS)(
+  '%s: a cap that a budget has no room for is lowered, and nothing else is changed',
+  async (_, speaker) => {
+    const { server, gateway, ask } = await scene(speaker, [HELLO])
+    await tokenBudget(gateway.at, 3000)
+    const response = await ask({
+      headers: speaker === ANTHROPIC ? { 'anthropic-version': '2023-06-01' } : {},
+    })
+    await response.text()
+    expect(response.status).toBe(200)
+    const [seen] = server.requests
+    const cap = Number(speaker.capOf(seen!.body))
+    expect(cap).toBeLessThan(3000)
+    expect(seen!.rawBody).toBe(JSON.stringify(speaker.body).replace('4000', String(cap)))
+  },
+)
+
+test.each(SPEAKERS)(
+  '%s: an answer that breaks off ends in an error event, a failed receipt and a breaker hit',
+  async (_, speaker) => {
+    const { gateway, ask } = await scene(speaker, [{ kind: 'break', text: 'half an answer' }])
+    const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+    const text = await response.text()
+    expect(text).toContain('half an answer')
+    expect(text.slice(text.lastIndexOf('data:'))).toMatch(/craik: .*broke in the middle/)
+    expect(text).not.toMatch(/message_stop|response\.completed|\[DONE\]|finishReason/)
+    await gateway.gateway.close()
+    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+    expect(await lastEnd(gateway)).toMatchObject({ status: 'failed', metadata: { failure: 'broken_stream' } })
+    expect(await gateway.at.store.tables.breakers.list()).toMatchObject([{ failures: 1 }])
+  },
+)
+
+test.each(SPEAKERS)('%s: a refusal is passed on in its own words, and costs nothing', async (_, speaker) => {
+  const { server, gateway, ask } = await scene(speaker, [
+    {
+      kind: 'refuse',
+      status: 429,
+      message: 'slow down, please',
+      headers: { 'retry-after': '7', 'set-cookie': 'a=b' },
+    },
+  ])
+  await tokenBudget(gateway.at, 100_000)
+  const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+  expect(response.status).toBe(429)
+  expect(await response.text()).toContain('slow down, please')
+  expect(response.headers.get('retry-after')).toBe('7')
+  expect(response.headers.get('set-cookie')).toBeNull()
+  expect(server.requests).toHaveLength(1)
+  const again = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+  expect(again.status).toBe(503)
+  expect(Number(again.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect(await again.text()).toContain('craik: ')
+  expect(server.requests).toHaveLength(1)
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+})
+
+test.each(SPEAKERS)(
+  '%s: without a grant nothing is sent, and the answer says what to type',
+  async (_, speaker) => {
+    const { server, gateway, ask } = await scene(speaker, [HELLO], { grants: [] })
+    const response = await ask()
+    expect(response.status).toBe(403)
+    expect(await response.text()).toMatch(/craik: .*craik grant create/)
+    expect(server.requests).toEqual([])
+    expect((await kinds(gateway)).at(-1)).toMatchObject({ kind: 'denial' })
+  },
+)
+
+test('a 401 makes the gateway fetch a newer credential and ask again before it answers', async () => {
+  const { server, broker, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401 }, HELLO])
+  broker.newer = NEW_KEY
+  const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+  expect(response.status).toBe(200)
+  expect(await response.text()).toContain('hello there')
+  expect(server.requests.map(({ headers }) => headers['x-api-key'])).toEqual([REAL_KEY, NEW_KEY])
+  expect(broker.refusals).toBe(1)
+})
+
+test('a 401 that no newer credential mends is passed on, once', async () => {
+  const { server, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401, message: 'who are you' }])
+  const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+  expect(response.status).toBe(401)
+  expect(await response.text()).toContain('who are you')
+  expect(server.requests).toHaveLength(1)
+})
+
+test('a refusal that repeats the credential is told without it', async () => {
+  const { ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 400, message: `bad key ${REAL_KEY}` }])
+  const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+  const text = await response.text()
+  expect(text).not.toContain(REAL_KEY.slice(0, 12))
+  expect(text).toContain('craik: ')
+})
+
+test('an answer that repeats the credential is withheld', async () => {
+  const { gateway, ask } = await scene(ANTHROPIC, [{ kind: 'text', text: `your key is ${REAL_KEY}` }])
+  const text = await (await ask({ headers: { 'anthropic-version': '2023-06-01' } })).text()
+  expect(text).not.toContain(REAL_KEY)
+  expect(text).toContain('withheld')
+  expect(await lastEnd(gateway)).toMatchObject({ status: 'failed', metadata: { failure: 'garbage' } })
+})
+
+test.each([
+  ['another sandbox’s sentinel', sentinelOf('sandbox-2', 'secret/ANTHROPIC_API_KEY')],
+  ['the real key', REAL_KEY],
+  ['anything else', 'sk-whatever'],
+])('%s is no credential here: 401 in the dialect, and a receipt', async (_, value) => {
+  const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO])
+  const response = await ask({ headers: { 'x-api-key': value } })
+  expect(response.status).toBe(401)
+  expect(await response.json()).toMatchObject({ type: 'error', error: { type: 'authentication_error' } })
+  expect(server.requests).toEqual([])
+  await gateway.gateway.close()
+  expect((await kinds(gateway)).at(-1)).toMatchObject({
+    kind: 'denial',
+    decision: { rule: 'gateway.credential' },
+  })
+})
+
+test('a key in the query is checked like one in a header, and never goes on', async () => {
+  const { server, login, gateway } = await scene(GEMINI, [HELLO])
+  const wrong = await gateway.ask(`${GEMINI.path}&key=AIzaWrong`, GEMINI.body)
+  expect(wrong.status).toBe(401)
+  const right = await gateway.ask(
+    `${GEMINI.path}&key=${encodeURIComponent(sentinelOf('sandbox-1', login.id))}`,
+    GEMINI.body,
+  )
+  expect(right.status).toBe(200)
+  await right.text()
+  expect(server.requests.map(({ path }) => path)).toEqual([
+    '/v1beta/models/gemini-x:streamGenerateContent?alt=sse',
+  ])
+})
+
+test('a login’s own headers are merged with the client’s', async () => {
+  const server = await startAnthropic([HELLO], CERTIFICATE)
+  cleanups.push(server)
+  const broker = new MemoryBroker(
+    account({ id: 'claude-code', kind: 'oauth', billing: 'subscription', baseUrl: server.baseUrl }),
+  )
+  const gateway = await gatewayScene({ broker })
+  cleanups.push(gateway)
+  const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': 'interleaved-thinking' }
+  await (await gateway.ask('/v1/messages', ANTHROPIC.body, { headers })).text()
+  expect(server.requests[0]!.headers).toMatchObject({
+    authorization: `Bearer ${REAL_KEY}`,
+    'anthropic-beta': 'interleaved-thinking,oauth-2025-04-20',
+  })
+})
+
+test('a client that hangs up cancels the provider’s work, and is booked by what was seen', async () => {
+  const { server, gateway, ask } = await scene(ANTHROPIC, [{ kind: 'hang', text: 'once upon a time' }])
+  await tokenBudget(gateway.at, 100_000)
+  const leaving = new AbortController()
+  const response = await ask({ signal: leaving.signal, headers: { 'anthropic-version': '2023-06-01' } })
+  const reader = response.body!.getReader()
+  await reader.read()
+  leaving.abort()
+  await server.hangUp
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(await lastEnd(gateway)).toMatchObject({ status: 'failed', metadata: { failure: 'cancelled' } })
+  expect(await gateway.at.store.tables.breakers.list()).toEqual([])
+})
+
+test('a stand-in of the same dialect answers before the first byte, by rule', async () => {
+  const other = await startAnthropic([HELLO], CERTIFICATE)
+  cleanups.push(other)
+  const { server, gateway, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 529 }], {
+    keys: { TEAM_API_KEY: 'the-key-of-the-team-0001' },
+  })
+  gateway.at.addProvider('provider_team', 'anthropic', other.baseUrl)
+  gateway.at.configure('failover.json', {
+    id: 'failover_team',
+    rules: [{ from_provider_id: 'provider_anthropic', to_provider_id: 'provider_team', on: ['overloaded'] }],
+  })
+  const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
+  expect(response.status).toBe(200)
+  expect(await response.text()).toContain('hello there')
+  expect(server.requests).toHaveLength(1)
+  expect(other.requests[0]!.headers['x-api-key']).toBe('the-key-of-the-team-0001')
+  expect(other.requests[0]!.body.model).toBe('anthropic-model')
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+})
+
+test('nothing stands in once a part of the answer has gone out', async () => {
+  const other = await startAnthropic([HELLO], CERTIFICATE)
+  cleanups.push(other)
+  const { gateway, ask } = await scene(ANTHROPIC, [{ kind: 'break', text: 'half' }], {
+    keys: { TEAM_API_KEY: 'the-key-of-the-team-0001' },
+  })
+  gateway.at.addProvider('provider_team', 'anthropic', other.baseUrl)
+  gateway.at.configure('failover.json', {
+    id: 'failover_team',
+    rules: [
+      { from_provider_id: 'provider_anthropic', to_provider_id: 'provider_team', on: ['broken_stream'] },
+    ],
+  })
+  const text = await (await ask({ headers: { 'anthropic-version': '2023-06-01' } })).text()
+  expect(text).toContain('event: error')
+  expect(other.requests).toEqual([])
+})
+
+test('models are listed that the caller may use, in the words of whoever asks', async () => {
+  const { gateway } = await scene(ANTHROPIC, [HELLO], { grants: ['provider_anthropic'] })
+  const port = await gateway.port()
+  const openai = await (await fetch(`http://127.0.0.1:${port}/v1/models`)).json()
+  expect(openai).toMatchObject({
+    object: 'list',
+    data: [{ id: 'claude-sonnet-5', owned_by: 'provider_anthropic' }],
+  })
+  const anthropic = await (
+    await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { 'anthropic-version': '2023-06-01' } })
+  ).json()
+  expect(anthropic).toMatchObject({ data: [{ type: 'model', id: 'claude-sonnet-5' }], has_more: false })
+})
+
+test('a sandbox without credentials gets none put in', async () => {
+  const { server, gateway, ask } = await scene(ANTHROPIC, [HELLO], { credentials: 'none' })
+  const response = await ask()
+  expect([response.status, await response.text()]).toEqual([
+    403,
+    expect.stringContaining('--credentials none'),
+  ])
+  expect(server.requests).toEqual([])
+  await gateway.gateway.close()
+  expect((await kinds(gateway)).at(-1)).toMatchObject({ decision: { rule: 'gateway.no_credentials' } })
+})
+
+test('a sandbox that has the real credential may present it, and the newest goes out', async () => {
+  const { server, ask } = await scene(ANTHROPIC, [HELLO], { credentials: 'forward' })
+  const headers = { 'x-api-key': 'an-older-real-key-0000', 'anthropic-version': '2023-06-01' }
+  const response = await ask({ headers })
+  expect(response.status).toBe(200)
+  await response.text()
+  expect(server.requests[0]!.headers['x-api-key']).toBe(REAL_KEY)
+})
+
+test('a provider that is named is asked with its own family’s login', async () => {
+  const server = await CHAT.start([HELLO])
+  cleanups.push(server)
+  const login = account({ id: 'opencode/openrouter', family: 'openrouter', baseUrl: server.baseUrl })
+  const gateway = await gatewayScene({ broker: new MemoryBroker(login) })
+  cleanups.push(gateway)
+  const response = await gateway.ask(`/p/provider_openrouter${CHAT.path}`, CHAT.body)
+  expect(response.status).toBe(200)
+  await response.text()
+  expect(server.requests[0]!.headers.authorization).toBe(`Bearer ${REAL_KEY}`)
+  // Another family's login is not taken for it.
+  const other = await gateway.ask(`/p/provider_kimi${CHAT.path}`, CHAT.body)
+  expect(other.status).toBe(401)
+  expect(server.requests).toHaveLength(1)
+})

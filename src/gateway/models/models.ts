@@ -1,0 +1,271 @@
+/** The model gateway: requests in the wire formats that agent CLIs speak, answered by whom the caller may ask. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Broker } from '../../accounts/account.ts'
+import { CraikError } from '../../errors.ts'
+import type { ProviderPlace } from '../../providers/dispatch-types.ts'
+import { findProvider } from '../../providers/registry.ts'
+import type { Caller } from '../caller.ts'
+import type { GatewayLimits } from '../limits.ts'
+import { answerRaw } from '../raw-answer.ts'
+import { RefusalReceipts } from '../refusal-receipts.ts'
+import type { ModelCallPlace } from './admitted-call.ts'
+import { type BodyFault, type Room, readBody } from './body.ts'
+import { callModel, type Unserved } from './call.ts'
+import { Client } from './client.ts'
+import { ConfigReader } from './config.ts'
+import type { Dialect } from './dialects/dialect.ts'
+import { isMalformed } from './dialects/fields.ts'
+import { TOO_LONG } from './exchange.ts'
+import { listBody, usableModels } from './list.ts'
+import { presentedIn } from './presented.ts'
+import { dialectOfPath, type ModelRoute, routeOf } from './routes.ts'
+import type { Load } from './socket/session.ts'
+import { refusedEarly, toldError, words } from './unserved.ts'
+import { type UpstreamOptions, Upstreams } from './upstream.ts'
+import { workspaceBody } from './workspace.ts'
+
+export interface ModelsOptions extends UpstreamOptions {
+  readonly place: ProviderPlace
+  readonly broker: Broker
+  /** Faults of our own, which a client is told nothing more about. */
+  readonly report: (error: unknown) => void
+}
+
+export interface Models {
+  /** Answers, always; also what is no route of its own. */
+  handle(caller: Caller, room: Room, request: IncomingMessage, response: ServerResponse): Promise<void>
+  /** The same for whoever wants a WebSocket. */
+  upgrade(caller: Caller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void
+  /** Ends what is going on, and resolves when it is settled. */
+  close(): Promise<void>
+}
+
+/** Of the records that ship with Craik; models have no date here. */
+const LISTED_AT = '2026-11-01T00:00:00Z'
+
+export function createModels(options: ModelsOptions, limits: GatewayLimits): Models {
+  return new ModelGateway(options, limits)
+}
+
+class ModelGateway implements Models {
+  readonly #options: ModelsOptions
+  readonly #limits: GatewayLimits
+  readonly #place: ModelCallPlace
+  readonly #config: ConfigReader
+  readonly #refusals: RefusalReceipts
+  readonly #closing = new AbortController()
+  readonly #going = new Set<Promise<void>>()
+
+  constructor(options: ModelsOptions, limits: GatewayLimits) {
+    const { place, broker, report } = options
+    this.#options = options
+    this.#limits = limits
+    this.#place = { ...place, broker, report, upstreams: new Upstreams(options, limits), pending: new Set() }
+    this.#config = new ConfigReader(place.home)
+    this.#refusals = new RefusalReceipts(place.log, report)
+  }
+
+  async handle(
+    caller: Caller,
+    room: Room,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    const client = new Client(response, this.#limits.unreadMs)
+    const [path = '', query = ''] = splitOnce(request.url ?? '')
+    const route = routeOf(request.method ?? '', path)
+    const dialect = route?.dialect ?? dialectOfPath(path)
+    const going = (
+      route === undefined
+        ? this.#unknown(caller, dialect, client)
+        : this.#answer(caller, room, route, query, request, client)
+    ).catch((error: unknown) => this.#fault(error, dialect, client))
+    await this.#track(going)
+  }
+
+  upgrade(caller: Caller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void {
+    const going = this.#upgrade(caller, load, request, stream, head).catch((error: unknown) => {
+      this.#options.report(error)
+      answerRaw(stream, '500 Internal Server Error', 'a fault on the host; see:  craik supervisor logs')
+    })
+    void this.#track(going)
+  }
+
+  async #track(going: Promise<void>): Promise<void> {
+    this.#going.add(going)
+    await going
+    this.#going.delete(going)
+  }
+
+  async #upgrade(
+    caller: Caller,
+    load: Load,
+    request: IncomingMessage,
+    stream: Duplex,
+    head: Buffer,
+  ): Promise<void> {
+    const { handshakeFault, isSocketRoute, serveSocket } = await import('./socket/upgrade.ts')
+    const [path, query] = splitOnce(request.url ?? '')
+    const wanted = routeOf('POST', path)
+    if (!isSocketRoute(wanted)) {
+      answerRaw(stream, '426 Upgrade Required', 'here HTTP is spoken; ask again without an upgrade')
+      return
+    }
+    const fault = handshakeFault(request)
+    if (fault !== undefined) {
+      answerRaw(stream, '400 Bad Request', fault)
+      return
+    }
+    const { values: presented, search } = presentedIn(request.headers, new URLSearchParams(query))
+    const target = wanted.providerId ?? wanted.dialect.providerId
+    await serveSocket(
+      {
+        ...{ caller, load, wanted, presented, search, headers: request.headers },
+        place: { ...this.#place, broker: this.#options.broker },
+        config: this.#config,
+        limits: this.#limits,
+        closing: this.#closing.signal,
+        refused: (rule) => this.#refusals.write(caller, { rule, target }),
+        report: this.#options.report,
+      },
+      ...([request, stream, head] as const),
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    await Promise.all(this.#going)
+    await Promise.all(this.#place.pending)
+    await this.#refusals.close()
+    await this.#place.upstreams.close()
+  }
+
+  async #unknown(caller: Caller, dialect: Dialect, client: Client): Promise<void> {
+    this.#refuse(caller, dialect, client, 'gateway.no_route', undefined, {
+      status: 404,
+      message: 'the gateway has no such route; which ones there are: docs/gateway.md',
+    })
+  }
+
+  async #answer(
+    caller: Caller,
+    room: Room,
+    route: ModelRoute,
+    query: string,
+    request: IncomingMessage,
+    client: Client,
+  ): Promise<void> {
+    const { dialect } = route
+    const config = await this.#config.current()
+    const tooLong = new AbortController()
+    const timer = setTimeout(() => tooLong.abort(TOO_LONG), this.#limits.callMs)
+    const until = AbortSignal.any([client.gone, this.#closing.signal, tooLong.signal])
+    const reading = route.method === 'GET' ? undefined : await readBody(request, room, this.#limits)
+    try {
+      const record = findProvider(config.records, route.providerId ?? dialect.providerId)
+      const refuse = (rule: string, status: number, message: string) =>
+        this.#refuse(caller, dialect, client, rule, record.id, { status, message })
+      const refuseEarly = (why: Extract<Unserved, string>) => {
+        const { rule, status, message } = refusedEarly(why, record)
+        refuse(rule, status, message)
+      }
+      if (typeof reading?.body === 'string') {
+        const { status, message } = this.#bodyFault(reading.body)
+        refuse(`gateway.body.${reading.body}`, status, message)
+        return
+      }
+      const accounts = await this.#options.broker.accounts(until)
+      if (route.kind === 'list') {
+        const models = await usableModels(this.#place, caller, config.records, accounts)
+        const style =
+          dialect.wire === 'gemini' ? 'gemini' : request.headers['anthropic-version'] ? 'anthropic' : 'openai'
+        client.answer(200, { 'content-type': 'application/json' }, listBody(models, style, LISTED_AT))
+        return
+      }
+      const { values: presented, search } = presentedIn(request.headers, new URLSearchParams(query))
+      if (route.kind === 'workspace') {
+        // Nobody else has a stand-in that it could be told of.
+        if (caller.credentials !== 'broker') return await this.#unknown(caller, dialect, client)
+        const body = workspaceBody(caller, accounts, presented, request.headers['chatgpt-account-id'])
+        if (body === undefined) refuseEarly('not_own_credential')
+        else client.answer(200, { 'content-type': 'application/json' }, body)
+        return
+      }
+      const ask = route.kind === 'side' ? undefined : dialect.ask(reading!.body, route.model)
+      if (ask !== undefined && isMalformed(ask)) {
+        refuse('gateway.malformed', 400, ask.malformed)
+        return
+      }
+      const unserved = await callModel(this.#place, {
+        ...{ caller, route, record, config, accounts, presented, search, ask, client, until },
+        headers: request.headers,
+        body: reading?.body,
+      })
+      if (typeof unserved === 'string') refuseEarly(unserved)
+      else if (unserved !== undefined) this.#unserved(dialect, client, unserved)
+    } finally {
+      clearTimeout(timer)
+      reading?.release()
+    }
+  }
+
+  #unserved(dialect: Dialect, client: Client, result: Exclude<Unserved, string | undefined>): void {
+    const { headers, ...error } = toldError(result, this.#place.clock.nowMs())
+    const said = result.kind === 'failed' ? result.said : undefined
+    if (said !== undefined && !client.hasBegun) client.answer(said.status, said.headers, said.body)
+    else client.fail(dialect, error, headers)
+  }
+
+  #refuse(
+    caller: Caller,
+    dialect: Dialect,
+    client: Client,
+    rule: string,
+    target: string | undefined,
+    { status, message }: { readonly status: number; readonly message: string },
+  ): void {
+    this.#refusals.write(caller, { rule, target: target ?? 'gateway' })
+    // What is still being sent of the request is not read any more.
+    client.fail(
+      dialect,
+      { status, message: words(message, '') },
+      { connection: 'close', 'x-should-retry': 'false' },
+    )
+  }
+
+  #bodyFault(fault: BodyFault): { readonly status: number; readonly message: string } {
+    const { bodyBytes, bodyMs } = this.#limits
+    switch (fault) {
+      case 'too_large':
+        return { status: 413, message: `the request is larger than ${bodyBytes} bytes` }
+      case 'too_slow':
+        return { status: 408, message: `the request was not whole within ${bodyMs} ms` }
+      case 'no_room':
+        return { status: 429, message: 'this sandbox has too much in requests at once; wait for answers' }
+      case 'coding':
+        return { status: 415, message: 'the body must be plain, gzip or zstd' }
+      case 'not_utf8':
+        return { status: 400, message: 'the body is not UTF-8' }
+      case 'gone':
+        return { status: 400, message: 'the request broke off' }
+    }
+  }
+
+  /** A fault of ours or of the configuration: it is reported here, and the client learns no more than it can use. */
+  #fault(error: unknown, dialect: Dialect, client: Client): void {
+    if (error instanceof CraikError && (error.code === 'not_found' || error.code === 'usage')) {
+      const status = error.code === 'not_found' ? 404 : 400
+      client.fail(dialect, { status, message: words(error.message, error.hint) })
+      return
+    }
+    this.#options.report(error)
+    const message = 'the call could not be made because of a fault on the host; see:  craik supervisor logs'
+    client.fail(dialect, { status: 500, message: words(message, '') })
+  }
+}
+
+function splitOnce(url: string): [path: string, query: string] {
+  const at = url.indexOf('?')
+  return at === -1 ? [url, ''] : [url.slice(0, at), url.slice(at + 1)]
+}

@@ -1,0 +1,50 @@
+/** What a client presents as its credential: it may be nothing, or its own sentinel; anything else is refused. */
+import { timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Account } from '../../accounts/account.ts'
+import { isSecretKey } from '../../receipts/redaction/redact.ts'
+import type { Caller } from '../caller.ts'
+
+/** Names of query parameters that hold a key; these never go on. */
+const KEY_PARAMETERS = new Set(['key', 'api_key', 'apikey', 'access_token', 'oauth_token', 'token', 'auth'])
+
+export interface Presented {
+  readonly values: readonly string[]
+  /** The query without it, with its question mark; empty: nothing is left. */
+  readonly search: string
+}
+
+export function presentedIn(headers: IncomingHttpHeaders, query: URLSearchParams): Presented {
+  const bearer =
+    /^(?:bearer|basic|token)\s+(.*)$/i.exec(headers.authorization ?? '')?.[1] ?? headers.authorization
+  const fromHeaders = [bearer, headers['x-api-key'], headers['x-goog-api-key'], headers['api-key']].flat()
+  const fromQuery: string[] = []
+  const rest = new URLSearchParams()
+  for (const [name, value] of query)
+    if (KEY_PARAMETERS.has(name.toLowerCase()) || isSecretKey(name)) fromQuery.push(value)
+    else rest.append(name, value)
+  const search = rest.toString()
+  return {
+    values: [...fromHeaders, ...fromQuery]
+      .map((value) => value?.trim())
+      .filter((value): value is string => value !== undefined && value !== ''),
+    search: search === '' ? '' : `?${search}`,
+  }
+}
+
+/** The login that was meant: the one whose sentinel this is. Undefined: some value is nobody's, or another one's. */
+export function meantBy(
+  values: readonly string[],
+  accounts: readonly Account[],
+  caller: Pick<Caller, 'sentinelFor'>,
+): Account | undefined {
+  return accounts.find(({ id }) => {
+    const sentinel = caller.sentinelFor(id)
+    return sentinel !== undefined && values.every((value) => isSame(value, sentinel))
+  })
+}
+
+function isSame(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)]
+  return left.length === right.length && timingSafeEqual(left, right)
+}

@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { expect, test } from 'vitest'
+import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { balance, tokenBudget } from '../../providers/dispatch.fixture.ts'
+import { replayed } from '../../providers/ledger/ledger.fixture.ts'
+import { setBudget, setQuota } from '../../providers/ledger/limits.ts'
+import { account, CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } from '../gateway.fixture.ts'
+
+const BODY = { model: 'claude-x', max_tokens: 2000, messages: [{ role: 'user', content: 'hi' }] }
+
+/** A provider that counts, and answers nothing else. */
+async function counting(grants?: readonly string[]) {
+  const paths: (string | undefined)[] = []
+  const server = createServer({ ...CERTIFICATE }, (request, response) => {
+    paths.push(request.url)
+    request.resume()
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{"input_tokens":12}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const baseUrl = `https://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+  const gateway = await gatewayScene({
+    broker: new MemoryBroker(account({ baseUrl })),
+    ...(grants && { grants }),
+  })
+  return {
+    ...{ paths, gateway },
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]()
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+async function settled(gateway: GatewayScene) {
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+  expect(gateway.faults).toEqual([])
+  const bodies = await gateway.at.store.bodies()
+  const calls = bodies.filter(({ kind, phase }) => kind === 'provider_action' && phase === 'end')
+  expect((await replayed({ store: gateway.at.store })).differ).toEqual([])
+  return { bodies, calls }
+}
+
+test('counting tokens is decided, passed on and receipted, and costs nothing', async () => {
+  await using scene = await counting()
+  const { gateway, paths } = scene
+  await tokenBudget(gateway.at, 1_000_000)
+  const response = await gateway.ask('/v1/messages/count_tokens?beta=true', BODY)
+  expect(await response.json()).toEqual({ input_tokens: 12 })
+  expect(paths).toEqual(['/v1/messages/count_tokens?beta=true'])
+  expect((await settled(gateway)).calls).toMatchObject([{ status: 'passed' }])
+  expect(await balance(gateway.at)).toEqual({ spent: 0, held: 0 })
+})
+
+test('a budget with nothing left, of tokens or dollars, and a quota of tokens do not keep anybody from counting', async () => {
+  await using scene = await counting()
+  const { gateway, paths } = scene
+  await tokenBudget(gateway.at, 1)
+  const { store } = gateway.at
+  const dollars = { limit_nano_usd: 1, limit_tokens: null, allow_unpriced: false }
+  await setBudget(
+    store,
+    { id: 'budget_dollars', scope_kind: 'total', scope_ref: null, period: 'day', ...dollars },
+    OPERATOR,
+  )
+  const quota = { requests_per_minute: null, tokens_per_minute: 1, concurrent: null }
+  await setQuota(store, { scope_kind: 'provider', scope_ref: 'provider_anthropic', ...quota }, OPERATOR)
+  const call = await gateway.ask('/v1/messages', BODY)
+  expect([402, 429]).toContain(call.status)
+  const counted = await gateway.ask('/v1/messages/count_tokens', BODY)
+  expect({ status: counted.status, body: await counted.json() }).toEqual({
+    ...{ status: 200, body: { input_tokens: 12 } },
+  })
+  expect(paths).toEqual(['/v1/messages/count_tokens'])
+  const { bodies, calls } = await settled(gateway)
+  expect(calls).toHaveLength(1)
+  const [held] = bodies.filter(({ operation, status }) => operation === 'reserve' && status === 'passed')
+  expect(held).toMatchObject({ metadata: { nano_usd: 0, tokens: 0, balances: [] } })
+})
+
+test('counting needs the same grant as a call', async () => {
+  await using scene = await counting([])
+  const { gateway, paths } = scene
+  expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(403)
+  expect(paths).toEqual([])
+  expect((await settled(gateway)).bodies.at(-1)).toMatchObject({ kind: 'denial' })
+})
+
+test('counting is a request to a quota of requests', async () => {
+  await using scene = await counting()
+  const { gateway, paths } = scene
+  const quota = { requests_per_minute: 1, tokens_per_minute: null, concurrent: null }
+  await setQuota(
+    gateway.at.store,
+    { scope_kind: 'provider', scope_ref: 'provider_anthropic', ...quota },
+    OPERATOR,
+  )
+  const asked = async () => (await gateway.ask('/v1/messages/count_tokens', BODY)).status
+  expect([await asked(), await asked()]).toEqual([200, 429])
+  expect(paths).toHaveLength(1)
+})

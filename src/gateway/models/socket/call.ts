@@ -1,0 +1,178 @@
+/** One message of a WebSocket that asks for an answer, from whose it is to its receipts. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Broker } from '../../../accounts/account.ts'
+import { CraikError } from '../../../errors.ts'
+import { CAP_FIELD_BYTES } from '../../../providers/dispatch/admission.ts'
+import type { Ended } from '../../../providers/dispatch/exchange.ts'
+import type { Hop } from '../../../providers/dispatch/hop.ts'
+import { findProvider } from '../../../providers/registry.ts'
+import type { Caller } from '../../caller.ts'
+import type { GatewayLimits } from '../../limits.ts'
+import { addressed, identityOf, type ModelCallPlace, underway } from '../admitted-call.ts'
+import type { ConfigReader } from '../config.ts'
+import { isMalformed } from '../dialects/fields.ts'
+import { type CreateAsk, createAsk } from '../dialects/openai-responses.ts'
+import { type Held, isNoCredential, type Login } from '../login.ts'
+import type { ModelRoute } from '../routes.ts'
+import { refusedEarly, type ToldError, toldError, words } from '../unserved.ts'
+import { passAnswer } from './answer.ts'
+import type { ClientSocket } from './client-socket.ts'
+import { type Opened, openWithLogin } from './open.ts'
+import type { UpstreamSocket } from './upstream-socket.ts'
+
+/** The connection to the provider, if there is one, and what it may be reminded of: answers with their size in tokens. */
+export interface Link {
+  upstream: UpstreamSocket | undefined
+  readonly known: Map<string, number>
+}
+
+export interface SocketCall {
+  readonly place: ModelCallPlace & { readonly broker: Broker }
+  readonly config: ConfigReader
+  readonly limits: GatewayLimits
+  readonly caller: Caller
+  readonly wanted: ModelRoute
+  /** What the client presented when it connected, and the rest of that request. */
+  readonly presented: readonly string[]
+  readonly search: string
+  readonly headers: IncomingHttpHeaders
+  readonly link: Link
+  readonly client: ClientSocket
+  readonly until: AbortSignal
+}
+
+export interface CallOutcome {
+  /** What the client has to be told; undefined: it has been. */
+  readonly error?: ToldError & { readonly code?: string }
+  /** Why nothing was decided, for a receipt of its own. */
+  readonly refused?: string
+  readonly hasBegun?: boolean
+  readonly response?: { readonly id: string; readonly tokens: number } | undefined
+  /** There is no connection, and none to be had. */
+  readonly isLost?: boolean
+}
+
+export async function callOverSocket(call: SocketCall, message: Buffer): Promise<CallOutcome> {
+  const { place, caller, wanted, presented, until, link } = call
+  const ask = createAsk(message)
+  if (isMalformed(ask)) return early('gateway.malformed', 400, ask.malformed)
+  const addressee = await whoFor(call)
+  if ('error' in addressee) return addressee
+  const { hop } = addressee
+  const accounts = await place.broker.accounts(until)
+  const found = await addressed(place, hop, { caller, wanted, accounts, presented, model: ask.model })
+  if (typeof found === 'string') {
+    drop(link)
+    const { rule, status, message } = refusedEarly(found, hop.record)
+    return early(rule, status, message)
+  }
+  if ('kind' in found) return { error: toldError(found, place.clock.nowMs()) }
+  const { route, login } = found
+  const held = await heldNow(login, until)
+  if (held instanceof CraikError) {
+    drop(link)
+    return early('gateway.credential', 401, held.message, held.hint)
+  }
+  if (link.upstream?.isOpen !== true || !link.upstream.isFor(login, held)) drop(link)
+  const known = ask.previousId === undefined ? 0 : link.known.get(ask.previousId)
+  if (known === undefined) {
+    const told = early(
+      'gateway.previous_response',
+      400,
+      'this connection has no such answer; send the whole conversation, without previous_response_id',
+    )
+    return { ...told, error: { ...told.error!, code: 'previous_response_not_found' } }
+  }
+  return perform(call, hop, { route, login }, ask, message, known)
+}
+
+async function perform(
+  call: SocketCall,
+  hop: Hop,
+  { route, login }: Extract<Awaited<ReturnType<typeof addressed>>, { login: Login }>,
+  ask: CreateAsk,
+  message: Buffer,
+  known: number,
+): Promise<CallOutcome> {
+  const { place, wanted, limits, link, client, until } = call
+  const cap = ask.maxOutputTokens
+  const inputTokens = known + message.length + (cap === null ? CAP_FIELD_BYTES : 0)
+  const asked = {
+    inputBytes: inputTokens,
+    maxOutputTokens: cap,
+    capCanBeSet: wanted.dialect.takesCap(login.account),
+    unpriced: ask.unpriced,
+  }
+  const done = await underway(
+    place,
+    hop,
+    route,
+    { asked, free: false },
+    async ({ maxOutputTokens }, onEnd) => {
+      const opened: Opened = link.upstream ? { upstream: link.upstream } : await openWithLogin(call, login)
+      if (!('upstream' in opened)) {
+        onEnd(notSent(opened.end))
+        return undefined
+      }
+      link.upstream = opened.upstream
+      const isCapped = maxOutputTokens !== null && maxOutputTokens !== cap
+      return passAnswer({
+        ...{ client, limits, inputTokens, until, onEnd, isWarmUp: ask.isWarmUp },
+        upstream: opened.upstream,
+        baseUrl: login.baseUrl,
+        message: isCapped ? ask.spelled({ cap: maxOutputTokens }, login.baseUrl) : message,
+      })
+    },
+  )
+  if ('kind' in done) return { error: toldError(done, place.clock.nowMs()) }
+  const { result, failed } = done
+  if (failed === undefined || result?.isTold === true) return { response: result?.response }
+  const hasBegun = result?.hasBegun === true
+  const error = toldError({ ...failed, contentPassedOn: hasBegun }, place.clock.nowMs())
+  return { error, hasBegun, isLost: result === undefined }
+}
+
+function notSent(end: Ended['end']): Ended {
+  return { end, usage: undefined, sentBytes: 0, receivedBytes: 0 }
+}
+
+/** Whoever has logged out is not spoken for any longer, also not over what is open. */
+function drop(link: Link): void {
+  link.upstream?.end()
+  link.upstream = undefined
+  link.known.clear()
+}
+
+async function heldNow(login: Login, until: AbortSignal): Promise<Held | CraikError | undefined> {
+  try {
+    return await login.credential(until)
+  } catch (error) {
+    if (isNoCredential(error)) return error
+    throw error
+  }
+}
+
+/** The provider as the files say now. */
+export async function whoFor({
+  place,
+  config,
+  caller,
+  wanted,
+}: Pick<SocketCall, 'place' | 'config' | 'caller' | 'wanted'>): Promise<
+  { readonly hop: Hop } | { readonly error: ToldError }
+> {
+  try {
+    const { records, failover } = await config.current()
+    const record = findProvider(records, wanted.providerId ?? wanted.dialect.providerId)
+    const call = identityOf(caller)
+    return { hop: { place, call, record, cooldownMs: failover?.cooldown_ms, written: [] } }
+  } catch (error) {
+    if (!(error instanceof CraikError) || (error.code !== 'not_found' && error.code !== 'usage')) throw error
+    const status = error.code === 'not_found' ? 404 : 400
+    return { error: { status, message: words(error.message, error.hint), headers: {} } }
+  }
+}
+
+function early(rule: string, status: number, message: string, hint = ''): CallOutcome {
+  return { refused: rule, error: { status, message: words(message, hint), headers: {} } }
+}

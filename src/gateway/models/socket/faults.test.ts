@@ -1,0 +1,269 @@
+import { connect } from 'node:net'
+import { setTimeout as after } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import type { SocketAct } from '../../../../test/wire/responses-socket.ts'
+import { balance } from '../../../providers/dispatch.fixture.ts'
+import { REAL_KEY } from '../../gateway.fixture.ts'
+import { CREATE, HELLO, socketScene } from './socket.fixture.ts'
+
+const CREATED = JSON.stringify({ type: 'response.created', response: { id: 'resp_1' } })
+const raw = (...messages: (string | Buffer)[]): SocketAct => ({ kind: 'raw', messages })
+
+test.each<[string, string, RegExp]>([
+  ['no JSON', '{"type":', /not one JSON object/],
+  ['no object', '["response.create"]', /not one JSON object/],
+  ['a member twice', '{"type":"response.create","model":"a","model":"b"}', /names a member twice/],
+  [
+    'a cap in an unusual spelling',
+    '{"type":"response.create","model":"a","Max_Output_Tokens":1}',
+    /unusual way/,
+  ],
+  ['no type', '{"model":"a"}', /only message/],
+  ['another message', '{"type":"response.steer","model":"a"}', /only message/],
+  ['a request within', '{"type":"response.create","model":"a","response":{"model":"b"}}', /under response/],
+  ['a stream of its own', '{"type":"response.create","model":"a","stream_id":"s"}', /stream_id/],
+  ['an answer in the background', '{"type":"response.create","model":"a","background":true}', /background/],
+  ['no model', '{"type":"response.create"}', /name of a model/],
+])('%s is refused with an error, and the next message is answered', async (_, message, why) => {
+  const scene = await socketScene([HELLO])
+  const client = await scene.connect()
+  expect(await client.ask(message)).toMatchObject([
+    { type: 'error', status: 400, error: { message: expect.stringMatching(why) } },
+  ])
+  expect(scene.server.messages).toEqual([])
+  expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
+  expect(await scene.rules()).toEqual(['gateway.malformed'])
+})
+
+test('a message in fragments is one message', async () => {
+  const scene = await socketScene([HELLO])
+  const client = await scene.connect()
+  const text = JSON.stringify(CREATE)
+  client.socket.send(text.slice(0, 10), { fin: false })
+  client.socket.ping()
+  client.socket.send(text.slice(10, 20), { fin: false })
+  client.socket.send(text.slice(20), { fin: true })
+  expect((await client.answer()).at(-1)).toMatchObject({ type: 'response.completed' })
+  expect(scene.server.messages.map((message) => message.raw)).toEqual([text])
+})
+
+test('a binary message is refused, and the connection closed', async () => {
+  const scene = await socketScene([HELLO])
+  const client = await scene.connect()
+  client.socket.send(Buffer.from(JSON.stringify(CREATE)), { binary: true })
+  expect(await client.answer()).toMatchObject([{ type: 'error', status: 400 }])
+  expect(await client.closed).toBe(1003)
+  expect(await scene.rules()).toEqual(['gateway.body.not_text'])
+})
+
+test.each([
+  ['too large', { bodyBytes: 1000 }, 'x'.repeat(2000), 1009, 'gateway.body.too_large'],
+  ['no UTF-8', {}, Buffer.from([0x22, 0xff, 0x22]), 1007, 'gateway.body.not_utf8'],
+])('a message that is %s closes the connection', async (_, limits, message, code, rule) => {
+  const scene = await socketScene([HELLO], { limits })
+  const client = await scene.connect()
+  client.socket.send(message, { binary: false })
+  expect(await client.closed).toBe(code)
+  expect(await scene.rules()).toEqual([rule])
+  expect(scene.server.messages).toEqual([])
+})
+
+test('a message that is never whole, or takes up what others need, is given up', async () => {
+  const slow = await socketScene([HELLO], { limits: { bodyMs: 100 } })
+  const client = await slow.connect()
+  client.socket.send('{"type"', { fin: false })
+  expect(await client.answer()).toMatchObject([{ type: 'error', status: 408 }])
+  expect(await slow.rules()).toEqual(['gateway.body.too_slow'])
+  const large = await socketScene([HELLO], { limits: { heldBytes: 10_000 } })
+  const many = [await large.connect(), await large.connect()]
+  for (const each of many) each.socket.send('x'.repeat(6000), { fin: false })
+  await Promise.any(many.map((each) => each.answer()))
+  expect(await large.rules()).toEqual(['gateway.body.no_room'])
+})
+
+test.each<[string, SocketAct, string, 'error' | 'response.failed']>([
+  ['garbage', raw('<html>'), 'garbage', 'error'],
+  ['an event without a type', raw('{}'), 'garbage', 'error'],
+  ['a binary message', raw(Buffer.from('{"type":"response.created"}')), 'garbage', 'error'],
+  ['garbage in the middle', raw(CREATED, 'oops'), 'garbage', 'response.failed'],
+  ['its credential', raw(CREATED, `{"type":"x","a":"${REAL_KEY}"}`), 'garbage', 'response.failed'],
+  [
+    'a piece of its credential in an error',
+    raw(`{"type":"error","error":{"message":"${REAL_KEY.slice(0, 12)}"}}`),
+    'garbage',
+    'error',
+  ],
+  ['half of an answer, and breaks', { kind: 'break', text: 'half' }, 'broken_stream', 'response.failed'],
+])(
+  'a provider that sends %s: an event that says so, and a truthful receipt',
+  async (_, act, failure, type) => {
+    const scene = await socketScene([act, HELLO])
+    const client = await scene.connect()
+    const events = await client.ask(CREATE)
+    expect(events.at(-1)).toMatchObject({ type })
+    expect(JSON.stringify(events.at(-1))).toContain('craik: calling the model at')
+    expect(JSON.stringify(events)).not.toContain(REAL_KEY.slice(0, 12))
+    const { spent } = await balance(scene.gateway.at)
+    expect(spent).toBeGreaterThanOrEqual(JSON.stringify(CREATE).length)
+    // The connection that it came on is not used again.
+    expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
+    expect(scene.server.upgrades).toHaveLength(2)
+    expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure }, { status: 'passed' }])
+  },
+)
+
+test.each([
+  [429, 'rate_limit_exceeded', 'rate_limited'],
+  [400, 'context_length_exceeded', 'rejected'],
+])(
+  'a provider’s own refusal (%i) is passed on as it is, and costs nothing',
+  async (status, code, failure) => {
+    const said = { type: 'error', status, error: { type: 'x', code, message: 'no more' } }
+    const scene = await socketScene([raw(JSON.stringify(said))])
+    const client = await scene.connect()
+    expect(await client.ask(CREATE)).toEqual([said])
+    expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { status: 'failed', failure }])
+    expect(await balance(scene.gateway.at)).toEqual({ spent: 0, held: 0 })
+  },
+)
+
+test('a provider that repeats the credential in the head of its answer is not connected to', async () => {
+  const scene = await socketScene([HELLO], { upgrades: [{ headers: { 'x-request-id': REAL_KEY } }] })
+  const { status, body } = await scene.refused()
+  expect(status).toBe(426)
+  expect(body).not.toContain(REAL_KEY)
+  expect(await scene.ends()).toMatchObject([{ failure: 'garbage' }])
+})
+
+test.each<[string, SocketAct, string, string]>([
+  ['never answers', { kind: 'silence' }, 'answerMs', 'error'],
+  ['stops in the middle', { kind: 'hang', text: 'half' }, 'silenceMs', 'response.failed'],
+  ['does not come to an end', { kind: 'hang', text: 'half' }, 'callMs', 'response.failed'],
+])('a provider that %s is given up in time', async (_, act, limit, type) => {
+  const scene = await socketScene([act], { limits: { [limit]: 200 } })
+  const client = await scene.connect()
+  expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type })
+  await scene.server.hangUp
+  expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'timeout' }])
+})
+
+test('a client that hangs up ends the provider’s work, and is settled as cancelled', async () => {
+  const scene = await socketScene([{ kind: 'hang', text: 'half' }])
+  const client = await scene.connect()
+  client.socket.send(JSON.stringify(CREATE))
+  await client.next()
+  client.socket.terminate()
+  await scene.server.hangUp
+  expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'cancelled' }])
+  expect((await balance(scene.gateway.at)).spent).toBeGreaterThanOrEqual(JSON.stringify(CREATE).length)
+})
+
+test('a client that never reads stops the provider, and is put out in time', async () => {
+  const scene = await socketScene([{ kind: 'flood' }], { limits: { unreadMs: 600 } })
+  const client = await scene.connect()
+  client.socket.send(JSON.stringify(CREATE))
+  await client.next()
+  client.socket.pause()
+  await scene.server.hangUp
+  // What the kernels on the way take, and little more; unread for so long it would be hundreds of megabytes.
+  expect(scene.server.flooded()).toBeLessThan(30_000_000)
+  expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'cancelled' }])
+})
+
+test('pings are answered, and whoever says nothing to ours is put out', async () => {
+  const scene = await socketScene([HELLO], { limits: { pingMs: 100 } })
+  const client = await scene.connect()
+  const pong = new Promise((answered) => client.socket.once('pong', answered))
+  client.socket.ping('are you there')
+  expect(String(await pong)).toBe('are you there')
+  const socket = connect(await scene.gateway.port(), '127.0.0.1')
+  const gone = new Promise((closed) => socket.once('close', closed))
+  socket.on('error', () => {}).resume()
+  socket.write(
+    'GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n',
+  )
+  await gone
+  expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
+})
+
+test('a connection on which nothing is asked is closed, and a provider with it', async () => {
+  const scene = await socketScene([HELLO], { limits: { socketIdleMs: 200 } })
+  const client = await scene.connect()
+  await client.ask(CREATE)
+  expect(await client.closed).toBe(1001)
+  await scene.server.hangUp
+})
+
+test('more calls at once than a caller may make are refused over WebSocket as well', async () => {
+  const scene = await socketScene([{ kind: 'silence' }], { limits: { requests: 1 } })
+  const [first, second] = [await scene.connect(), await scene.connect()]
+  first.socket.send(JSON.stringify(CREATE))
+  await expect.poll(() => scene.server.messages.length).toBe(1)
+  expect(await second.ask(CREATE)).toMatchObject([{ type: 'error', status: 429 }])
+})
+
+test('closing the gateway ends what is going on with an event, and settles it', async () => {
+  const scene = await socketScene([{ kind: 'hang', text: 'half' }])
+  const client = await scene.connect()
+  const events = client.ask(CREATE)
+  await expect.poll(() => scene.server.messages.length).toBe(1)
+  await after(50)
+  await scene.gateway.gateway.close()
+  expect((await events).at(-1)).toMatchObject({ type: 'response.failed' })
+  expect(await scene.ends()).toMatchObject([{ status: 'passed' }, { failure: 'cancelled' }])
+})
+
+test.each([
+  ['no key', 'sec-websocket-version: 13\r\n'],
+  ['another version', 'sec-websocket-version: 8\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n'],
+  [
+    'a body',
+    'content-length: 2\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n',
+  ],
+])('a handshake with %s is refused, and nobody is asked', async (_, headers) => {
+  const scene = await socketScene([HELLO])
+  const socket = connect(await scene.gateway.port(), '127.0.0.1')
+  socket.write(
+    `GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n${headers}\r\n`,
+  )
+  const answer = await new Promise((came) => socket.once('data', came))
+  expect(String(answer)).toMatch(/^HTTP\/1\.1 400 /)
+  socket.destroy()
+  expect(scene.server.upgrades).toEqual([])
+})
+
+test('what messages take up is given back, whatever becomes of them and of their connections', async () => {
+  const scene = await socketScene([HELLO], { limits: { heldBytes: 2000 } })
+  for (let round = 0; round < 5; round++) {
+    const client = await scene.connect()
+    await client.ask('{"malformed"')
+    for (let at = 0; at < 5; at++)
+      expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
+    client.socket.send('x'.repeat(500), { fin: false })
+    client.socket.terminate()
+  }
+  expect(await scene.ends()).toHaveLength(5 + 25)
+})
+
+test('a message that comes with the handshake is answered as any other', async () => {
+  const scene = await socketScene([HELLO])
+  const socket = connect(await scene.gateway.port(), '127.0.0.1')
+  const handshake =
+    'GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n'
+  const text = Buffer.from('{"type":"response.create","model":"gpt-x","max_output_tokens":64,"input":"hi"}')
+  // With a mask of zeros a message is its own bytes.
+  const frame = Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), text])
+  let said = ''
+  const completed = new Promise<void>((done) => {
+    socket.on('data', (piece) => {
+      said += String(piece)
+      if (said.includes('response.completed')) done()
+    })
+  })
+  socket.write(Buffer.concat([Buffer.from(handshake), frame]))
+  await completed
+  expect(said).toMatch(/^HTTP\/1\.1 101 /)
+  socket.destroy()
+  await scene.server.hangUp
+  expect(scene.server.messages.map((message) => message.raw)).toEqual([String(text)])
+})

@@ -1,0 +1,201 @@
+/**
+ * One WebSocket of a client, and the one to the provider behind it. Each message is a call by itself: decided, held,
+ * receipted and settled as a request is. Messages are taken one after the other, as providers do.
+ */
+import { once } from 'node:events'
+import type { IncomingHttpHeaders } from 'node:http'
+import type { GatewayLimits } from '../../limits.ts'
+import { KNOWN_ANSWERS_MAX, WAITING_MAX } from '../../limits.ts'
+import type { Room } from '../body.ts'
+import { errorMessage, failedMessage } from '../dialects/openai-responses.ts'
+import { TOO_LONG } from '../exchange.ts'
+import { type ToldError, words } from '../unserved.ts'
+import { type CallOutcome, callOverSocket, type Link, type SocketCall } from './call.ts'
+import type { ClientSocket, Incoming, SocketFault } from './client-socket.ts'
+import type { UpstreamSocket } from './upstream-socket.ts'
+
+/** What all connections of one caller have together. */
+export interface Load extends Room {
+  requests: number
+}
+
+export interface SessionOptions extends Omit<SocketCall, 'link' | 'until' | 'client'> {
+  readonly limits: GatewayLimits
+  readonly load: Load
+  readonly closing: AbortSignal
+  readonly headers: IncomingHttpHeaders
+  /** Refused without a call; a receipt says so. */
+  readonly refused: (rule: string) => void
+  readonly report: (error: unknown) => void
+}
+
+interface Ending {
+  readonly code: number
+  readonly reason: string
+}
+
+export class SocketSession {
+  readonly #options: SessionOptions
+  readonly #link: Link
+  readonly #waiting: Incoming[] = []
+  #client: ClientSocket | undefined
+  #idle: NodeJS.Timeout | undefined
+  #going: Promise<void> | undefined
+
+  constructor(options: SessionOptions, upstream: UpstreamSocket) {
+    this.#options = options
+    this.#link = { upstream, known: new Map() }
+    this.#rest()
+  }
+
+  /** Resolves when it is over, with everything that was begun settled. */
+  async serve(client: ClientSocket): Promise<void> {
+    const { closing } = this.#options
+    this.#client = client
+    const over = AbortSignal.any([client.gone, closing])
+    this.#awaitNext()
+    if (!over.aborted) await once(over, 'abort')
+    clearTimeout(this.#idle)
+    for (const { release } of this.#waiting.splice(0)) release()
+    await this.#going
+    this.#close({ code: 1001, reason: 'the gateway is closing' })
+    this.#link.upstream?.end()
+  }
+
+  message(incoming: Incoming): void {
+    clearTimeout(this.#idle)
+    if (this.#waiting.length >= WAITING_MAX) {
+      incoming.release()
+      this.#tell({
+        status: 429,
+        message: words('too many messages at once; wait for answers', ''),
+        headers: {},
+      })
+      this.#close({ code: 1008, reason: 'too many messages at once' })
+      return
+    }
+    this.#waiting.push(incoming)
+    this.#going ??= this.#work().finally(() => {
+      this.#going = undefined
+      this.#awaitNext()
+    })
+  }
+
+  fault(fault: SocketFault): void {
+    const { bodyBytes, bodyMs } = this.#options.limits
+    this.#options.refused(fault === 'broken' ? 'gateway.malformed' : `gateway.body.${fault}`)
+    const faults: Readonly<Record<SocketFault, readonly [status: number, message: string, code: number]>> = {
+      too_large: [413, `the message is larger than ${bodyBytes} bytes`, 1009],
+      too_slow: [408, `the message was not whole within ${bodyMs} ms`, 1008],
+      no_room: [429, 'this sandbox has too much in requests at once; wait for answers', 1013],
+      not_text: [400, 'the message is no text', 1003],
+      not_utf8: [400, 'the message is not UTF-8', 1007],
+      broken: [400, 'that is no sound WebSocket', 1002],
+    }
+    const [status, message, code] = faults[fault]
+    this.#tell({ status, message: words(message, ''), headers: {} })
+    this.#close({ code, reason: message })
+  }
+
+  async #work(): Promise<void> {
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      await this.#take(next)
+      next.release()
+      this.#rest()
+    }
+  }
+
+  async #take({ body }: Incoming): Promise<void> {
+    const { load, limits, closing, report } = this.#options
+    const client = this.#client!
+    if (client.gone.aborted || closing.aborted) return
+    if (load.requests >= limits.requests) {
+      this.#tell({
+        status: 429,
+        message: words('too many requests at once; wait for answers', ''),
+        headers: {},
+      })
+      return
+    }
+    load.requests++
+    const tooLong = new AbortController()
+    const timer = setTimeout(() => tooLong.abort(TOO_LONG), limits.callMs)
+    const until = AbortSignal.any([client.gone, closing, tooLong.signal])
+    try {
+      const call: SocketCall = { ...this.#options, link: this.#link, client, until }
+      this.#outcome(await callOverSocket(call, body))
+    } catch (error) {
+      report(error)
+      const message = 'the call could not be made because of a fault on the host; see:  craik supervisor logs'
+      this.#tell({ status: 500, message: words(message, ''), headers: {} })
+    } finally {
+      clearTimeout(timer)
+      load.requests--
+    }
+  }
+
+  #outcome({ error, refused, hasBegun, response, isLost }: CallOutcome): void {
+    const { known } = this.#link
+    if (refused !== undefined) this.#options.refused(refused)
+    if (response !== undefined) {
+      known.delete(response.id)
+      known.set(response.id, response.tokens)
+      if (known.size > KNOWN_ANSWERS_MAX) known.delete(known.keys().next().value!)
+    }
+    if (error !== undefined) this.#tell(error, hasBegun)
+    // Whoever asks anew is told there how to go on, by HTTP and with a stand-in if there is one.
+    if (isLost === true) this.#close({ code: 1011, reason: 'the provider cannot be reached' })
+  }
+
+  /** Between calls the provider may close, or say something about itself; an answer is nothing that it may begin. */
+  #rest(): void {
+    const { upstream } = this.#link
+    if (upstream === undefined) return
+    const drop = () => {
+      upstream.end()
+      this.#forget()
+    }
+    upstream.listener = {
+      message: (data, isBinary) => {
+        if (isBinary || !isRemark(data, upstream.held?.secret)) drop()
+        else this.#client?.forward(data, upstream)
+      },
+      closed: drop,
+    }
+    if (!upstream.isOpen) drop()
+  }
+
+  #forget(): void {
+    this.#link.upstream = undefined
+    this.#link.known.clear()
+  }
+
+  #awaitNext(): void {
+    clearTimeout(this.#idle)
+    if (this.#client === undefined || this.#client.gone.aborted) return
+    const end = () => this.#close({ code: 1001, reason: 'nothing was asked for a long time' })
+    this.#idle = setTimeout(end, this.#options.limits.socketIdleMs)
+  }
+
+  #tell({ headers, ...error }: ToldError & { readonly code?: string }, hasBegun = false): void {
+    this.#client?.send(hasBegun ? failedMessage(error) : errorMessage(error, headers))
+  }
+
+  #close({ code, reason }: Ending): void {
+    this.#client?.close(code, reason)
+  }
+}
+
+const REMARK_CHARS_MAX = 64 * 1024
+
+/** Such as its limits, or how long it took. */
+function isRemark(data: Buffer, secret: string | undefined): boolean {
+  if (data.length > REMARK_CHARS_MAX || (secret !== undefined && data.includes(secret, 0, 'latin1')))
+    return false
+  try {
+    const { type } = JSON.parse(data.toString('utf8')) as { readonly type?: unknown }
+    return typeof type === 'string' && type !== 'error' && !type.startsWith('response.')
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * A client that wants a WebSocket: the provider is asked for one first, decided and receipted like a call that costs
+ * nothing. Whatever stands against it is answered with 426, on which Codex asks by HTTP at once, and is told there.
+ */
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { WebSocketServer } from 'ws'
+import { CraikError } from '../../../errors.ts'
+import type { ProviderRecord } from '../../../providers/record.ts'
+import { answerRaw } from '../../raw-answer.ts'
+import { addressed, SIDE, underway } from '../admitted-call.ts'
+import { openaiResponses } from '../dialects/openai-responses.ts'
+import { headersDown } from '../headers.ts'
+import type { Login } from '../login.ts'
+import type { ModelRoute } from '../routes.ts'
+import { refusedEarly } from '../unserved.ts'
+import { type SocketCall, whoFor } from './call.ts'
+import { ClientSocket, type Incoming, type SocketFault } from './client-socket.ts'
+import { closesWithin } from './keep-alive.ts'
+import { openWithLogin } from './open.ts'
+import { type SessionOptions, SocketSession } from './session.ts'
+import type { UpstreamSocket } from './upstream-socket.ts'
+
+/** How long a client may take to answer that the connection is closed. */
+const LEAVE_MS = 5_000
+
+/** Whether a route has this form at all. */
+export function isSocketRoute(route: ModelRoute | undefined): route is ModelRoute {
+  return route?.dialect === openaiResponses && route.path('') === '/responses'
+}
+
+/** Why this is no handshake; undefined: it is one. */
+export function handshakeFault({ method, headers }: IncomingMessage): string | undefined {
+  if (method !== 'GET' || headers.upgrade?.toLowerCase() !== 'websocket') return 'that is no WebSocket'
+  if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined)
+    return 'a handshake has no body'
+  if (headers['sec-websocket-version'] !== '13') return 'WebSocket is spoken in version 13'
+  return /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '') ? undefined : 'the key is unsound'
+}
+
+/** Resolves when the connection is over, with everything that was begun settled. */
+export async function serveSocket(
+  options: SessionOptions,
+  request: IncomingMessage,
+  stream: Duplex,
+  head: Buffer,
+): Promise<void> {
+  const { limits, closing, load } = options
+  const gone = new AbortController()
+  const onClose = () => gone.abort()
+  stream.once('close', onClose)
+  const opened = await opening({ ...options, until: AbortSignal.any([gone.signal, closing]) })
+  if (typeof opened === 'string' || stream.destroyed) {
+    if (typeof opened === 'string') answerRaw(stream, '426 Upgrade Required', opened)
+    else opened.end()
+    return
+  }
+  const session = new SocketSession(options, opened)
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: limits.bodyBytes,
+    autoPong: false,
+    ...closesWithin(LEAVE_MS),
+  })
+  server.once('headers', (lines) => {
+    for (const [name, value] of Object.entries(headersDown(opened.headers))) lines.push(`${name}: ${value}`)
+  })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  // Also where the handshake itself fails.
+  stream.once('close', () => resolve())
+  server.handleUpgrade(request, stream, head, (socket) => {
+    const listener = {
+      message: (incoming: Incoming) => session.message(incoming),
+      fault: (fault: SocketFault) => session.fault(fault),
+    }
+    resolve(session.serve(new ClientSocket(socket, stream, load, limits, listener)))
+  })
+  await promise
+  opened.end()
+}
+
+type Opening = Omit<SocketCall, 'link' | 'client'> & Pick<SessionOptions, 'refused'>
+
+/** The provider's own WebSocket; or why there is none. */
+async function opening(call: Opening): Promise<UpstreamSocket | string> {
+  const { place, caller, wanted, presented, until } = call
+  const addressee = await whoFor(call)
+  if ('error' in addressee) return addressee.error.message
+  const { hop } = addressee
+  const accounts = await place.broker.accounts(until)
+  const asked = { caller, wanted, accounts, presented, model: wanted.model }
+  const found = await addressed(place, hop, asked).catch((error: unknown) => {
+    if (error instanceof CraikError && error.code === 'invalid_config') return error
+    throw error
+  })
+  if (found instanceof CraikError) return found.message
+  if (typeof found === 'string') {
+    const { rule, message } = refusedEarly(found, hop.record)
+    call.refused(rule)
+    return message
+  }
+  if ('kind' in found) return found.reason
+  const { route, login } = found
+  if (!speaksSocket(hop.record, login)) return `${hop.record.id} is asked by HTTP`
+  const done = await underway(place, hop, route, { asked: SIDE, free: true }, async (_hold, onEnd) => {
+    const opened = await openWithLogin(call, login)
+    const end = 'upstream' in opened ? ({ kind: 'answered' } as const) : opened.end
+    onEnd({ end, usage: undefined, sentBytes: 0, receivedBytes: 0 })
+    return 'upstream' in opened ? opened.upstream : undefined
+  })
+  if ('kind' in done) return done.reason
+  return done.result ?? done.failed?.reason ?? 'the provider is asked by HTTP'
+}
+
+/** A login is one of the provider's own; of an address that somebody wrote down nothing is assumed. */
+function speaksSocket({ metadata }: ProviderRecord, { account }: Login): boolean {
+  return metadata.websocket ?? account?.family === 'openai'
+}

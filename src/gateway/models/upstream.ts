@@ -1,0 +1,256 @@
+/** Connections to providers: verified, kept open per login and origin, and read only as fast as the client reads. */
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Socket } from 'node:net'
+import { rootCertificates } from 'node:tls'
+import { buildConnector, type Dispatcher, Pool } from 'undici'
+import { HEADER_BYTES_MAX } from '../../providers/adapters/limits.ts'
+import { dialLoopback, loopbackAgent } from '../../providers/local/dial.ts'
+import { loopbackRefusal } from '../../providers/local/loopback.ts'
+import type { GatewayLimits } from '../limits.ts'
+
+export interface UpstreamOptions {
+  /** Certificates that are trusted besides those that Node comes with. */
+  readonly authorities?: readonly string[]
+  /** For tests: where an origin is really dialled; its name is checked all the same. */
+  readonly dialled?: (origin: string) => { readonly host: string; readonly port: number } | undefined
+}
+
+export interface UpstreamRequest {
+  /** Whose connection it may go over: no two logins share one. */
+  readonly account: string
+  readonly baseUrl: string
+  /** After the base URL, with its query. */
+  readonly path: string
+  readonly method: 'GET' | 'POST'
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer | undefined
+}
+
+/** An answer that has begun. */
+export interface UpstreamAnswer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** The next piece; undefined: that was all. Rejects when the connection breaks. Nothing is read until it is asked for. */
+  next(): Promise<Buffer | undefined>
+  /** Gives the rest up. Harmless when there is none. */
+  abort(): void
+}
+
+/** Why there is no answer, or no more of it. */
+export class UpstreamError extends Error {
+  /** False: the provider surely got nothing. */
+  readonly sent: boolean
+  readonly code: string
+
+  constructor(sent: boolean, error: unknown) {
+    super('the call to the provider broke')
+    const { name, code } = error as { readonly name?: unknown; readonly code?: unknown }
+    this.sent = sent
+    // What cannot be parsed has a name and, at times, no code.
+    const known = name === 'HTTPParserError' ? (code ?? 'HPE_INVALID') : code
+    this.code = typeof known === 'string' && /^\w{1,60}$/.test(known) ? known : ''
+  }
+}
+
+/** More than all callers together may have open to one place. */
+const CONNECTIONS_MAX = 1024
+
+export class Upstreams {
+  readonly #options: UpstreamOptions
+  readonly #limits: GatewayLimits
+  readonly #pools = new Map<string, Dispatcher>()
+  /** Connections that are in no pool. */
+  readonly #open = new Map<string, number>()
+
+  constructor(options: UpstreamOptions, limits: GatewayLimits) {
+    this.#options = options
+    this.#limits = limits
+  }
+
+  /** Resolves with the head of the answer. Cancelling the signal ends it at any time. */
+  ask(request: UpstreamRequest, signal: AbortSignal): Promise<UpstreamAnswer> {
+    const url = new URL(request.baseUrl + request.path)
+    const exchange = new Exchange(signal)
+    this.#pool(request.account, request.baseUrl, url.origin).dispatch(
+      {
+        origin: url.origin,
+        path: url.pathname + url.search,
+        method: request.method,
+        headers: request.headers,
+        body: request.body ?? null,
+        headersTimeout: this.#limits.answerMs,
+        bodyTimeout: this.#limits.silenceMs,
+      },
+      exchange,
+    )
+    return exchange.begun
+  }
+
+  async close(): Promise<void> {
+    const pools = [...this.#pools.values()]
+    this.#pools.clear()
+    await Promise.all(pools.map((pool) => pool.destroy().catch(() => {})))
+  }
+
+  #pool(account: string, baseUrl: string, origin: string): Dispatcher {
+    const key = `${account}\n${origin}`
+    const known = this.#pools.get(key)
+    if (known !== undefined) return known
+    const pool = this.#newPool(baseUrl, origin)
+    this.#pools.set(key, pool)
+    return pool
+  }
+
+  /** A connection of its own by the same rules, for what is no request and answer. Whoever gets it closes it. */
+  async connect(account: string, baseUrl: string, signal: AbortSignal): Promise<Socket> {
+    const { origin } = new URL(baseUrl)
+    const key = `${account}\n${origin}`
+    const open = this.#open.get(key) ?? 0
+    if (open >= CONNECTIONS_MAX) throw new UpstreamError(false, { code: 'EMFILE' })
+    this.#open.set(key, open + 1)
+    const free = () => this.#open.set(key, this.#open.get(key)! - 1)
+    try {
+      const socket = await this.#dial(baseUrl, origin)
+      socket.once('close', free)
+      if (!signal.aborted) return socket
+      socket.destroy()
+    } catch (error) {
+      free()
+      throw new UpstreamError(false, error)
+    }
+    throw new UpstreamError(false, { code: 'ABORT_ERR' })
+  }
+
+  #dial(baseUrl: string, origin: string): Promise<Socket> {
+    const connector = this.#connector(baseUrl, origin)
+    if (connector === undefined) return dialLoopback(baseUrl, { connectTimeoutMs: this.#limits.connectMs })
+    const { protocol, host, hostname, port } = new URL(origin)
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>()
+    connector({ protocol, host, port, hostname: hostname.replace(/^\[(.*)\]$/, '$1') }, (error, socket) =>
+      socket === null ? reject(error) : resolve(socket),
+    )
+    return promise
+  }
+
+  #newPool(baseUrl: string, origin: string): Dispatcher {
+    const connect = this.#connector(baseUrl, origin)
+    if (connect === undefined) return loopbackAgent(baseUrl, { connectTimeoutMs: this.#limits.connectMs })
+    return new Pool(origin, {
+      allowH2: false,
+      maxHeaderSize: HEADER_BYTES_MAX,
+      connections: CONNECTIONS_MAX,
+      pipelining: 1,
+      connect,
+    })
+  }
+
+  /** Undefined: it is on this machine, and dialled as such. */
+  #connector(baseUrl: string, origin: string): buildConnector.connector | undefined {
+    const { authorities = [], dialled } = this.#options
+    const isPlain = baseUrl.startsWith('http:')
+    if (isPlain || (loopbackRefusal(baseUrl) === undefined && authorities.length === 0)) return undefined
+    const connector = buildConnector({
+      timeout: this.#limits.connectMs,
+      allowH2: false,
+      // Whatever the environment says.
+      rejectUnauthorized: true,
+      ...(authorities.length > 0 && { ca: [...rootCertificates, ...authorities] }),
+    })
+    const place = dialled?.(origin)
+    if (place === undefined) return connector
+    const { hostname: servername } = new URL(origin)
+    return (asked, done) =>
+      connector({ ...asked, hostname: place.host, port: String(place.port), servername }, done)
+  }
+}
+
+/** One request and its answer, pulled piece by piece. */
+class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
+  readonly #signal: AbortSignal
+  readonly #begun = Promise.withResolvers<UpstreamAnswer>()
+  readonly #pieces: Buffer[] = []
+  #waiting: PromiseWithResolvers<Buffer | undefined> | undefined
+  #controller: Dispatcher.DispatchController | undefined
+  #error: UpstreamError | undefined
+  #ended = false
+  status = 0
+  headers: IncomingHttpHeaders = {}
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal
+    if (signal.aborted) this.abort()
+    else signal.addEventListener('abort', this.#onAbort)
+  }
+
+  get begun(): Promise<UpstreamAnswer> {
+    return this.#begun.promise
+  }
+
+  readonly #onAbort = () => this.abort()
+
+  abort(): void {
+    if (this.#ended || this.#error !== undefined) return
+    const error = Object.assign(new Error('cancelled'), { code: 'ABORT_ERR' })
+    this.#fail(error)
+    this.#controller?.abort(error)
+  }
+
+  next(): Promise<Buffer | undefined> {
+    const piece = this.#pieces.shift()
+    if (piece !== undefined) return Promise.resolve(piece)
+    if (this.#error !== undefined) return Promise.reject(this.#error)
+    if (this.#ended) return Promise.resolve(undefined)
+    const waiting = Promise.withResolvers<Buffer | undefined>()
+    this.#waiting = waiting
+    // It may bring the next piece at once.
+    this.#controller?.resume()
+    return waiting.promise
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    // It was given up while the connection was made: then nothing goes out.
+    if (this.#error !== undefined) controller.abort(this.#error)
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    if (status < 200) return
+    controller.pause()
+    this.status = status
+    this.headers = headers
+    this.#begun.resolve(this)
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
+    // Going on flushes the parser, which tells of nothing; to pause for it would never end.
+    if (piece.length === 0) return
+    const waiting = this.#waiting
+    this.#waiting = undefined
+    if (waiting === undefined) this.#pieces.push(piece)
+    else waiting.resolve(piece)
+    controller.pause()
+  }
+
+  onResponseEnd(): void {
+    this.#ended = true
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#waiting?.resolve(undefined)
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#fail(error)
+  }
+
+  #fail(error: Error): void {
+    if (this.#error !== undefined || this.#ended) return
+    this.#error = new UpstreamError(this.#controller !== undefined, error)
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    this.#begun.reject(this.#error)
+    this.#waiting?.reject(this.#error)
+    this.#pieces.length = 0
+  }
+}

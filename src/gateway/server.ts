@@ -1,0 +1,220 @@
+/**
+ * The one door: an HTTP server that listens nowhere. Streams are handed to it with whose they are; requests of its own
+ * form are for models, those of a proxy for the web, and everything else is refused.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Caller } from './caller.ts'
+import { GATEWAY_LIMITS, type GatewayLimits, HEAD_BYTES_MAX, HEADERS_MAX } from './limits.ts'
+import { createModels, type ModelsOptions } from './models/models.ts'
+import { answerRaw } from './raw-answer.ts'
+
+/** The way to the web; without one there is none. */
+export interface EgressHandler {
+  handleConnect(caller: Caller, request: IncomingMessage, socket: Duplex, head: Buffer): void
+  handlePlain(caller: Caller, request: IncomingMessage, response: ServerResponse): void
+  handleUpgrade(caller: Caller, request: IncomingMessage, socket: Duplex): void
+  handleMalformed(caller: Caller, error: Error, socket: Duplex): void
+}
+
+export interface GatewayOptions extends ModelsOptions {
+  readonly egress?: EgressHandler
+  /** Routes that are not about models, such as git's. True: it answers. */
+  readonly otherRoute?: (caller: Caller, request: IncomingMessage, response: ServerResponse) => boolean
+  /** For tests. */
+  readonly limits?: Partial<GatewayLimits>
+}
+
+/** Why a request is not let in at all, where the connection itself does not say whose it is. */
+interface NotLetIn {
+  readonly status: 401 | 403 | 407
+  readonly why: string
+}
+
+export type DoorCheck = (request: IncomingMessage) => NotLetIn | undefined
+
+export interface Gateway {
+  /** Serves a connection. `check` is asked for each request on it. */
+  handle(stream: Duplex, caller: Caller, check?: DoorCheck): void
+  /** Ends every connection, and resolves when all that was begun is settled. */
+  close(): Promise<void>
+}
+
+/** What all connections of one caller have together. */
+interface Load {
+  connections: number
+  requests: number
+  heldBytes: number
+}
+
+interface Connection {
+  readonly caller: Caller
+  readonly load: Load
+  readonly check: DoorCheck | undefined
+  timer: NodeJS.Timeout | undefined
+}
+
+export function createGateway(options: GatewayOptions): Gateway {
+  return new OneDoor(options)
+}
+
+class OneDoor implements Gateway {
+  readonly #options: GatewayOptions
+  readonly #limits: GatewayLimits
+  readonly #models: ReturnType<typeof createModels>
+  readonly #server: Server
+  readonly #connections = new Map<Duplex, Connection>()
+  readonly #loads = new Map<string, Load>()
+  #closed: Promise<void> | undefined
+
+  constructor(options: GatewayOptions) {
+    this.#options = options
+    this.#limits = { ...GATEWAY_LIMITS, ...options.limits }
+    this.#models = createModels(options, this.#limits)
+    this.#server = createServer(
+      { maxHeaderSize: HEAD_BYTES_MAX, insecureHTTPParser: false, requireHostHeader: true, keepAlive: false },
+      (request, response) => this.#request(request, response),
+    )
+    this.#server.maxHeadersCount = HEADERS_MAX
+    this.#server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#connect(request, socket, head),
+    )
+    // How long a request may take is told by what is asked for: see the timers here and of each route.
+    this.#server.requestTimeout = 0
+    this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#upgrade(request, socket, head),
+    )
+    this.#server.on('clientError', (error: Error, socket: Duplex) => this.#malformed(error, socket))
+  }
+
+  handle(stream: Duplex, caller: Caller, check?: DoorCheck): void {
+    stream.on('error', () => {})
+    const key = caller.sandboxId ?? `operator ${caller.operator}`
+    const load = this.#loads.get(key) ?? { connections: 0, requests: 0, heldBytes: 0 }
+    if (this.#closed !== undefined || load.connections >= this.#limits.connections) {
+      answerRaw(stream, '503 Service Unavailable', 'too many connections at once, or the gateway is closing')
+      return
+    }
+    this.#loads.set(key, load)
+    load.connections++
+    const connection: Connection = { caller, load, check, timer: undefined }
+    this.#connections.set(stream, connection)
+    stream.once('close', () => {
+      clearTimeout(connection.timer)
+      this.#connections.delete(stream)
+      // Requests of a connection end before it is closed, or with it.
+      if (--load.connections === 0) this.#loads.delete(key)
+    })
+    this.#awaitHead(stream, connection)
+    this.#server.emit('connection', stream)
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
+    await this.#models.close()
+    for (const stream of this.#connections.keys()) stream.destroy()
+    this.#server.close()
+  }
+
+  /** Whoever sends its head too slowly, or asks nothing more, is put out. */
+  #awaitHead(stream: Duplex, connection: Connection): void {
+    clearTimeout(connection.timer)
+    connection.timer = setTimeout(() => stream.destroy(), this.#limits.headMs).unref()
+  }
+
+  #request(request: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#connections.get(request.socket)
+    if (connection === undefined) {
+      response.destroy()
+      return
+    }
+    const { caller, load } = connection
+    clearTimeout(connection.timer)
+    load.requests++
+    response.once('close', () => {
+      load.requests--
+      if (!request.socket.destroyed) this.#awaitHead(request.socket, connection)
+    })
+    const refusal = this.#refusalOf(request, connection)
+    if (refusal !== undefined) {
+      const body = JSON.stringify({ error: { message: `craik: ${refusal[1]}`, type: 'craik' } })
+      response.writeHead(refusal[0], { 'content-type': 'application/json', connection: 'close' }).end(body)
+      return
+    }
+    if (isProxied(request)) this.#plain(caller, request, response)
+    else if (this.#options.otherRoute?.(caller, request, response) !== true)
+      void this.#models.handle(caller, load, request, response)
+  }
+
+  #refusalOf(
+    request: IncomingMessage,
+    { load, check }: Connection,
+  ): [status: number, why: string] | undefined {
+    const url = request.url ?? ''
+    const notLetIn = check?.(request)
+    if (notLetIn !== undefined) return [notLetIn.status, notLetIn.why]
+    if (load.requests > this.#limits.requests) return [429, 'too many requests at once; wait for answers']
+    // Readers of such a message disagree about where it ends.
+    if (request.headers['transfer-encoding'] !== undefined && request.headers['content-length'] !== undefined)
+      return [400, 'a request has a length or is chunked, not both']
+    if (!/^(?:\/|https?:\/\/)/i.test(url) || /[^\x21-\x7e]/.test(url))
+      return [400, 'that is no sound request target']
+    return undefined
+  }
+
+  #plain(caller: Caller, request: IncomingMessage, response: ServerResponse): void {
+    const { egress } = this.#options
+    if (egress !== undefined) egress.handlePlain(caller, request, response)
+    else
+      response
+        .writeHead(403, { 'content-type': 'text/plain' })
+        .end('blocked by craik: egress is not granted\n')
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const connection = this.#connections.get(socket)
+    const { egress } = this.#options
+    clearTimeout(connection?.timer)
+    const notLetIn = connection?.check?.(request)
+    if (connection === undefined) socket.destroy()
+    else if (notLetIn !== undefined) answerRaw(socket, statusLine(notLetIn.status), notLetIn.why)
+    else if (!isProxied(request))
+      this.#models.upgrade(connection.caller, connection.load, request, socket, head)
+    else if (egress !== undefined) egress.handleUpgrade(connection.caller, request, socket)
+    else answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not granted')
+  }
+
+  #malformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+    const caller = this.#connections.get(socket)?.caller
+    const { egress } = this.#options
+    if (caller !== undefined && egress !== undefined) egress.handleMalformed(caller, error, socket)
+    else if (error.code === 'HPE_HEADER_OVERFLOW')
+      answerRaw(socket, '431 Request Header Fields Too Large', 'the head of the request is too long')
+    else answerRaw(socket, '400 Bad Request', 'that is no sound HTTP request')
+  }
+
+  #connect(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const connection = this.#connections.get(socket)
+    const { egress } = this.#options
+    clearTimeout(connection?.timer)
+    const notLetIn = connection?.check?.(request)
+    if (connection === undefined) socket.destroy()
+    else if (notLetIn !== undefined) answerRaw(socket, statusLine(notLetIn.status), notLetIn.why)
+    else if (egress === undefined)
+      answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not granted')
+    else egress.handleConnect(connection.caller, request, socket, head)
+  }
+}
+
+/** In the form that a proxy is asked in. */
+function isProxied({ url = '' }: IncomingMessage): boolean {
+  return /^https?:\/\//i.test(url)
+}
+
+function statusLine(status: number): string {
+  return `${status} ${STATUS_CODES[status]}`
+}

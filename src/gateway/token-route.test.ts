@@ -1,0 +1,67 @@
+import { createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { Caller } from './caller.ts'
+import { answerToken, isTokenRoute } from './token-route.ts'
+
+const CALLER: Caller = {
+  operator: 'local-user:ada',
+  policyEnvelopeId: 'policy_team',
+  sandboxId: 'sbx_one',
+  scope: {},
+  credentials: 'broker',
+  sentinelFor: () => undefined,
+  grantFor: async () => undefined,
+}
+const OWN = { presented: 'access of sbx_one', refreshToken: 'refresh', idToken: 'id' }
+
+let caller: Caller
+const server = createServer((asked, response) => {
+  if (isTokenRoute(asked)) answerToken(caller, asked, response, (id) => (id === 'sbx_one' ? OWN : undefined))
+  else response.writeHead(404).end()
+})
+beforeEach(async () => {
+  caller = CALLER
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+})
+afterEach(() => new Promise((done) => server.close(done)))
+
+function ask(path: string, body: string): Promise<{ status: number | undefined; value: unknown }> {
+  const { port } = server.address() as AddressInfo
+  return new Promise((resolve, reject) => {
+    const asked = request({ port, path, method: 'POST', agent: false }, (answer) =>
+      json(answer).then(
+        (value) => resolve({ status: answer.statusCode, value }),
+        () => resolve({ status: answer.statusCode, value: undefined }),
+      ),
+    )
+    asked.once('error', reject)
+    asked.end(body)
+  })
+}
+
+it('gives a sandbox what it has already, whatever it sends', async () => {
+  for (const body of ['', 'grant_type=refresh_token&refresh_token=x', '{"refresh_token":"stolen"}'])
+    expect(await ask('/oauth/token', body)).toMatchObject({
+      status: 200,
+      value: { access_token: OWN.presented, refresh_token: OWN.refreshToken, id_token: OWN.idToken },
+    })
+})
+
+it('has nothing for who was given no stand-in', async () => {
+  for (const other of [
+    { credentials: 'none' },
+    { credentials: 'forward' },
+    { sandboxId: undefined },
+    { sandboxId: 'sbx_two' },
+  ] as const) {
+    caller = { ...CALLER, ...other }
+    expect(await ask('/oauth/token', '')).toMatchObject({ status: 400, value: { error: 'invalid_grant' } })
+  }
+})
+
+it('takes no more than such a request needs, and no other path', async () => {
+  await expect(ask('/oauth/token', 'x'.repeat(200_000))).rejects.toThrow()
+  expect(await ask('/oauth/tokens', '')).toMatchObject({ status: 404 })
+})

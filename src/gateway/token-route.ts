@@ -1,0 +1,61 @@
+/**
+ * Where a program inside renews its login, when it can be told where that is: it gets what it has already. Renewing is the
+ * broker's alone.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from './caller.ts'
+
+/** What stands for a login of OpenAI's inside. */
+export interface StandIn {
+  readonly presented: string
+  readonly refreshToken: string
+  readonly idToken: string
+}
+
+const PATH = '/oauth/token'
+const BODY_BYTES = 64 * 1024
+const BODY_MS = 10_000
+
+export function isTokenRoute({ url = '', method }: IncomingMessage): boolean {
+  return method === 'POST' && (url === PATH || url.startsWith(`${PATH}?`))
+}
+
+/** Whatever was sent is not looked at: it is the sandbox's own stream, and it gets its own. */
+export function answerToken(
+  caller: Caller,
+  request: IncomingMessage,
+  response: ServerResponse,
+  standIn: (sandboxId: string) => StandIn | undefined,
+): void {
+  let bytes = 0
+  const timer = setTimeout(() => request.destroy(), BODY_MS).unref()
+  response.once('close', () => clearTimeout(timer))
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > BODY_BYTES) request.destroy()
+  })
+  request.once('end', () => {
+    const own =
+      caller.credentials === 'broker' && caller.sandboxId !== undefined
+        ? standIn(caller.sandboxId)
+        : undefined
+    if (own === undefined) answer(response, 400, { error: 'invalid_grant', error_description: NONE })
+    else
+      answer(response, 200, {
+        access_token: own.presented,
+        refresh_token: own.refreshToken,
+        id_token: own.idToken,
+        token_type: 'Bearer',
+        expires_in: EXPIRES_S,
+      })
+  })
+}
+
+const NONE = 'craik: there is no login of this kind on the host; see there:  craik accounts'
+/** Some years: nobody asks again soon. */
+const EXPIRES_S = 100_000_000
+
+function answer(response: ServerResponse, status: number, body: Readonly<Record<string, unknown>>): void {
+  response.writeHead(status, { 'content-type': 'application/json', 'cache-control': 'no-store' })
+  response.end(JSON.stringify(body))
+}
