@@ -51,6 +51,8 @@ export interface SandboxBackend {
   discard?(spec: SandboxSpec): Promise<void>
   /** Its places may be started before it is known whose they will be. Missing: each is started when it is asked for. */
   readonly pooled?: true
+  /** Whether one that runs may be shown folders of the host, as far as can be known before one was. Missing: none. */
+  readonly showsLate?: (container: ContainerSpec | null) => boolean
   /** Missing: its disks cannot be archived. */
   readonly disks?: SandboxDisks
   /** Ends what a process that is gone left of its looking around, in no place. Never touches what somebody living made. */
@@ -65,7 +67,13 @@ export interface SandboxSpec {
   readonly workspace: WorkspaceSpec
   /** Other folders of the host that it can read; only for backends with images. */
   readonly mounts?: readonly MountSpec[]
+  /** What it keeps in its home beyond its own life. */
+  readonly volumes?: readonly ShownVolume[]
   readonly limits: LimitSpec
+  /** Ids of the agents' command lines that it is shown; only for backends without images. */
+  readonly harnesses?: readonly string[]
+  /** Of a place that nobody has asked for yet: what it may be shown once somebody has. Missing: nothing. */
+  readonly late?: LateFolders
   /** Whose rights its programs have on the host; chosen when the sandbox is recorded, so that no two share one. */
   readonly hostUser: HostUser | undefined
   /** What the container is made of; only for backends with images. */
@@ -84,6 +92,8 @@ export interface ContainerRequest {
   readonly image?: string | undefined
   readonly runtime?: (typeof CONTAINER_RUNTIMES)[number] | undefined
   readonly line?: (typeof CONTAINER_LINES)[number] | undefined
+  /** Ids of the agents' command lines that the image has to hold. */
+  readonly harnesses?: readonly string[] | undefined
 }
 
 /** Fixed when the sandbox is recorded, and the same whenever it is started again. */
@@ -97,6 +107,8 @@ export interface ContainerSpec {
   readonly state: (typeof CONTAINER_STATES)[number]
   /** Which engine holds it, by the engine's own id: another one at the same address is not asked for it. */
   readonly engine: string
+  /** Ids of the agents' command lines in the image; left out: none. */
+  readonly harnesses?: readonly string[] | undefined
 }
 
 /** `copy`: a folder of its own, filled through the boundary. `in-place`: the caller's folder itself, writable. */
@@ -106,6 +118,31 @@ export type WorkspaceSpec = { readonly mode: 'copy' } | { readonly mode: 'in-pla
 export interface MountSpec {
   readonly folder: string
   readonly at: string
+}
+
+/** A folder of Craik's own that outlives sandboxes, and where in the home it is, such as `.local`. */
+export interface VolumeSpec {
+  readonly name: string
+  readonly at: string
+}
+
+export interface ShownVolume extends VolumeSpec {
+  /** Where it is on this machine. */
+  readonly folder: string
+}
+
+/**
+ * What of the logins of this machine a sandbox gets. `broker`: something in their shape that only the gateway takes, and
+ * only from this sandbox. `forward`: they themselves. `none`: nothing.
+ */
+export const CREDENTIAL_MODES = ['broker', 'forward', 'none'] as const
+export type CredentialMode = (typeof CREDENTIAL_MODES)[number]
+
+/** Which folders of the host a place can be shown though it runs already. */
+export interface LateFolders {
+  /** The workspace itself, in place. */
+  readonly workspace: boolean
+  readonly mounts: boolean
 }
 
 /** As a caller names them. No container has any but the first. */
@@ -162,6 +199,11 @@ export interface RunningPlace {
   /** Nothing in it runs, and nothing is lost, until `unpause`. Missing: it cannot be paused here. Both are idempotent. */
   readonly pause?: () => Promise<void>
   readonly unpause?: () => Promise<void>
+  /**
+   * Of a place that was started with `late`, once: shows it the folders of the sandbox that it becomes, whole and only
+   * after they were looked at, or fails; then it is to be destroyed. Refuses what `create` refuses, with the same error.
+   */
+  readonly show?: (spec: SandboxSpec) => Promise<void>
   /** Ends everything in it and removes what holds it (cgroups, mounts), not the folder or volume with its disk. Idempotent. */
   destroy(): Promise<void>
 }

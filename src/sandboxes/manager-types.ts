@@ -14,6 +14,7 @@ import type {
   BackendName,
   ContainerRequest,
   ContainerSpec,
+  CredentialMode,
   Isolation,
   LimitReport,
   LimitSpec,
@@ -21,6 +22,7 @@ import type {
   MountSpec,
   NETWORKS,
   ObservedUse,
+  VolumeSpec,
   WorkspaceSpec,
 } from './backend.ts'
 import type {
@@ -52,8 +54,14 @@ export interface CreateRequest {
   readonly workspace?: WorkspaceSpec
   readonly limits: Partial<LimitSpec>
   readonly environment?: Readonly<Record<string, string>>
+  /** Without it, `none`. */
+  readonly credentials?: CredentialMode
+  /** Agents' command lines that it is to have, by name. */
+  readonly harnesses?: readonly string[]
   readonly network?: (typeof NETWORKS)[number]
   readonly mounts?: readonly (MountSpec & { readonly mode: (typeof MOUNT_MODES)[number] })[]
+  /** Each belongs to one sandbox at a time, and is made when it is first asked for. */
+  readonly volumes?: readonly VolumeSpec[]
   /** Only for backends with images. */
   readonly container?: ContainerRequest
   readonly policyEnvelopeId?: string
@@ -101,8 +109,14 @@ export interface SandboxView {
   readonly workspace: WorkspaceSpec
   /** Other folders of the host that it can read. */
   readonly mounts: readonly (MountSpec & { readonly mode: 'read_only' })[]
+  /** What it keeps in its home beyond its own life, and where there. */
+  readonly volumes: readonly VolumeSpec[]
   /** What it is made of, when it is a container. */
-  readonly container: Omit<ContainerSpec, 'engine'> | null
+  readonly container: Omit<ContainerSpec, 'engine' | 'harnesses'> | null
+  readonly harnesses: readonly { readonly name: string; readonly version: string }[]
+  readonly credentials: CredentialMode
+  /** The logins that it was given when it last began to run; null: none was put in place since Craik itself did. */
+  readonly accounts: readonly { readonly id: string; readonly who: string | null }[] | null
   readonly limits: LimitSpec
   /** How each limit is held; null while it is being created. */
   readonly enforced: LimitReport | null
@@ -151,12 +165,31 @@ export interface SandboxManager {
   /** Another sandbox with the same disk, limits and policy, and without its logins. */
   fork(caller: Caller, id: SandboxId, request?: ForkRequest): Promise<SandboxView>
   delete(caller: Caller, id: SandboxId): Promise<void>
+  /** API keys from the environment of who asks count as logins of this machine, in place of those offered before. */
+  offerKeys(keys: Readonly<Record<string, string>>, until: AbortSignal): Promise<void>
   /** What happened to it, oldest first, then on as it happens while `follow`: lines of JSON. */
   events(id: SandboxId, follow: boolean, until: AbortSignal): AsyncIterable<SandboxEvent>
   readonly jobs: ManagedJobs
   readonly files: ManagedFiles
   readonly inside: ManagedInside
   readonly snapshots: ManagedSnapshots
+  readonly volumes: ManagedVolumes
+}
+
+/** A volume as it is shown. */
+export interface VolumeView {
+  readonly name: string
+  /** What it takes on the disk of this machine; null when that takes too long to find out. */
+  readonly sizeBytes: number | null
+  /** The name of the sandbox that has it; null: none. */
+  readonly usedBy: string | null
+  readonly createdAtMs: number
+}
+
+export interface ManagedVolumes {
+  list(until: AbortSignal): Promise<readonly VolumeView[]>
+  /** Refused while a sandbox has it. */
+  delete(caller: Caller, name: string): Promise<void>
 }
 
 /** A snapshot as it is shown. */
@@ -306,6 +339,8 @@ export interface ManagedInside {
   connect(caller: Caller, id: SandboxId, port: number): Promise<Duplex>
   processes(caller: Caller, id: SandboxId): Promise<readonly ProcessInfo[]>
   signal(caller: Caller, id: SandboxId, pid: number, signal: string): Promise<void>
+  /** Puts in place what it gets of the logins of this machine, as they are now; tells their names. */
+  putLogins(caller: Caller, id: SandboxId): Promise<readonly string[]>
   stats(caller: Caller, id: SandboxId): Promise<SandboxStats>
 }
 

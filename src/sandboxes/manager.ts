@@ -25,6 +25,7 @@ import { deleteSnapshot, managedSnapshots, recoverSnapshots, snapshotView } from
 import { stopSandbox } from './manager/stop.ts'
 import { Turns } from './manager/turns.ts'
 import { viewOf } from './manager/view.ts'
+import { managedVolumes, recoverVolumes } from './manager/volumes.ts'
 import { WarmPool } from './manager/warm-pool.ts'
 import type { Caller, SandboxEvent, SandboxManager, SandboxView } from './manager-types.ts'
 import type { SnapshotRecord } from './snapshots/snapshot-record.ts'
@@ -128,7 +129,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
     },
     async room() {
       const rows = await options.store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
-      return roomIn(rows, options.admission ?? UNBOUNDED)
+      return roomIn(rows, (await options.admission?.()) ?? UNBOUNDED)
     },
     get: async (idOrName) => shown(await getSandbox(options, idOrName)),
     stop: (caller, id, request = {}) => reached(id, () => stopSandbox(options, holder, caller, id, request)),
@@ -147,13 +148,16 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
       return shown(await whole(forked))
     },
     delete: (caller, id) => inTurn(id, () => deleteSandbox(options, holder, retries, caller, id)),
+    offerKeys: async (keys, until) => options.logins?.offer(keys, until),
     events,
     jobs: managedJobs(options, holder),
     files: managedFiles(options, holder),
     inside: managedInside(options, holder),
     snapshots: managedSnapshots(options, whole, whileHere),
+    volumes: managedVolumes(options, holder, whole),
     async recover() {
       await whole(recoverSnapshots(options))
+      await whole(recoverVolumes(options))
       await whole(recoverSandboxes(options, holder, retries))
       await pool.recover()
       reaper.start()
@@ -170,6 +174,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
         await Promise.allSettled([...working])
         await pool.close()
         await Promise.all(holder.all().map((held) => holder.letGo(held)))
+        await options.closing?.()
       })()
       return closing
     },

@@ -33,6 +33,7 @@ export const OPERATIONS = {
   processes: { capability: 'sandbox.inspect', operation: 'processes', counted: 'looks' },
   metrics: { capability: 'sandbox.inspect', operation: 'metrics', counted: 'looks' },
   jobs: { capability: 'sandbox.inspect', operation: 'jobs', counted: 'looks' },
+  put_logins: { capability: 'login.use', operation: 'install', counted: 'writes' },
   signal: { capability: 'sandbox.signal', operation: 'signal', counted: 'signals' },
 } as const satisfies Record<string, OperationSpec>
 
@@ -40,6 +41,18 @@ export const OPERATIONS = {
 export const FOLDER_USES = {
   write: { capability: 'sandbox.mount', operation: 'write' },
   read: { capability: 'sandbox.mount', operation: 'read' },
+} as const satisfies Record<string, Omit<OperationSpec, 'counted'>>
+
+/** And for volumes, which outlive the sandboxes that are given them. */
+export const VOLUME_USES = {
+  mount: { capability: 'sandbox.mount', operation: 'volume' },
+  delete: { capability: 'sandbox.delete', operation: 'delete_volume' },
+} as const satisfies Record<string, Omit<OperationSpec, 'counted'>>
+
+/** And what it may be given of the logins of this machine. */
+export const LOGIN_USES = {
+  broker: { capability: 'login.use', operation: 'broker' },
+  forward: { capability: 'login.use', operation: 'forward' },
 } as const satisfies Record<string, Omit<OperationSpec, 'counted'>>
 
 export type OperationName = keyof typeof OPERATIONS

@@ -1,11 +1,11 @@
 /**
- * What every sandbox shows its sidecar at /opt/craik: a Node that can be run but not read, the bundle, and its compile
- * cache. Made once for each build and home, whole or not at all; nothing in a sandbox can write it.
+ * What every sandbox has at /opt/craik: a Node that can be run but not read, the sidecar's bundle with its compile cache,
+ * settings of the shell and of git, and git's hooks. Made once for each build and home, whole or not at all; nothing in a sandbox can write it.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { constants, readFileSync, statSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
@@ -30,6 +30,13 @@ export interface RuntimeOptions {
 /** Same-uid code can then neither trace the sidecar nor read its memory: the kernel does not dump what cannot be read. */
 const NODE_MODE = 0o111
 const BUNDLE = ['sidecar.mjs', 'relay.mjs', 'pty.node'] as const
+/** Where a file of /etc leads to, relative to /opt/craik. They are in `image/inside/`, as are the hooks. */
+export const INSIDE_ETC = {
+  '/etc/gitconfig': 'etc/gitconfig',
+  '/etc/profile': 'etc/profile',
+  '/etc/bash.bashrc': 'etc/bash.bashrc',
+} as const
+const HOOKS = ['git-hooks/pre-push'] as const
 const COMPILE_CACHE = 'compile-cache'
 const MANIFEST = 'manifest.json'
 
@@ -52,8 +59,7 @@ export interface RuntimeFile {
 
 /** What of the runtime is the same wherever it lies: all but the compile cache. */
 export function runtimeFiles(node = process.execPath): readonly RuntimeFile[] {
-  const bundle = BUNDLE.map((name) => ({ name, path: bundlePath(name), mode: 0o444 }))
-  return [{ name: 'node', path: node, mode: NODE_MODE }, ...bundle]
+  return [{ name: 'node', path: node, mode: NODE_MODE }, ...ownFiles()]
 }
 
 /** The runtime of this build, made when it is not there or is damaged. Several processes may ask at once. */
@@ -96,24 +102,31 @@ function runtimesFolder(craikHome: string): string {
 function manifestOf(node: string): Manifest {
   const { size, mtimeMs } = statSync(node)
   const files: Record<string, string> = {}
-  for (const name of BUNDLE) files[name] = sha256(readBundle(name))
+  for (const { name, path } of ownFiles()) files[name] = sha256(readOwn(name, path))
   const identity = { node: [process.version, process.arch, size, Math.trunc(mtimeMs)], files }
   return { digest: sha256(JSON.stringify(identity)).slice(0, 32), nodeBytes: size, files }
 }
 
-function readBundle(name: string): Buffer {
+function readOwn(name: string, path: string): Buffer {
   try {
-    return readFileSync(bundlePath(name))
+    return readFileSync(path)
   } catch (cause) {
-    throw new CraikError('unavailable', `the sidecar’s ${name} is not built`, {
+    throw new CraikError('unavailable', `${name}, which sandboxes need, is not built`, {
       hint: 'npm run prepare',
       cause,
     })
   }
 }
 
-function bundlePath(name: string): string {
-  return fileURLToPath(packageFile(`build/sidecar/${name}`))
+/** All but Node. */
+function ownFiles(): readonly RuntimeFile[] {
+  const bundle = BUNDLE.map((name) => ({ name, from: `build/sidecar/${name}`, mode: 0o444 }))
+  const etc = Object.values(INSIDE_ETC).map((name) => ({ name, from: `image/inside/${name}`, mode: 0o444 }))
+  const hooks = HOOKS.map((name) => ({ name, from: `image/inside/${name}`, mode: 0o555 }))
+  return [...bundle, ...etc, ...hooks].map(({ name, from, mode }) => ({
+    ...{ name, mode },
+    path: fileURLToPath(packageFile(from)),
+  }))
 }
 
 async function fill(
@@ -125,9 +138,12 @@ async function fill(
   await mkdir(folder, { mode: 0o755 })
   await copyFile(node, join(folder, 'node'), constants.COPYFILE_FICLONE)
   await chmod(join(folder, 'node'), NODE_MODE)
-  for (const name of BUNDLE) {
-    await copyFile(bundlePath(name), join(folder, name))
-    await chmod(join(folder, name), 0o444)
+  for (const { name, path, mode } of ownFiles()) {
+    await mkdir(dirname(join(folder, name)), { recursive: true })
+    // Whatever the umask took away.
+    await chmod(dirname(join(folder, name)), 0o755)
+    await copyFile(path, join(folder, name))
+    await chmod(join(folder, name), mode)
   }
   await mkdir(join(folder, COMPILE_CACHE))
   await warm(folder).catch(() => {})

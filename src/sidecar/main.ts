@@ -1,8 +1,10 @@
 /** The program inside a sandbox: it dials the host, or waits for it, and does what it asks, until it is told to end. */
+import { writeSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { Dialler } from './dial.ts'
 import { Listener } from './listen.ts'
+import { REFUSED_VARIABLES } from './protocol.ts'
 import { boundedLog } from './report.ts'
 import { serve } from './server.ts'
 import { readSettings } from './settings.ts'
@@ -13,8 +15,17 @@ import { warm } from './warm.ts'
 declare const CRAIK_VERSION: string | undefined
 const version = typeof CRAIK_VERSION === 'string' ? CRAIK_VERSION : 'source'
 
+/** Of sysexits.h: what was given cannot be used. */
+const REFUSED_EXIT = 64
+
 /** More faults than this within a minute: whatever it is, it does not go away by itself. */
 const MAX_FAULTS_PER_MINUTE = 100
+
+const refused = REFUSED_VARIABLES.find((name) => process.env[name])
+if (refused !== undefined) {
+  writeSync(2, `craik: ${refused} is set, and no sandbox takes it\n`)
+  process.exit(REFUSED_EXIT)
+}
 
 /** The host starts it once like this to have everything compiled, and kept for the starts that count. */
 const isWarming = process.env.CRAIK_WARM === '1'

@@ -22,6 +22,7 @@
  * POST   /files/move { from, to } · /files/remove { path, recursive } · /files/mkdir { path, parents }
  * GET    /files/watch?path&recursive&after        lines of JSON WatchEvent
  * POST   /ports/:port                             a duplex stream to 127.0.0.1:port inside; 200 once it is connected
+ * PUT    /logins { files: LoginFile[] }           each by way of a tmpfs to its place in the home; without content it goes
  * GET    /processes · POST /processes/:pid/signal { signal }
  * GET    /metrics                                 Metrics
  * POST   /accept                                  a duplex stream held open by the host: when something inside connects
@@ -36,8 +37,8 @@ export const PROTOCOL_HEADER = 'craik-protocol'
 
 /** Where things are inside, in every kind of sandbox that has a root file system of its own. */
 export const INSIDE = {
-  home: '/home/agent',
-  workspace: '/home/agent/workspace',
+  home: '/workspace/home',
+  workspace: '/workspace/home/project',
   /** The folder with the host's socket, shown read-only. */
   socketFolder: '/run/craik',
   socketName: 'host.sock',
@@ -45,6 +46,14 @@ export const INSIDE = {
   listenSocket: '/run/craik/sidecar.sock',
   /** Node, the bundle, `pty.node`, and the compile cache, shown read-only. */
   runtime: '/opt/craik',
+  /** The agents' command lines, a folder each with its programs in `bin`; read-only. */
+  harnesses: '/opt/craik-harnesses',
+  /** Those that were added to one that runs: in its home. */
+  addedHarnesses: '.local/share/craik-harnesses',
+  /** The same as the loopback port, for programs that take a socket. */
+  gatewaySocket: '/run/gateway.sock',
+  /** Where logins pass through; in a tmpfs. */
+  logins: '/run/secrets',
 } as const
 
 /** The sidecar's loopback port inside, which leads to the host's gateway. */
@@ -63,6 +72,9 @@ export const SIDECAR_ENV = {
   /** Where spilled output goes: on the sandbox's own disk. */
   spill: 'CRAIK_SPILL',
 } as const
+
+/** Never taken, by the sidecar or by a job: a token here would be an identity beside the one that was chosen. */
+export const REFUSED_VARIABLES: readonly string[] = ['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN']
 
 /** What the sidecar's Node is started with: a small nursery keeps an idle or busy sidecar small. */
 export const SIDECAR_NODE_FLAGS: readonly string[] = ['--max-semi-space-size=1']
@@ -103,6 +115,8 @@ export const LIMITS = {
   /** Connections to the loopback port that wait for an accept stream. */
   waitingConnections: 128,
   aliveEveryMs: 5_000,
+  /** That are put in their places at a time. */
+  loginFiles: 32,
 } as const
 
 export interface Hello {
@@ -116,6 +130,18 @@ export interface Hello {
   readonly workspace: string
   readonly gatewayPort: number
   readonly pty: boolean
+}
+
+/** A login, or what stands for one, that programs inside look for. */
+export interface LoginFile {
+  /** While it passes through, such as `anthropic_token`. */
+  readonly name: string
+  /** Relative to the home. */
+  readonly to: string
+  /** Null: it is to be gone. */
+  readonly content: string | null
+  /** A setting and no login: put there only where there is nothing yet, and its owner may write it. */
+  readonly setting?: boolean
 }
 
 export type JobSpec = ExecSpec | TerminalSpec | TarInSpec | TarOutSpec

@@ -10,6 +10,9 @@ export interface Settings {
   readonly workspace: string
   readonly gatewayPort: number
   readonly spillFolder: string
+  readonly loginFolder: string
+  /** Where the loopback port is a file too. */
+  readonly gatewaySocket?: string
 }
 
 export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
@@ -19,8 +22,11 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     socket: env[SIDECAR_ENV.socket] || join(INSIDE.socketFolder, INSIDE.socketName),
     listen: env[SIDECAR_ENV.listen] || undefined,
     home,
-    workspace: env[SIDECAR_ENV.workspace] || join(home, 'workspace'),
+    workspace: env[SIDECAR_ENV.workspace] || join(home, 'project'),
     gatewayPort: Number.isInteger(port) && port >= 0 && port < 65536 ? port : GATEWAY_PORT,
     spillFolder: env[SIDECAR_ENV.spill] || join(home, '.cache', 'craik'),
+    loginFolder: INSIDE.logins,
+    // A sandbox without a root of its own has no folder for it that is its alone.
+    ...(port !== 0 && { gatewaySocket: INSIDE.gatewaySocket }),
   }
 }

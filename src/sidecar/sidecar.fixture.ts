@@ -43,6 +43,7 @@ export class TestHost {
       workspace,
       gatewayPort: 0,
       spillFolder: join(folder, 'spill'),
+      loginFolder: join(folder, 'run/secrets'),
     }
     return new TestHost(folder, await createSidecar({ settings, version: 'test', env }))
   }

@@ -8,6 +8,7 @@ import { PipePool } from './jobs/pipes.ts'
 import { loadPty } from './jobs/pty-binding.ts'
 import { JobRegistry } from './jobs/registry.ts'
 import { programStarter } from './jobs/start-program.ts'
+import { loginRoutes } from './logins/install.ts'
 import { Connections } from './network/connections.ts'
 import { Gateway } from './network/gateway.ts'
 import { networkRoutes } from './network/routes.ts'
@@ -37,6 +38,7 @@ export async function createSidecar({ settings, version, env }: SidecarOptions):
   const gateway = new Gateway(connections)
   // Where something else has the port (a sandbox without a network of its own), any other does.
   const gatewayPort = await gateway.listen(settings.gatewayPort).catch(() => gateway.listen(0))
+  if (settings.gatewaySocket !== undefined) await gateway.listenAt(settings.gatewaySocket)
   const leaks = new Leaks()
   const pipes = new PipePool(leaks)
   pipes.fill()
@@ -59,6 +61,7 @@ export async function createSidecar({ settings, version, env }: SidecarOptions):
       ...jobRoutes(jobs),
       ...fileRoutes({ workspace, clock: systemClock }),
       ...networkRoutes(gateway, connections),
+      ...loginRoutes({ home, folder: settings.loginFolder }),
       ...processRoutes({
         home,
         jobOf: (pid) => jobs.jobOf(pid),

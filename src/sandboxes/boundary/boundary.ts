@@ -11,6 +11,7 @@ import type {
   JobResult,
   JobSpec,
   JobStatus,
+  LoginFile,
   Metrics,
   ProcessInfo,
   Upload,
@@ -119,6 +120,8 @@ export interface BoundaryInside {
   connect(port: number, until: AbortSignal): Promise<Duplex>
   processes(until: AbortSignal): Promise<readonly ProcessInfo[]>
   signal(pid: number, signal: string, until: AbortSignal): Promise<void>
+  /** Puts logins in their places. */
+  putLogins(files: readonly LoginFile[], until: AbortSignal): Promise<void>
   metrics(until: AbortSignal): Promise<Metrics>
   /** For whoever wants to see them; `BoundaryJobs.list` is the host's own look after what it began. */
   jobs(until: AbortSignal): Promise<readonly JobStatus[]>
@@ -138,5 +141,5 @@ export interface BoundaryCounts {
   readonly bytesOut: number
 }
 
-/** What the host does with a connection from inside: the gateway, later. Called with the stream already joined. */
-export type InboundHandler = (stream: Duplex) => void
+/** What the host does with a connection from inside. Called with the stream already joined. */
+export type InboundHandler = (stream: Duplex, isSurplus?: boolean) => void

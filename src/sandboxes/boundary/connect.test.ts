@@ -14,7 +14,7 @@ import {
   socketPair,
   speak,
 } from './hostile-sidecar.fixture.ts'
-import { MAX_OPEN_STREAMS } from './patience.ts'
+import { MAX_INBOUND, MAX_OPEN_STREAMS, MAX_SURPLUS } from './patience.ts'
 
 const SETTINGS = 4
 const PING = 6
@@ -279,6 +279,42 @@ describe('connections from inside', () => {
     while (hostile.inbound.length < 128) await turn()
     await hostile.boundary.jobs.list(NEVER)
     expect(hostile.inbound.length).toBe(128)
+    expect(hostile.boundary.counts().connections).toBe(128)
+  })
+
+  it('that are more than that have their turn when one of the others ends', async () => {
+    let joined = 0
+    await using hostile = await hostileSidecar((stream, what) => {
+      if (what !== 'POST /accept' || joined >= MAX_INBOUND + 2) return
+      joined++
+      stream.respond({ ':status': 200 })
+      stream.write(`number ${joined}`)
+    })
+    while (joined < MAX_INBOUND + 2) await turn()
+    expect(hostile.inbound.length).toBe(MAX_INBOUND)
+    hostile.inbound[5]!.destroy()
+    while (hostile.inbound.length === MAX_INBOUND) await turn()
+    const [bytes] = await hostile.inbound[MAX_INBOUND]!.take(1).toArray()
+    expect(String(bytes)).toBe(`number ${MAX_INBOUND + 1}`)
+    expect(hostile.surplus).toEqual([])
+  })
+
+  it('that wait too long for that are handed on as surplus, each once, and no more than some wait at a time', async () => {
+    let joined = 0
+    const answer: Answer = (stream, what) => {
+      if (what === 'GET /jobs') return json(stream, 200, { jobs: [] })
+      joined++
+      stream.respond({ ':status': 200 })
+    }
+    await using patient = await hostileSidecar(answer, { surplusMs: 600_000 })
+    while (joined < MAX_INBOUND + MAX_SURPLUS) await turn()
+    await patient.boundary.jobs.list(NEVER)
+    expect(joined).toBe(MAX_INBOUND + MAX_SURPLUS)
+    expect(patient.surplus).toEqual([])
+    await using hostile = await hostileSidecar(answer, { surplusMs: 10 })
+    while (hostile.surplus.length < MAX_SURPLUS) await turn()
+    expect(hostile.inbound.length).toBe(MAX_INBOUND)
+    expect(hostile.boundary.counts().connections).toBe(MAX_INBOUND + hostile.surplus.length)
   })
 
   it('fail when the sidecar is lost, instead of ending as if they were whole', async () => {

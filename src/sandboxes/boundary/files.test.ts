@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { connectBoundary } from './connect.ts'
 import { failureOf, HELLO, hostileSidecar, json, NEVER, speak } from './hostile-sidecar.fixture.ts'
 
-const STAT = { path: '/home/agent/a', type: 'file', bytes: 5, mode: 0o644, modifiedAtMs: 1 } as const
+const STAT = { path: '/workspace/home/a', type: 'file', bytes: 5, mode: 0o644, modifiedAtMs: 1 } as const
 
 async function answering(headers: IncomingHttpHeaders, body: string, patience = {}) {
   return await hostileSidecar((stream: ServerHttp2Stream, what) => {

@@ -22,8 +22,8 @@ export const HELLO: Hello = {
   version: '0.1.0',
   instance: 'test',
   startedAtMs: 1,
-  home: '/home/agent',
-  workspace: '/home/agent/workspace',
+  home: '/workspace/home',
+  workspace: '/workspace/home/project',
   gatewayPort: 8118,
   pty: false,
 }
@@ -78,6 +78,8 @@ export interface Hostile {
   readonly session: ServerHttp2Session
   /** Connections that the host was handed. */
   readonly inbound: Duplex[]
+  /** Those of them that are too many. */
+  readonly surplus: Duplex[]
   [Symbol.asyncDispose](): Promise<void>
 }
 
@@ -89,8 +91,9 @@ export async function hostileSidecar(answer: Answer, patience: Partial<Patience>
     else answer(stream, what, headers)
   })
   const inbound: Duplex[] = []
+  const surplus: Duplex[] = []
   const boundary = await connectBoundary(pair.host, NEVER, {
-    onInbound: (stream) => inbound.push(stream),
+    onInbound: (stream, isSurplus) => (isSurplus ? surplus : inbound).push(stream),
     patience,
   })
   return {
@@ -98,6 +101,7 @@ export async function hostileSidecar(answer: Answer, patience: Partial<Patience>
     inside: pair.inside,
     session,
     inbound,
+    surplus,
     async [Symbol.asyncDispose]() {
       await boundary.close()
       await pair[Symbol.asyncDispose]()

@@ -1,23 +1,35 @@
 /** Connections from inside: keeps a few streams open that the sidecar joins to them, and hands on those it joined. */
+import type { ClientHttp2Stream } from 'node:http2'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import type { InboundHandler } from './boundary.ts'
 import type { BoundaryCounter } from './counts.ts'
 import { JoinedStream } from './joined-stream.ts'
 import { cut, type Line, type Question } from './line.ts'
-import { MAX_INBOUND } from './patience.ts'
+import { MAX_INBOUND, MAX_SURPLUS } from './patience.ts'
 
 const QUESTION: Question = { method: 'POST', path: '/accept', doing: 'hand over a connection' }
 
-/** Until the line ends. A sidecar that closes what it was to hold is asked again, ever more slowly. */
+/**
+ * Until the line ends. A sidecar that closes what it was to hold is asked again, ever more slowly. What comes when as many are
+ * open as may be waits for one of them to end, and is handed on as surplus when none does.
+ */
 export function acceptInbound(line: Line, counter: BoundaryCounter, handle: InboundHandler): void {
-  const { reopenMs, reopenMaxMs } = line.patience
+  const { reopenMs, reopenMaxMs, surplusMs } = line.patience
+  const surplus = new Map<ClientHttp2Stream, NodeJS.Timeout>()
   let idle = 0
   let joined = 0
+  let handled = 0
   let delayMs = 0
   let waiting: NodeJS.Timeout | undefined
 
   function fill(): void {
-    while (!line.failure && !waiting && idle < LIMITS.acceptStreams && idle + joined < MAX_INBOUND) hold()
+    while (
+      !line.failure &&
+      !waiting &&
+      idle < LIMITS.acceptStreams &&
+      idle + joined < MAX_INBOUND + MAX_SURPLUS
+    )
+      hold()
   }
 
   function hold(): void {
@@ -33,11 +45,12 @@ export function acceptInbound(line: Line, counter: BoundaryCounter, handle: Inbo
       delayMs = 0
       idle--
       joined++
-      counter.add('connections')
-      handle(new JoinedStream(stream, line, QUESTION.doing))
+      if (handled < MAX_INBOUND) handOn(stream, false)
+      else surplus.set(stream, setTimeout(() => handOn(stream, true), surplusMs).unref())
       fill()
     })
     stream.once('close', () => {
+      forget(stream)
       if (isJoined) joined--
       else {
         idle--
@@ -45,6 +58,26 @@ export function acceptInbound(line: Line, counter: BoundaryCounter, handle: Inbo
       }
       fill()
     })
+  }
+
+  function handOn(stream: ClientHttp2Stream, isSurplus: boolean): void {
+    forget(stream)
+    counter.add('connections')
+    if (!isSurplus) {
+      handled++
+      stream.once('close', () => {
+        handled--
+        const next = [...surplus.keys()].find(({ destroyed, closed }) => !destroyed && !closed)
+        if (next !== undefined && !line.failure) handOn(next, false)
+      })
+    }
+    handle(new JoinedStream(stream, line, QUESTION.doing), isSurplus)
+  }
+
+  /** It waits no longer: it had its turn, or left. */
+  function forget(stream: ClientHttp2Stream): void {
+    clearTimeout(surplus.get(stream))
+    surplus.delete(stream)
   }
 
   function later(): void {

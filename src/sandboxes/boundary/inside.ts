@@ -34,6 +34,11 @@ export function boundaryInside(line: Line, counter: BoundaryCounter): BoundaryIn
       } as const
       return tell(line, question, until, { body: { signal } })
     },
+    putLogins(files, until) {
+      counter.add('writes')
+      const question = { method: 'PUT', path: '/logins', doing: 'put logins in their places' } as const
+      return tell(line, question, until, { body: { files } })
+    },
     metrics(until) {
       counter.add('looks')
       const question = { method: 'GET', path: '/metrics', doing: 'tell its figures' } as const

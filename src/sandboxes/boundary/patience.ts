@@ -13,6 +13,8 @@ export interface Patience {
   /** After a connection from inside that came to nothing, before it is waited for again; doubled each time. */
   readonly reopenMs: number
   readonly reopenMaxMs: number
+  /** For one of the connections from inside to end, when there are as many as may be. */
+  readonly surplusMs: number
 }
 
 export const PATIENCE: Patience = {
@@ -23,6 +25,7 @@ export const PATIENCE: Patience = {
   silenceMs: 30_000,
   reopenMs: 50,
   reopenMaxMs: 5_000,
+  surplusMs: 5_000,
 }
 
 /**
@@ -32,6 +35,8 @@ export const PATIENCE: Patience = {
 export const MAX_OPEN_STREAMS = 768
 /** Connections from inside at a time. */
 export const MAX_INBOUND = 128
+/** How many more may wait for one of them to end, so that what is turned away is known here. */
+export const MAX_SURPLUS = 32
 /** Pings, or changes of settings, or early headers, that a sidecar has no reason to send, before it is cut off. */
 export const MAX_UNASKED = 100
 /** Of an answer that is JSON. A list holds up to a thousand paths. */

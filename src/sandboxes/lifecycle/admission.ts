@@ -132,10 +132,9 @@ function hintOf(limit: keyof AdmissionLimits, all: readonly Counted[]): string {
   const isKept = limit === 'total' || limit === 'diskBytes'
   const candidates = all.filter(({ state }) => (isKept ? true : state === 'running' || state === 'paused'))
   const [oldest] = candidates.toSorted((a, b) => a.activeAtMs - b.activeAtMs)
-  if (oldest === undefined)
-    return `ask for less${FLAG[limit] ?? ''}, or raise it in config/limits.yaml, then:  craik supervisor stop`
+  if (oldest === undefined) return `ask for less${FLAG[limit] ?? ''}, or raise it in config/limits.yaml`
   const verb = isKept ? 'delete' : 'stop'
-  return `${verb} one that is not needed, such as:  craik sandbox ${verb} ${oldest.name}   or raise it in config/limits.yaml, then:  craik supervisor stop`
+  return `${verb} one that is not needed, such as:  craik sandbox ${verb} ${oldest.name}   or raise it in config/limits.yaml`
 }
 
 function summed(all: readonly Counted[]): InUse {

@@ -2,10 +2,10 @@
 import type { Owner } from '../../lib/owner.ts'
 import type { Capability } from '../../policy/capabilities.ts'
 import { type Judgement, judge, plainJson, record as recordDecision } from '../../policy/judgement.ts'
+import { usableGrant } from '../../policy/lookup.ts'
 import type { DecisionRequest } from '../../policy/request.ts'
 import type { EffectReceipt } from '../../policy/tokens.ts'
 import type { Begin } from '../../receipts/log.ts'
-import { usableGrant } from './grants.ts'
 import type { SandboxKeeper } from './sandbox-keeper.ts'
 import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
 import type { Begun, Denied } from './tokens.ts'
@@ -56,7 +56,8 @@ export async function judgeQuestion(keeper: SandboxKeeper, question: Question): 
     scope: {},
     policy_envelope_id: policyEnvelopeId,
   }
-  const grant = grantId ?? (lookUp ? await usableGrant(keeper, request, ownGrantId) : undefined)
+  const grant =
+    grantId ?? (lookUp ? await usableGrant(keeper.tables, request, keeper.nowMs, ownGrantId) : undefined)
   const asked: DecisionRequest = { ...request, ...(grant !== undefined && { grant_id: grant }) }
   const judgement = await judge(keeper.tables, asked, keeper.clock)
   return { asked, judgement, isAllowed: judgement.evaluation.effect === 'allow' }

@@ -1,14 +1,8 @@
-/** The grants around a sandbox: those that its operator has of it, and finding one that fits. */
-import { checkGrant } from '../../policy/grant.ts'
-import { findGrant } from '../../policy/lookup.ts'
-import { createGrant, revokeGrant } from '../../policy/procedures.ts'
-import type { DecisionRequest } from '../../policy/request.ts'
+/** The grants that come with a sandbox: those that its operator has of it, and those of what runs in it. */
+import { createGrant, createGrants, MAX_LIFETIME_MS, revokeGrants } from '../../policy/grant-procedures.ts'
 import { OPERATIONS } from '../operations.ts'
 import type { SandboxKeeper } from './sandbox-keeper.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
-
-/** The longest that a grant may last. */
-const OWNER_GRANT_MS = 366 * 24 * 3600 * 1000
 
 /** What a request to create names as its target. */
 export function createTarget(name: string | undefined): string {
@@ -18,52 +12,53 @@ export function createTarget(name: string | undefined): string {
 /** Whoever creates a sandbox may use it: a grant per capability, for this sandbox alone, revoked with it. */
 export async function grantToOwner(
   { tables, sealer, clock, nowMs }: SandboxKeeper,
-  { id, operator }: Pick<SandboxRecord, 'id' | 'operator'>,
+  { id, operator, spec }: Pick<SandboxRecord, 'id' | 'operator' | 'spec'>,
 ): Promise<Readonly<Record<string, string>>> {
-  const grants: Record<string, string> = {}
-  for (const [capability, operations] of operationsByCapability()) {
-    const terms = {
-      capability,
-      operations,
-      subject: operator,
-      scope: 'any' as const,
-      target: { ref: `sandbox/${id}` },
-      max_uses: null,
-      reason: 'came with the sandbox',
-      approved_by: operator,
-    }
-    const { grant } = await createGrant(tables, { terms, expiresAtMs: nowMs + OWNER_GRANT_MS }, sealer, clock)
-    grants[capability] = grant.id
+  const about = `sandbox/${id}`
+  const expiresAtMs = nowMs + MAX_LIFETIME_MS
+  const terms = {
+    subject: operator,
+    target: { ref: about },
+    max_uses: null,
+    reason: 'came with the sandbox',
+    approved_by: operator,
   }
+  const operations = operationsByCapability()
+  const grants = { ...(await createGrants(tables, { terms, operations, expiresAtMs, about }, sealer, clock)) }
+  if (spec.credentials === 'none') return grants
+  for (const [name, login] of Object.entries(loginTerms(id, operator)))
+    grants[name] = (await createGrant(tables, { terms: login, expiresAtMs }, sealer, clock)).grant.id
   return grants
+}
+
+/** Whoever gives a sandbox their logins lets what runs in it, and nothing else, use them through the gateway. */
+function loginTerms(id: string, operator: string) {
+  const terms = {
+    subject: operator,
+    scope: { sandbox_id: id },
+    target: {},
+    max_uses: null,
+    reason: 'came with the sandbox and its logins',
+    approved_by: operator,
+  }
+  return {
+    'model.chat': { capability: 'model.chat' as const, operations: ['chat'], ...terms },
+    'login.use/github': {
+      capability: 'login.use' as const,
+      operations: ['git_read', 'git_write', 'api'],
+      ...terms,
+    },
+  }
 }
 
 /** Those that somebody revoked before stay as they are. */
 export async function revokeOwnerGrants(
   { tables, sealer, clock }: SandboxKeeper,
-  { owner_grants }: Pick<SandboxRecord, 'owner_grants'>,
+  { id, owner_grants }: Pick<SandboxRecord, 'id' | 'owner_grants'>,
   operator: string,
 ): Promise<void> {
-  for (const id of Object.values(owner_grants)) {
-    const row = await tables.grants.get(id)
-    if (row !== undefined && row.revokedAtMs === null)
-      await revokeGrant(tables, { id, operator }, sealer, clock)
-  }
-}
-
-/** The one that came with the sandbox, or else the newest that fits the very request; the decision checks it again. */
-export async function usableGrant(
-  { tables, nowMs }: SandboxKeeper,
-  request: Omit<DecisionRequest, 'grant_id'>,
-  own: string | undefined,
-): Promise<string | undefined> {
-  const fits = async (id: string) =>
-    checkGrant(await findGrant(tables, id), { ...request, grant_id: id }, nowMs) === 'usable'
-  if (own !== undefined && (await fits(own))) return own
-  for (const { id } of await tables.grants.usable(request.capability, request.operator, nowMs)) {
-    if (await fits(id)) return id
-  }
-  return undefined
+  const ids = Object.values(owner_grants)
+  await revokeGrants(tables, { ids, operator, about: `sandbox/${id}` }, sealer, clock)
 }
 
 /** All but creating, which comes before there is a sandbox to name. */

@@ -4,6 +4,7 @@ import type { SandboxId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
 import { type Begin, endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import type { ReceiptDraft } from '../../receipts/schema.ts'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
 import {
   COUNT_CAPABILITY,
@@ -114,6 +115,40 @@ export async function refuseInbound(
     keeper.tables,
     endDraft(beginId, begin, { status: 'blocked', metadata: { epoch } }),
   )
+}
+
+type Arrived = Epoch & { readonly count: number }
+
+/** No policy is asked: it is the host that has no room, whoever may reach what. */
+export function refuseSurplus(keeper: SandboxKeeper, arrived: Arrived): Promise<ReceiptRef> {
+  return noteArrived(keeper, arrived, {
+    kind: 'denial',
+    status: 'blocked',
+    decision: { effect: 'deny', rule: 'boundary.connections', missing: [], replayable: false },
+    metadata: { denied_kind: 'egress' },
+  })
+}
+
+export function noteInbound(keeper: SandboxKeeper, arrived: Arrived): Promise<ReceiptRef> {
+  return noteArrived(keeper, arrived, { kind: 'egress', status: 'passed' })
+}
+
+async function noteArrived(
+  keeper: SandboxKeeper,
+  { id, epoch, count }: Arrived,
+  draft: Pick<ReceiptDraft, 'kind' | 'status' | 'decision' | 'metadata'>,
+): Promise<ReceiptRef> {
+  const record = await keeper.sandbox(id)
+  return keeper.sealer.append(keeper.tables, {
+    ...draft,
+    phase: 'point',
+    operator: record.operator,
+    capability: 'network.egress',
+    operation: 'reach_gateway',
+    target: `sandbox/${id}`,
+    links: { ...linksOf(record), policy_envelope_id: record.policy_envelope_id },
+    metadata: { ...draft.metadata, epoch, count },
+  })
 }
 
 async function put(

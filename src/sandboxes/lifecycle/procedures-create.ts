@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import { buildEnvelope } from '../../policy/envelope.ts'
+import { buildEnvelope, isEnvelopeOf, parseEnvelope } from '../../policy/envelope.ts'
 import { createEnvelope } from '../../policy/procedures.ts'
 import { builtInText } from '../../policy/profiles.ts'
 import { refuseSecrets } from '../../policy/request.ts'
@@ -12,9 +12,10 @@ import type { ContainerSpec, HostUser } from '../backend.ts'
 import { OPERATIONS } from '../operations.ts'
 import { placeOffered, type ReadyPlace, takePlace } from '../pool/adopt.ts'
 import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
+import { refuseTakenVolumes } from '../volumes/holders.ts'
 import { requireRoom, UNBOUNDED } from './admission.ts'
 import { judgeQuestion, linksOf, settle } from './decide.ts'
-import { judgeFolders, settleFolders } from './folders.ts'
+import { judgeGiven, settleGiven } from './given.ts'
 import { createTarget, grantToOwner } from './grants.ts'
 import { refuseMountOverlap, refuseOverlap } from './overlap.ts'
 import type { SandboxKeeper } from './sandbox-keeper.ts'
@@ -41,13 +42,13 @@ export async function beginCreate(
     policyEnvelopeId,
     grantId: input.grantId,
   })
-  const folders = judged.isAllowed ? await judgeFolders(keeper, input, policyEnvelopeId) : []
+  const folders = judged.isAllowed ? await judgeGiven(keeper, input, policyEnvelopeId) : []
   const withheld = folders.find(({ isAllowed }) => !isAllowed)
   // Only who may create one is told what there is already.
   const fixed = judged.isAllowed && withheld === undefined ? await chosen(keeper, input, warm) : undefined
   // What was denied is not told of a place that another sandbox may get.
   const id = fixed?.id ?? input.id
-  const given = await settleFolders(keeper, withheld === undefined ? folders : [withheld], input)
+  const given = await settleGiven(keeper, withheld === undefined ? folders : [withheld], input)
   if (given.effect === 'denied') return given
   const settled = await settle(
     keeper,
@@ -61,10 +62,14 @@ export async function beginCreate(
       metadata: {
         workspace: input.workspace.mode,
         ...((input.mounts ?? []).length > 0 && { mounts: input.mounts!.length }),
+        ...((input.volumes ?? []).length > 0 && { volumes: input.volumes!.map(({ name }) => name) }),
         isolation_asked: input.isolation,
+        logins: input.credentials ?? 'none',
+        ...harnessFacts(input),
         ...(input.container && containerFacts(input.container)),
         ...(input.snapshot !== undefined && { snapshot: input.snapshot }),
-        ...(warm && { warm: true }),
+        // One that is to be shown folders may be found not to show them, and another one be started.
+        ...(warm?.late === null && { warm: true }),
       },
     },
     input.owner,
@@ -81,12 +86,15 @@ export async function beginCreate(
       isolation: input.isolation,
       workspace: input.workspace,
       mounts: (input.mounts ?? []).map(({ folder, at }) => ({ folder, at })),
+      volumes: (input.volumes ?? []).map(({ name, at }) => ({ name, at })),
       limits: input.limits,
       environment: { ...input.environment },
+      harnesses: [...(input.harnesses ?? [])],
+      credentials: input.credentials ?? 'none',
       hostUser: fixed.hostUser ?? null,
       container: input.container ?? null,
     },
-    place: null,
+    place: warm?.place ?? null,
     operator: input.operator,
     policy_envelope_id: policyEnvelopeId,
     allocated_uid: input.hostUser === 'allocate' ? fixed.hostUser!.uid : null,
@@ -103,6 +111,11 @@ export async function beginCreate(
     updated_at_ms: keeper.nowMs,
   }
   if (warm === undefined) return { effect: 'allowed', record: await keeper.put(record, 'insert'), begun }
+  if (warm.late !== null) {
+    const taken = await keeper.put(record, 'insert')
+    await takePlace(keeper, warm, input.adopt!.epoch)
+    return { effect: 'taken', record: taken }
+  }
   // It runs already: what a create that starts one writes later is written in the same transaction.
   const measures = [
     {
@@ -130,8 +143,8 @@ export async function endCreate(keeper: SandboxKeeper, input: EndCreateInput): P
     await keeper.tables.sandboxes.remove(input.id)
     return { record: undefined, receipt }
   }
-  const { place, measures } = input
-  const receipt = await keeper.endPending(pending, passed(place, measures))
+  const { place, measures, warm } = input
+  const receipt = await keeper.endPending(pending, passed(place, measures, warm ? { warm: true } : {}))
   return { record: await keeper.put(await started(keeper, record, place), 'update'), receipt }
 }
 
@@ -170,10 +183,25 @@ function containerFacts({ image, runtime, line }: ContainerSpec): Record<string,
   return { image, runtime, line, network: 'none' }
 }
 
+/** Which of the agents' command lines it has, to the very recipe. */
+function harnessFacts({ harnesses = [], container }: BeginCreateInput): { readonly harnesses?: string[] } {
+  const ids = [...harnesses, ...(container?.harnesses ?? [])]
+  return ids.length === 0 ? {} : { harnesses: ids }
+}
+
 /** What only one sandbox can have: its place in the home, its name, its user. */
 async function chosen(
   { tables }: SandboxKeeper,
-  { id: fresh, name, hostUser, workspace, mounts = [], limits, admission = UNBOUNDED }: BeginCreateInput,
+  {
+    id: fresh,
+    name,
+    hostUser,
+    workspace,
+    mounts = [],
+    volumes = [],
+    limits,
+    admission = UNBOUNDED,
+  }: BeginCreateInput,
   warm: ReadyPlace | undefined,
 ): Promise<{ readonly id: SandboxId; readonly name: string; readonly hostUser: HostUser | undefined }> {
   const id = warm?.id ?? fresh
@@ -182,6 +210,7 @@ async function chosen(
   requireRoom(rows, limits, admission, 'create')
   refuseOverlap(workspace, rows)
   refuseMountOverlap(workspace, mounts, rows)
+  refuseTakenVolumes(volumes, rows)
   const isTaken = async (one: string) => (await tables.sandboxes.list({ name: one }, 1)).length > 0
   if (name !== undefined && (await isTaken(name))) {
     throw new CraikError('conflict', `a sandbox is called ${name} already`, {
@@ -203,14 +232,11 @@ export async function sandboxEnvelope(
 ): Promise<string> {
   const policyText = builtInText('automation')
   const name = hash('sha256', JSON.stringify([operator, 'automation', policyText]))
-  const envelope = buildEnvelope({
-    id: `envelope_sandboxes_${name.slice(0, 32)}`,
-    taskId: null,
-    actor: operator,
-    profile: 'automation',
-    policyText,
-    nowMs,
-  })
+  const id = `envelope_sandboxes_${name.slice(0, 32)}`
+  const terms = { id, taskId: null, actor: operator, profile: 'automation' as const, policyText, nowMs }
+  const row = await tables.envelopes.get(id)
+  if (row !== undefined && isEnvelopeOf(parseEnvelope(row.id, row.document), terms)) return id
+  const envelope = buildEnvelope(terms)
   await createEnvelope(tables, { envelope, policyText, operator }, sealer)
   return envelope.id
 }

@@ -1,8 +1,8 @@
 /** Deleting a sandbox whose record was changed outside Craik: by its id alone, nothing that the record says is followed. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
+import { revokeGrant } from '../../policy/grant-procedures.ts'
 import { parseGrant } from '../../policy/lookup.ts'
-import { revokeGrant } from '../../policy/procedures.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Receipt } from '../../receipts/schema.ts'

@@ -211,7 +211,7 @@ describe('a job', () => {
     const fixture = new LifecycleStore()
     const { id } = await fixture.sandbox()
     const job = hello()
-    await fixture.begin(id, { ...job, pinned: { path: '/home/agent/hunter2-file' } })
+    await fixture.begin(id, { ...job, pinned: { path: '/workspace/home/hunter2-file' } })
     const [begin] = (await fixture.store.bodies()).slice(-1)
     expect(begin?.digests).toEqual({
       argv_hmac: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),

@@ -4,11 +4,21 @@ import type { Procedure, Procedures, Tables } from '../../store/store.ts'
 import * as pool from '../pool/procedures.ts'
 import * as poolTokens from '../pool/tokens.ts'
 import * as snapshots from '../snapshots/procedures.ts'
+import { beginDeleteDamagedSnapshot, endDeleteDamagedSnapshot } from '../snapshots/procedures-damaged.ts'
 import * as snapshotTokens from '../snapshots/tokens.ts'
+import * as volumes from '../volumes/procedures.ts'
+import * as volumeTokens from '../volumes/tokens.ts'
 import { recheck } from './carried.ts'
 import { forgetJobs } from './forget-jobs.ts'
 import { requireJobOwner } from './job-owner.ts'
-import { closeEpoch, closeLeftEpochs, refuseInbound, saveCounts } from './procedures-counts.ts'
+import {
+  closeEpoch,
+  closeLeftEpochs,
+  noteInbound,
+  refuseInbound,
+  refuseSurplus,
+  saveCounts,
+} from './procedures-counts.ts'
 import { beginCreate, endCreate } from './procedures-create.ts'
 import { beginDeleteDamaged, endDeleteDamaged } from './procedures-damaged.ts'
 import { beginDelete, changeSandbox, endDelete } from './procedures-delete.ts'
@@ -48,11 +58,17 @@ export function lifecycleProcedures(sealer: SandboxSealer, clock: Clock): Proced
     ...kept(tokens.closeEpoch, closeEpoch),
     ...kept(tokens.closeLeftEpochs, closeLeftEpochs),
     ...kept(tokens.refuseInbound, refuseInbound),
+    ...kept(tokens.refuseSurplus, refuseSurplus),
+    ...kept(tokens.noteInbound, noteInbound),
     ...kept(snapshotTokens.endSnapshot, snapshots.endSnapshot),
     ...kept(snapshotTokens.beginSnapshotAction, snapshots.beginSnapshotAction),
     ...kept(snapshotTokens.endSnapshotAction, snapshots.endSnapshotAction),
+    ...kept(snapshotTokens.beginDeleteDamagedSnapshot, beginDeleteDamagedSnapshot),
+    ...kept(snapshotTokens.endDeleteDamagedSnapshot, endDeleteDamagedSnapshot),
     ...kept(snapshotTokens.beginImport, snapshots.beginImport),
     ...kept(snapshotTokens.endImport, snapshots.endImport),
+    ...kept(volumeTokens.beginDeleteVolume, volumes.beginDeleteVolume),
+    ...kept(volumeTokens.endDeleteVolume, volumes.endDeleteVolume),
     ...kept(poolTokens.beginWarm, pool.beginWarm),
     ...kept(poolTokens.readyWarm, pool.readyWarm),
     ...kept(poolTokens.leaveWarm, pool.leaveWarm),

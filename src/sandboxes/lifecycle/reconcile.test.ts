@@ -24,6 +24,7 @@ import {
   endDelete,
   endOperation,
   refuseInbound,
+  refuseSurplus,
   restartJob,
   saveCounts,
 } from './tokens.ts'
@@ -54,7 +55,8 @@ async function settled(counts: Partial<BoundaryCounts>) {
   const record = await fixture.sandbox()
   for (const name of ['exec', 'exec', 'terminal', 'file_read', 'file_write', 'forward', 'signal'] as const)
     await perform(fixture, record, name, 10)
-  await fixture.store.write(refuseInbound, { id: record.id, epoch: EPOCH, count: 4, owner: ME })
+  await fixture.store.write(refuseInbound, { id: record.id, epoch: EPOCH, count: 1, owner: ME })
+  await fixture.store.write(refuseSurplus, { id: record.id, epoch: EPOCH, count: 3 })
   const all = { jobs: 3, reads: 1, writes: 1, forwards: 1, signals: 1, connections: 4, bytesIn: 100 }
   await fixture.store.write(closeEpoch, {
     id: record.id,

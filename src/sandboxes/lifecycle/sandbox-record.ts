@@ -8,10 +8,13 @@ import {
   CONTAINER_LINES,
   CONTAINER_RUNTIMES,
   CONTAINER_STATES,
+  CREDENTIAL_MODES,
   ENFORCEMENTS,
   ISOLATIONS,
   type LimitSpec,
 } from '../backend.ts'
+import { isHarnessId, MAX_HARNESSES } from '../harness-package.ts'
+import { MAX_VOLUMES, volume } from '../volumes/volume.ts'
 import { SANDBOX_STATES } from './transitions.ts'
 
 /** Of one home; what a machine can hold ends sooner. */
@@ -39,6 +42,7 @@ export const spec = z.strictObject({
   mounts: z
     .array(z.strictObject({ folder: z.string().min(1).max(4096), at: z.string().regex(/^\/mnt\/[^/]+$/) }))
     .default([]),
+  volumes: z.array(volume).max(MAX_VOLUMES).default([]),
   limits: z.strictObject({
     memoryBytes: bytes,
     processes: bytes,
@@ -46,6 +50,9 @@ export const spec = z.strictObject({
     diskBytes: bytes.optional(),
   }),
   environment: z.record(z.string(), z.string()),
+  /** Ids of the agents' command lines that it is shown; of a container, those are in its image. */
+  harnesses: z.array(z.string().refine(isHarnessId)).max(MAX_HARNESSES).default([]),
+  credentials: z.enum(CREDENTIAL_MODES).default('none'),
   /** Null: the one that Craik runs as. */
   hostUser: z.strictObject({ uid, gid: uid }).nullable(),
   /** Of a container; null for every other kind of place. */
@@ -57,6 +64,7 @@ export const spec = z.strictObject({
       line: z.enum(CONTAINER_LINES),
       state: z.enum(CONTAINER_STATES),
       engine: z.string().min(1).max(200),
+      harnesses: z.array(z.string().refine(isHarnessId)).max(MAX_HARNESSES).readonly().optional(),
     })
     .nullable()
     .default(null),

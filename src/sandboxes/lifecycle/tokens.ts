@@ -18,10 +18,12 @@ import { procedure } from '../../store/store.ts'
 import type {
   BackendName,
   ContainerSpec,
+  CredentialMode,
   HostUser,
   Isolation,
   LimitSpec,
   MountSpec,
+  VolumeSpec,
   WorkspaceSpec,
 } from '../backend.ts'
 import type { BoundaryCounts } from '../boundary/boundary.ts'
@@ -62,12 +64,17 @@ export interface BeginCreateInput {
   readonly isolation: Isolation
   readonly workspace: WorkspaceSpec
   readonly mounts?: readonly MountSpec[]
+  readonly volumes?: readonly VolumeSpec[]
   /** What the request said itself; without it, nothing. */
   readonly stated?: Stated
   /** The sandbox whose mounts it keeps. */
   readonly forkOf?: SandboxId
   readonly limits: LimitSpec
   readonly environment: Readonly<Record<string, string>>
+  /** Ids; without it, none. */
+  readonly harnesses?: readonly string[]
+  /** Without it, `none`. */
+  readonly credentials?: CredentialMode
   /** `allocate`: a user that no other sandbox of this home has. */
   readonly hostUser: HostUser | 'allocate' | undefined
   readonly container?: ContainerSpec | undefined
@@ -87,11 +94,19 @@ export type BeginCreateOutput =
   | { readonly effect: 'allowed'; readonly record: SandboxRecord; readonly begun: Begun }
   /** It runs: begin and end are on record. */
   | { readonly effect: 'adopted'; readonly record: SandboxRecord }
+  /** It is being created in the place that was offered, which is to be shown its folders first. */
+  | { readonly effect: 'taken'; readonly record: SandboxRecord }
   /** The place that was offered is not there any more: nothing was decided or written. */
   | { readonly effect: 'gone' }
 
 export type EndCreateInput = { readonly id: SandboxId } & (
-  | { readonly status: 'passed'; readonly place: RecordedPlace; readonly measures?: Measure[] }
+  | {
+      readonly status: 'passed'
+      readonly place: RecordedPlace
+      readonly measures?: Measure[]
+      /** It waited for the sandbox. */
+      readonly warm?: boolean
+    }
   /** The record is removed: call it when nothing of the place is left. */
   | { readonly status: 'failed' | 'indeterminate' }
 )
@@ -358,3 +373,15 @@ export const refuseInbound = procedure<
   },
   ReceiptRef
 >('sandboxes.refuse_inbound')
+
+/** Connections from inside for which there was no room: one receipt, for as many as `count` says. */
+export const refuseSurplus = procedure<
+  { readonly id: SandboxId; readonly epoch: string; readonly count: number },
+  ReceiptRef
+>('sandboxes.refuse_surplus')
+
+/** Connections from inside that the gateway took: what became of each is in its own receipts. */
+export const noteInbound = procedure<
+  { readonly id: SandboxId; readonly epoch: string; readonly count: number },
+  ReceiptRef
+>('sandboxes.note_inbound')

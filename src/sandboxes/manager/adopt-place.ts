@@ -1,22 +1,32 @@
-/** Makes a sandbox of a place that waits for one, when there is one that fits: nothing is started, and nothing waited for. */
+/** Makes a sandbox of a place that waits for one, when there is one that fits: nothing is started, and no engine asked. */
 import { deniedOperation } from '../lifecycle/denied.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { type BeginCreateInput, type BeginCreateOutput, beginCreate } from '../lifecycle/tokens.ts'
+import type { Caller } from '../manager-types.ts'
 import type { Shape } from '../pool/shape.ts'
 import type { Holder } from './holder.ts'
 import type { ManagerOptions } from './options.ts'
+import { bringLogins } from './put-logins.ts'
+import type { Started } from './start-place.ts'
 import type { WarmPlace } from './warm-place.ts'
 import type { WarmPool } from './warm-pool.ts'
 
-/** Undefined when none fits. */
+export interface Adopted {
+  readonly record: SandboxRecord
+  /** What is its own now. */
+  readonly made: Required<Started>
+}
+
+/** Undefined when none fits. It runs, or it is being created and is still to be shown its folders. */
 export async function adoptPlace(
   options: ManagerOptions,
   holder: Holder,
   pool: WarmPool,
   shape: Shape,
+  caller: Caller,
   input: Omit<BeginCreateInput, 'adopt' | 'container'>,
   beganAtMs: number,
-): Promise<SandboxRecord | undefined> {
+): Promise<Adopted | undefined> {
   for (;;) {
     const warm = pool.take(shape)
     if (warm === undefined) return undefined
@@ -26,7 +36,7 @@ export async function adoptPlace(
       throw deniedOperation(answer)
     }
     const { held } = warm
-    if (answer.effect !== 'adopted') {
+    if (answer.effect !== 'adopted' && answer.effect !== 'taken') {
       // Whoever has taken it off the record sees to it.
       await holder.letGo(held)
       continue
@@ -34,10 +44,14 @@ export async function adoptPlace(
     const { record } = answer
     held.session.countFromNow()
     holder.adopt(held, record)
-    held.session.events.add('created')
-    holder.watch(held, held.session.place!)
-    pool.note(shape, record.spec.container)
-    return record
+    const place = held.session.place!
+    if (answer.effect === 'adopted') {
+      held.session.events.add('created')
+      holder.watch(held, place)
+      pool.note(shape, record.spec.container)
+      await bringLogins(options, held, record, caller)
+    }
+    return { record, made: { held, place } }
   }
 }
 

@@ -47,6 +47,7 @@ export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {
   processes: (manager, by, id) => manager.inside.processes(by, id),
   metrics: (manager, by, id) => manager.inside.stats(by, id),
   jobs: (manager, by, id) => manager.jobs.list(by, id),
+  put_logins: (manager, by, id) => manager.inside.putLogins(by, id),
   signal: (manager, by, id) => manager.inside.signal(by, id, 4_000_000, 'SIGCONT'),
 }
 

@@ -103,16 +103,17 @@ function howToGet(name: string): string {
     : BRING
 }
 
-/** Its folder is there, and no disk in it. */
+/** Its folder is there, and no disk in it. What was left out is told in words, if anything was. */
 export async function firstDisk(
   options: ManagerOptions,
   caller: Caller,
   snapshot: SnapshotRecord,
   spec: SandboxSpec,
   backend: SandboxRecord['backend'],
-): Promise<void> {
-  await fillDisk(options, caller, snapshot, spec, backend)
+): Promise<string | undefined> {
+  const leftOut = await fillDisk(options, caller, snapshot, spec, backend)
   await disksOf(options, { backend }).exchange(spec)
+  return leftOut
 }
 
 function requireHasWorkspace({ name, manifest }: SnapshotRecord): void {

@@ -54,6 +54,10 @@ describe('a request for a sandbox', () => {
     { workspace: { mode: 'in-place', folder: '/proc/self' } },
     { workspace: { mode: 'in-place', folder: '/no/such/folder' } },
     { mounts: [{ folder: '/srv/x', at: '/mnt/x', mode: 'read_only' }] },
+    { volumes: [{ name: 'tools', at: '.local' }] },
+    { isolation: 'process', volumes: [{ name: 'tools', at: '../up' }] },
+    { isolation: 'process', volumes: [{ name: 'Tools', at: '.local' }] },
+    { isolation: 'process', volumes: [{ name: 'tools', at: '.local', mode: 'read_only' }] },
     { network: 'none' },
     { network: 'host' },
     { more: true },
@@ -67,6 +71,16 @@ describe('a request for a sandbox', () => {
     [{ workspace: { mode: 'in-place', folder: '' } }, 'workspace.folder: must be an absolute path'],
   ])('is refused in words of our own', (changes, message) => {
     expect(() => parse(changes)).toThrow(expect.objectContaining({ message: `the sandbox: ${message}` }))
+  })
+
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('is refused with %s, even an empty one', (name) => {
+    for (const value of ['', 'ghp_abcdefghijklmnopqrstuvwxyz0123456789'])
+      expect(() => parse({ environment: { [name]: value } })).toThrow(
+        expect.objectContaining({
+          code: 'refused_variable',
+          message: `the environment of the sandbox sets ${name}, which no sandbox takes`,
+        }),
+      )
   })
 
   it('does not repeat a value that looks like a secret', () => {

@@ -8,6 +8,8 @@ import {
   CONTAINER_LINES,
   CONTAINER_RUNTIMES,
   type ContainerRequest,
+  CREDENTIAL_MODES,
+  type CredentialMode,
   type HostUser,
   ISOLATIONS,
   type Isolation,
@@ -17,13 +19,17 @@ import {
   NETWORKS,
   OWN_IMAGE,
   REACHED_BY,
+  type VolumeSpec,
   type WorkspaceSpec,
 } from '../backend.ts'
 import { refuseSteering } from '../backends/process/environment.ts'
-import { resolveShown, resolveWorkspace } from '../backends/process/workspace.ts'
+import { isOfCraik, resolveShown, resolveWorkspace } from '../backends/process/workspace.ts'
+import { HARNESS_NAME, MAX_HARNESSES } from '../harness-package.ts'
 import type { Stated } from '../lifecycle/stated.ts'
 import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../limit-bounds.ts'
 import type { SandboxEnds } from '../manager-types.ts'
+import { refuseVariables } from '../refused-variables.ts'
+import { volumes } from '../volumes/volume.ts'
 
 /**
  * What is left alone for half an hour is stopped, which loses nothing that was written. What is at work is never idle,
@@ -94,12 +100,18 @@ const createRequest = z.strictObject({
     .optional(),
   limits: limits.default({}),
   environment: environment.optional(),
+  harnesses: z
+    .array(z.string().regex(HARNESS_NAME, 'must be the name of a harness, such as codex'))
+    .max(MAX_HARNESSES, `are more than ${MAX_HARNESSES}`)
+    .default([]),
+  credentials: z.enum(CREDENTIAL_MODES).default('none'),
   network: z.enum(NETWORKS).optional(),
   mounts: z
     .array(z.strictObject({ folder, at, mode: z.enum(MOUNT_MODES) }))
     .max(MAX_MOUNTS, `are more than ${MAX_MOUNTS}`)
     .refine((all) => new Set(all.map((one) => one.at)).size === all.length, 'has one name twice')
     .optional(),
+  volumes: volumes.optional(),
   container: z
     .strictObject({
       image: z
@@ -123,10 +135,14 @@ export interface ParsedCreate {
   readonly isolation: Isolation
   readonly workspace: WorkspaceSpec
   readonly mounts: readonly MountSpec[]
+  readonly volumes: readonly VolumeSpec[]
   /** What of it the request said itself. */
   readonly stated: Stated
   readonly limits: LimitSpec
   readonly environment: Readonly<Record<string, string>>
+  /** By name. */
+  readonly harnesses: readonly string[]
+  readonly credentials: CredentialMode
   readonly policyEnvelopeId: string | undefined
   readonly ends: SandboxEnds
   /** `allocate`: one of its own, which the store chooses. Undefined: the one that Craik runs as. */
@@ -145,7 +161,8 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
   requireFit(request)
   const { environment = {}, mounts = [] } = request
   refuseSteering(environment)
-  refuseSecrets({ name: request.name, environment }, 'the sandbox')
+  refuseVariables(environment, 'the environment of the sandbox')
+  refuseSecrets({ name: request.name, environment, volumes: request.volumes }, 'the sandbox')
   const { workspace, owner } = resolve(request.workspace ?? { mode: 'copy' }, around)
   return {
     name: request.name,
@@ -157,9 +174,12 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
     mounts: mounts.flatMap(({ mode, folder, at }) =>
       mode === 'read_only' ? [{ folder: resolveShown(folder, at, around).folder, at }] : [],
     ),
+    volumes: request.volumes ?? [],
     stated: statedIn(request),
     limits: { ...DEFAULT_LIMITS, ...given(request.limits) },
     environment,
+    harnesses: request.harnesses,
+    credentials: request.credentials,
     policyEnvelopeId: request.policyEnvelopeId,
     ends: { ...DEFAULT_ENDS, ...given(request.ends) } as SandboxEnds,
     hostUser: hostUser(request.isolation, owner, around.uid),
@@ -169,7 +189,9 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
 const ASK_DOCKER = 'ask for a container:  --backend docker'
 
 /** What was asked for is what is made: a backend that reaches another isolation is not used in its stead. */
-function requireFit({ backend, isolation, container, network, mounts = [] }: AskedCreate): void {
+function requireFit(request: AskedCreate): void {
+  const { backend, isolation, container, credentials, network, harnesses } = request
+  const { mounts = [], volumes = [] } = request
   if (!REACHED_BY[backend].includes(isolation)) {
     throw new CraikError('usage', `the ${backend} backend does not reach the isolation ${isolation}`, {
       hint: isolation === 'container' ? ASK_DOCKER : `it reaches: ${REACHED_BY[backend].join(', ')}`,
@@ -183,6 +205,22 @@ function requireFit({ backend, isolation, container, network, mounts = [] }: Ask
     throw new CraikError('usage', `the ${backend} backend shows no folders besides the workspace`, {
       hint: ASK_DOCKER,
     })
+  if (volumes.length > 0 && isolation === 'none')
+    throw new CraikError('usage', 'what runs on this machine itself has its folders, and no volumes', {
+      hint: 'leave out --volume',
+    })
+  if (credentials !== 'none' && isolation === 'none')
+    throw new CraikError('usage', 'what runs on this machine itself has its logins, and gets no others', {
+      hint: 'leave out --credentials',
+    })
+  if (harnesses.length > 0 && isolation === 'none')
+    throw new CraikError(
+      'usage',
+      'what runs on this machine itself has its programs, and is shown no others',
+      {
+        hint: 'leave out --harness',
+      },
+    )
   if (network !== undefined && isolation === 'none')
     throw new CraikError('usage', 'what runs on this machine itself has its network, and no other')
 }
@@ -212,6 +250,11 @@ function resolve(
   if (covered.length > 0) {
     throw new CraikError('usage', 'the workspace holds Craik’s own home', {
       hint: 'choose a project’s own folder, such as a repository, or copy it: leave out --in-place',
+    })
+  }
+  if (isOfCraik(folder)) {
+    throw new CraikError('usage', 'the workspace is or holds what Craik itself runs from', {
+      hint: 'what can be written to from inside would run here; work on a copy: leave out --in-place',
     })
   }
   return { workspace: { mode: 'in-place', folder }, owner }

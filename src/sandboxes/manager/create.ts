@@ -1,10 +1,11 @@
 /** Makes a sandbox: decided first, undone whole when anything fails on the way. */
 import { CraikError } from '../../errors.ts'
 import { newId, type SandboxId } from '../../lib/ids.ts'
+import { requireHarnesses } from '../harness-package.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { refuseStated } from '../lifecycle/stated.ts'
-import { beginCreate, endCreate } from '../lifecycle/tokens.ts'
+import { beginCreate, changeSandbox, endCreate } from '../lifecycle/tokens.ts'
 import type { Caller, CreateRequest } from '../manager-types.ts'
 import { shapeOf } from '../pool/shape.ts'
 import { adoptPlace } from './adopt-place.ts'
@@ -14,7 +15,9 @@ import { makeFolder } from './folders.ts'
 import type { Holder } from './holder.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
+import { bringLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import { showFolders } from './show-folders.ts'
 import { removeDisk, type Started, startPlace, undoPlace } from './start-place.ts'
 import { reasonOf } from './transition.ts'
 import type { WarmPool } from './warm-pool.ts'
@@ -39,7 +42,9 @@ export async function createSandbox(
   })
   const backend = backendCalled(options.backends, parsed.backend)
   const beganAtMs = clock.nowMs()
-  const { name, policyEnvelopeId, container: wanted, ends, ...rest } = parsed
+  const { name, policyEnvelopeId, container: wanted, harnesses: named, ends, ...rest } = parsed
+  const isOwnImage = backend.plan !== undefined && wanted?.image === undefined && snapshot === undefined
+  const harnesses = harnessIds(options, named, isOwnImage)
   const input = {
     id: newId<SandboxId>('sbx', clock.nowMs()),
     ...(name !== undefined && { name }),
@@ -50,36 +55,49 @@ export async function createSandbox(
     ...(forkOf !== undefined && { forkOf }),
     ...(snapshot && { snapshot: snapshot.id }),
     ends: { idle_ms: ends.idleMs, lifetime_ms: ends.lifetimeMs, keep_ms: ends.keepMs },
-    ...(options.admission && { admission: options.admission }),
+    ...(options.admission && { admission: await options.admission() }),
     owner: log.owner,
   }
   // Nothing is looked for, and no engine asked, for what is denied for what it says.
   const isRefused = refuseStated(parsed.backend, parsed.stated) !== undefined
-  const shape = snapshot === undefined && !isRefused ? shapeOf(parsed) : undefined
-  const adopted = shape && (await adoptPlace(options, holder, pool, shape, input, beganAtMs))
-  if (adopted !== undefined) return adopted
-  const container = isRefused ? undefined : await planned(backend, wanted ?? {}, snapshot)
-  const answer = await store.write(beginCreate, { ...input, ...(container && { container }) })
-  if (answer.effect === 'denied') throw deniedOperation(answer)
-  if (answer.effect !== 'allowed')
+  // A place that waits has been shown no harness, and its image holds none.
+  const isPlain = snapshot === undefined && named.length === 0
+  const shape = isPlain && !isRefused ? shapeOf(parsed) : undefined
+  const adopted = shape && (await adoptPlace(options, holder, pool, shape, caller, input, beganAtMs))
+  if (adopted?.record.pending === null) return adopted.record
+  const begin = async () => {
+    const asking = { ...wanted, ...(harnesses.length > 0 && { harnesses }) }
+    const container = isRefused ? undefined : await planned(backend, asking, snapshot)
+    if (container === undefined && !isRefused) await requireHarnesses(home.root, harnesses)
+    const whole = { ...input, ...(container === undefined ? { harnesses } : { container }) }
+    const write = () => store.write(beginCreate, whole)
+    const answer = await (parsed.volumes.length > 0 ? holder.volumes.pass(caller.signal, write) : write())
+    if (answer.effect === 'denied') throw deniedOperation(answer)
+    if (answer.effect === 'allowed') return answer.record
     throw new CraikError('internal', 'a place was adopted that was not offered')
-  const { record } = answer
+  }
+  const record = adopted?.record ?? (await begin())
   const spec = holder.specOf(record)
-  const made: Started = {}
+  const made: Started = adopted ? { ...adopted.made } : {}
+  let leftOut: string | undefined
+  const start = async () => {
+    await makeFolder(home.sandboxes, record.id)
+    leftOut = snapshot && (await firstDisk(options, caller, snapshot, spec, record.backend))
+    return startPlace(options, holder, record, made, caller.signal)
+  }
   try {
     caller.signal.throwIfAborted()
-    await makeFolder(home.sandboxes, record.id)
-    if (snapshot !== undefined) await firstDisk(options, caller, snapshot, spec, record.backend)
-    const place = await startPlace(options, holder, record, made, caller.signal)
+    const warm = adopted && (await showFolders(options, holder, record, made))
+    const place = warm ?? (await start())
     const ended = await store.write(endCreate, {
-      id: record.id,
-      status: 'passed',
-      place,
+      ...{ id: record.id, status: 'passed', place, warm: warm !== undefined },
       measures: [observed('duration_ms', clock.nowMs() - beganAtMs)],
     })
     made.held!.session.events.add('created')
     holder.watch(made.held!, made.place!)
     if (shape !== undefined) pool.note(shape, record.spec.container)
+    await bringLogins(options, made.held!, record, caller)
+    if (leftOut !== undefined) return await noted(options, ended.record!, `made from a snapshot, ${leftOut}`)
     return ended.record!
   } catch (error) {
     try {
@@ -95,4 +113,27 @@ export async function createSandbox(
     }
     throw error
   }
+}
+
+/** An image that is there already holds what it holds; of Craik's own, each has the tools. */
+function harnessIds(
+  { harnesses }: ManagerOptions,
+  names: readonly string[],
+  isOwnImage: boolean,
+): readonly string[] {
+  if (names.length === 0) return isOwnImage ? (harnesses?.ids([]) ?? []) : []
+  if (harnesses === undefined) throw new CraikError('unavailable', 'this craik has no harnesses')
+  return harnesses.ids(names)
+}
+
+/** It is made, whether that can be noted or not. */
+function noted(
+  { store, logger }: ManagerOptions,
+  record: SandboxRecord,
+  notice: string,
+): Promise<SandboxRecord> {
+  return store.write(changeSandbox, { id: record.id, notice }).catch((error) => {
+    logger('error', `${notice}; this could not be noted: ${reasonOf(error)}`, { sandbox: record.id })
+    return record
+  })
 }

@@ -124,5 +124,5 @@ async function ended(scene: ManagerScene, operation: string) {
 }
 
 function inside(scene: ManagerScene, id: string, name: string): string {
-  return join(scene.folder, 'sandboxes', id, 'data', 'home', 'workspace', name)
+  return join(scene.folder, 'sandboxes', id, 'data', 'home', 'project', name)
 }

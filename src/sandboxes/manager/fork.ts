@@ -2,6 +2,7 @@
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { LimitSpec } from '../backend.ts'
+import { harnessName } from '../harness-package.ts'
 import { getSandbox } from '../lifecycle/read-records.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Caller, CreateRequest, ForkRequest } from '../manager-types.ts'
@@ -52,7 +53,7 @@ function requestLike(
   snapshot: SnapshotRecord,
   name: string | undefined,
 ): CreateRequest {
-  const { isolation, limits, environment, container, mounts } = record.spec
+  const { isolation, limits, environment, harnesses, credentials, container, mounts } = record.spec
   return {
     ...(name !== undefined && { name }),
     backend: record.backend,
@@ -60,10 +61,13 @@ function requestLike(
     workspace: { mode: 'copy' },
     limits: limits as LimitSpec,
     environment,
+    ...(harnesses.length > 0 && { harnesses: harnesses.map(harnessName) }),
+    forkOf: record.id,
+    // Chosen by a person for one sandbox, and not for what is made of it.
+    credentials: credentials === 'forward' ? 'none' : credentials,
     ...(container && {
       network: 'none',
       mounts: mounts.map((mount) => ({ ...mount, mode: 'read_only' })),
-      forkOf: record.id,
       container: { image: container.image, runtime: container.runtime, line: container.line },
     }),
     policyEnvelopeId: record.policy_envelope_id,

@@ -4,11 +4,14 @@ import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { AttachedStreams } from './attached.ts'
 import type { Refusals } from './inbound.ts'
 import type { JobBook } from './job-book.ts'
+import type { GivenAccount } from './options.ts'
 import type { Session } from './session.ts'
 
 export interface Held {
   /** As it was when it was taken hold of; its state is the store's to say. */
   record: Pick<SandboxRecord, 'id' | 'spec' | 'place'>
+  /** The same once it is somebody's. */
+  owned?: SandboxRecord
   readonly session: Session
   readonly book: JobBook
   readonly refusals: Refusals
@@ -23,6 +26,10 @@ export interface Held {
   ending: boolean
   /** When something last happened in it, as far as the reaper has looked. */
   readonly activity: Activity
+  /** The logins that it works with, as far as this process has put them in place. */
+  accounts?: readonly GivenAccount[]
+  /** What it was not given of the logins of this machine. */
+  leftOut?: string
   /** The counts that were saved last. */
   saved?: string
   /** How many of its jobs had ended when old ones were forgotten last. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { Gate } from '../../lib/gate.ts'
 import { newId, type SandboxId } from '../../lib/ids.ts'
-import type { PlaceHandle, RunningPlace, SandboxSpec } from '../backend.ts'
+import type { LateFolders, PlaceHandle, RunningPlace, SandboxSpec } from '../backend.ts'
 import type { Boundary, BoundaryCounts } from '../boundary/boundary.ts'
 import { getSandbox } from '../lifecycle/read-records.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -12,8 +12,10 @@ import {
   changeSandbox,
   closeEpoch,
   forgetJobs,
+  noteInbound,
   type OpenJob,
   refuseInbound,
+  refuseSurplus,
   saveCounts,
 } from '../lifecycle/tokens.ts'
 import { notRunning, OPERABLE } from '../lifecycle/transitions.ts'
@@ -21,7 +23,7 @@ import { AttachedStreams } from './attached.ts'
 import { EventLog } from './events.ts'
 import { closeFolder, folderOf } from './folders.ts'
 import type { Held, Holding } from './held.ts'
-import { describeRefused, destinationsOf, refuseAll } from './inbound.ts'
+import { describeRefused, describeSurplus, destinationsOf, refuseAll } from './inbound.ts'
 import { JobBook } from './job-book.ts'
 import type { ManagerOptions } from './options.ts'
 import { unreachable } from './recovery-retries.ts'
@@ -34,6 +36,9 @@ const FORGET_EVERY = 512
 /** Half of a start is waiting, for the engine and for the disk. */
 const STARTS_PER_CORE = 2
 
+/** A sandbox, or a place that waits to be one. */
+export type Startable = Pick<SandboxRecord, 'id' | 'spec'> & { readonly late?: LateFolders | null }
+
 export class Holder implements Holding {
   readonly #options: ManagerOptions
   readonly #turns: Turns
@@ -41,6 +46,8 @@ export class Holder implements Holding {
   readonly #held = new Map<SandboxId, Held>()
   /** Every place that is started passes it. */
   readonly starts = new Gate(STARTS_PER_CORE * availableParallelism())
+  /** What begins to use volumes, and what deletes one, is recorded one after the other. */
+  readonly volumes = new Gate(1)
 
   /** `waitingFor` says why a sandbox could not be taken over yet. */
   constructor(options: ManagerOptions, turns: Turns, waitingFor: (id: SandboxId) => string | undefined) {
@@ -73,15 +80,18 @@ export class Holder implements Holding {
     })
   }
 
-  specOf({ id, spec }: Pick<SandboxRecord, 'id' | 'spec'>): SandboxSpec {
+  specOf({ id, spec, late }: Startable): SandboxSpec {
     return {
       id,
       isolation: spec.isolation,
       folder: folderOf(this.#options.home.sandboxes, id),
       workspace: spec.workspace,
       mounts: spec.mounts,
+      volumes: spec.volumes.map((one) => ({ ...one, folder: join(this.#options.home.volumes, one.name) })),
       limits: spec.limits as SandboxSpec['limits'],
+      harnesses: spec.harnesses,
       hostUser: spec.hostUser ?? undefined,
+      ...(late && { late }),
       ...(spec.container && { container: spec.container }),
     }
   }
@@ -117,6 +127,7 @@ export class Holder implements Holding {
   adopt(held: Held, record: SandboxRecord): void {
     held.isWarm = false
     held.record = record
+    held.owned = record
     held.paused = record.state === 'paused'
     held.activity.activeAtMs = record.active_at_ms ?? this.#options.clock.nowMs()
     held.activity.savedAtMs = held.activity.activeAtMs
@@ -131,17 +142,28 @@ export class Holder implements Holding {
     await closeFolder(this.#options.home.sandboxes, id)
     const epoch = newId('epoch', clock.nowMs())
     const events = await EventLog.open(folder, () => clock.nowMs())
-    const refusals = refuseAll(async (refused) => {
+    const written = async (work: Promise<unknown>) => {
       try {
-        const { count } = refused
-        const destinations = destinationsOf(refused)
-        await store.write(refuseInbound, { id, epoch, count, destinations, owner: log.owner })
+        await work
       } catch (error) {
         this.#complain(held, error)
         throw error
       }
-      events.add('refused', { message: describeRefused(refused) }, 'rare')
-    })
+    }
+    const refusals = refuseAll(
+      async (refused) => {
+        const { count } = refused
+        const destinations = destinationsOf(refused)
+        await written(store.write(refuseInbound, { id, epoch, count, destinations, owner: log.owner }))
+        events.add('refused', { message: describeRefused(refused) }, 'rare')
+      },
+      (count) => written(store.write(noteInbound, { id, epoch, count })),
+      async (count) => {
+        await written(store.write(refuseSurplus, { id, epoch, count }))
+        events.add('refused', { message: describeSurplus(count) }, 'rare')
+      },
+    )
+    const handle = inbound?.({ id, epoch, record: () => held.owned }, refusals) ?? refusals.handle
     const session = await Session.open({
       id,
       epoch,
@@ -150,7 +172,7 @@ export class Holder implements Holding {
         record.spec.container?.line === 'relay'
           ? { kind: 'dial' }
           : { kind: 'socket', folder: join(folder, 'socket') },
-      inbound: inbound?.(id, refusals.handle) ?? refusals.handle,
+      inbound: (stream, isSurplus) => (isSurplus ? refusals.surplus(stream) : handle(stream)),
       onConnected: (boundary) => this.#connected(held, boundary),
       onTick: (boundary) => this.#tick(held, boundary),
     })

@@ -3,7 +3,14 @@ import { text } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { describe, expect, it, vi } from 'vitest'
 import { REFERENCE } from '../../lib/ids.ts'
-import { describeRefused, destinationsOf, type Refused, refuseAll, targetOf } from './inbound.ts'
+import {
+  describeRefused,
+  describeSurplus,
+  destinationsOf,
+  type Refused,
+  refuseAll,
+  targetOf,
+} from './inbound.ts'
 
 describe('connections from inside', () => {
   it('are answered with what they asked for and why not', async () => {
@@ -26,6 +33,26 @@ describe('connections from inside', () => {
     await refusals.close()
     expect(written.reduce((sum, count) => sum + count, 0)).toBe(500)
     expect(written.length).toBeLessThanOrEqual(3)
+  })
+
+  it('for which there is no room are told so, and written down by their number', async () => {
+    const [written, refused]: [number[], Refused[]] = [[], []]
+    const refusals = refuseAll(
+      async (each) => void refused.push(each),
+      async () => {},
+      async (count) => void written.push(count),
+    )
+    const [outer, inner] = duplexPair()
+    refusals.surplus(outer)
+    expect(await text(inner)).toMatch(
+      /^HTTP\/1\.1 503 Service Unavailable\r\n[\s\S]*blocked by craik: 128 connections of this sandbox are open/,
+    )
+    for (let i = 0; i < 200; i++) refusals.surplus(duplexPair()[0])
+    await refusals.close()
+    expect(written.reduce((sum, count) => sum + count, 0)).toBe(201)
+    expect(written.length).toBeLessThanOrEqual(3)
+    expect(refused).toEqual([])
+    expect(describeSurplus(201)).toBe('201 connections from inside refused: 128 were open')
   })
 
   async function connect({ handle }: ReturnType<typeof refuseAll>, target: string): Promise<void> {

@@ -1,6 +1,8 @@
-/** Connections from inside while nothing stands behind the gateway's port: each is refused, and told why. */
+/** Connections from inside that nothing answers: each is refused, and told why. Those that something does are counted. */
 import type { Duplex } from 'node:stream'
+import { pacedTally } from '../../lib/paced-tally.ts'
 import type { InboundHandler } from '../boundary/boundary.ts'
+import { MAX_INBOUND } from '../boundary/patience.ts'
 import type { Destination } from '../lifecycle/tokens.ts'
 
 /** A flood is answered only so far, and written down as one receipt with a count. */
@@ -16,6 +18,10 @@ const NAMED_TARGETS = 5
 
 export interface Refusals {
   readonly handle: InboundHandler
+  /** One that somebody else answers, and writes down what becomes of it: here it is only counted. */
+  taken(): void
+  /** One for which there is no room: it is told so, and counted. */
+  surplus(stream: Duplex): void
   /** Writes down what is not yet, and refuses no more. */
   close(): Promise<void>
 }
@@ -29,40 +35,29 @@ export interface Refused {
 }
 
 /** What `writeDown` fails to write down is told again, with what comes after. */
-export function refuseAll(writeDown: (refused: Refused) => Promise<void>): Refusals {
+export function refuseAll(
+  writeDown: (refused: Refused) => Promise<void>,
+  writeTaken: (count: number) => Promise<void> = async () => {},
+  writeSurplus: (count: number) => Promise<void> = async () => {},
+): Refusals {
   const open = new Set<Duplex>()
   const reading = new Set<Promise<void>>()
-  let waiting: Refused = NOTHING
-  let timer: NodeJS.Timeout | undefined
-  let everyMs = RECEIPT_EVERY_MS
-  let lastMs = Number.NEGATIVE_INFINITY
-  let writing: Promise<void> = Promise.resolve()
+  // A refusal needs no receipt to hold.
+  const pace = { everyMs: RECEIPT_EVERY_MS, maxMs: RECEIPT_MAX_MS }
+  const tally = pacedTally(both, writeDown, pace)
+  const sum = (one: number, other: number) => one + other
+  const others = pacedTally(sum, writeTaken, pace)
+  const tooMany = pacedTally(sum, writeSurplus, pace)
   let closed = false
-
-  const flush = () => {
-    clearTimeout(timer)
-    timer = undefined
-    if (waiting.count === 0) return
-    const told = waiting
-    waiting = NOTHING
-    timer = closed ? undefined : setTimeout(flush, everyMs).unref()
-    everyMs = Math.min(2 * everyMs, RECEIPT_MAX_MS)
-    // A refusal needs no receipt to hold.
-    writing = writing
-      .then(() => writeDown(told))
-      .catch(() => {
-        waiting = both(told, waiting)
-      })
-  }
-  const count = (what: Pick<Refused, 'targets' | 'unparsable'>) => {
-    const nowMs = performance.now()
-    if (nowMs - lastMs >= RECEIPT_MAX_MS) everyMs = RECEIPT_EVERY_MS
-    lastMs = nowMs
-    waiting = both(waiting, { ...what, count: 1 })
-    if (timer === undefined) flush()
-  }
+  const count = (what: Pick<Refused, 'targets' | 'unparsable'>) => tally.add({ ...what, count: 1 })
 
   return {
+    taken: () => others.add(1),
+    surplus(stream) {
+      stream.on('error', () => {})
+      tooMany.add(1)
+      answer(stream, '503 Service Unavailable', SURPLUS)
+    },
     handle(stream) {
       stream.on('error', () => {})
       if (closed || open.size >= AT_ONCE) {
@@ -75,7 +70,7 @@ export function refuseAll(writeDown: (refused: Refused) => Promise<void>): Refus
       const read = readTarget(stream).then((what) => {
         reading.delete(read)
         count(what === undefined ? UNPARSABLE : { targets: new Map([[what, 1]]), unparsable: 0 })
-        answer(stream, what)
+        answer(stream, '403 Forbidden', `egress${what === undefined ? '' : ` to ${what}`} is not granted`)
       })
       reading.add(read)
     },
@@ -83,8 +78,7 @@ export function refuseAll(writeDown: (refused: Refused) => Promise<void>): Refus
       closed = true
       for (const stream of open) stream.destroy()
       await Promise.all(reading)
-      flush()
-      await writing
+      await Promise.all([tally.close(), others.close(), tooMany.close()])
     },
   }
 }
@@ -97,6 +91,10 @@ export function describeRefused({ count, targets }: Refused): string {
   const named = [...targets].map(([target, times]) => `${times} to ${short(target)}`)
   const rest = count - [...targets.values()].reduce((sum, times) => sum + times, 0)
   return `${message}: ${named.join(', ')}${rest === 0 ? '' : `, and ${rest} more`}`
+}
+
+export function describeSurplus(count: number): string {
+  return `${count} connection${count === 1 ? '' : 's'} from inside refused: ${MAX_INBOUND} were open`
 }
 
 /** For the receipt: what is named by host and port, and what could not be. The rest of the count is in neither. */
@@ -126,10 +124,12 @@ function both(one: Refused, other: Refused): Refused {
   }
 }
 
-function answer(stream: Duplex, target: string | undefined): void {
-  const text = `blocked by craik: egress${target === undefined ? '' : ` to ${target}`} is not granted\n`
+const SURPLUS = `${MAX_INBOUND} connections of this sandbox are open; end some of them first`
+
+function answer(stream: Duplex, status: string, why: string): void {
+  const text = `blocked by craik: ${why}\n`
   stream.end(
-    `HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\n` +
+    `HTTP/1.1 ${status}\r\nContent-Type: text/plain; charset=utf-8\r\n` +
       `Content-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
   )
   // What is still sent is not kept; whoever does not leave is put out.

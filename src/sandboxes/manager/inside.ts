@@ -4,6 +4,7 @@ import type { ManagedInside } from '../manager-types.ts'
 import type { Holding } from './held.ts'
 import { ask, check, failure, observed, open } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
+import { putLogins } from './put-logins.ts'
 import { meteredDuplex } from './streams.ts'
 
 export function managedInside(options: ManagerOptions, holding: Holding): ManagedInside {
@@ -58,6 +59,10 @@ export function managedInside(options: ManagerOptions, holding: Holding): Manage
       await ask(options, session, caller, 'signal', { metadata: { pid, signal } }, (boundary, until) =>
         boundary.inside.signal(pid, signal, until),
       )
+    },
+
+    async putLogins(caller, id) {
+      return putLogins(options, await holding.require(id), caller)
     },
 
     async stats(caller, id) {

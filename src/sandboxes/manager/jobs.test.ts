@@ -132,7 +132,7 @@ describe('jobs', () => {
     const job = jobId()
     const spec = exec('sh', '-c', 'echo once >> ran; sleep 60')
     const { output } = await scene.manager.jobs.start(caller(), id, job, { spec })
-    const ran = join(scene.folder, 'sandboxes', id, 'data', 'home', 'workspace', 'ran')
+    const ran = join(scene.folder, 'sandboxes', id, 'data', 'home', 'project', 'ran')
     await eventually(async () => existsSync(ran) || undefined)
     output.destroy()
     // As with a crash between the two: it is forgotten inside, and the host does not know.

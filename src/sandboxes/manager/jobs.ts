@@ -7,6 +7,7 @@ import type { Boundary, JobOutput } from '../boundary/boundary.ts'
 import { isGone } from '../boundary/jobs.ts'
 import { restartJob } from '../lifecycle/tokens.ts'
 import type { Caller, JobRequest, ManagedJobs, StartedJob } from '../manager-types.ts'
+import { refuseVariables } from '../refused-variables.ts'
 import type { Held, Holding } from './held.ts'
 import type { OpenJobEntry } from './job-book.ts'
 import { ask, begin, type CrossingName, failure, isCertain, plain } from './operation.ts'
@@ -82,7 +83,7 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
       const ageMs = isNew ? undefined : ageOf(entry)
       const { created, output } = await boundary.jobs.start(
         entry.id,
-        inSandbox(spec, held),
+        inSandbox(spec, held, boundary, options.logins),
         caller.signal,
         ageMs,
       )
@@ -152,6 +153,10 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
       held.book.requireRoom()
       const release = held.session.hold()
       try {
+        refuseVariables(
+          { ...held.record.spec.environment, ...request.spec.env },
+          'the environment of the job',
+        )
         const operation = OPERATION[request.spec.kind]
         const answer = await begin(options, held.session, caller, operation, {
           job: jobInput(job, request),
@@ -260,11 +265,20 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
  * With what the sandbox's own environment adds. It comes with each job, and is not in that of the place, which engines
  * show to whoever asks them, and which may have been started before it was known whose it is.
  */
-function inSandbox(spec: JobSpec, { record }: Held): JobSpec {
+function inSandbox(
+  spec: JobSpec,
+  { record, owned }: Held,
+  { hello }: Boundary,
+  logins: ManagerOptions['logins'],
+): JobSpec {
+  const reached =
+    owned === undefined || owned.spec.isolation === 'none'
+      ? {}
+      : (logins?.environment(owned, hello.gatewayPort) ?? {})
   // That a terminal is one, and which, is told by who has it in front of them.
   const { TERM: _, ...others } = record.spec.environment
   const own = spec.kind === 'terminal' ? others : record.spec.environment
-  return { ...spec, env: { ...own, ...spec.env } }
+  return { ...spec, env: { ...reached, ...own, ...spec.env } }
 }
 
 function jobInput(id: JobId, { spec, commandRef }: JobRequest) {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { newId, type SandboxId } from '../../lib/ids.ts'
-import { currentOwner, type Owner } from '../../lib/owner.ts'
+import { currentOwner, type Owner, ownerOf } from '../../lib/owner.ts'
 import { listGrants } from '../../policy/grants.ts'
 import { beginCreate, beginDelete, beginOperation, changeSandbox } from '../lifecycle/tokens.ts'
 import {
@@ -88,7 +88,7 @@ describe('deleting', () => {
     const outside = join(scene.folder, 'outside')
     mkdirSync(outside)
     writeFileSync(join(outside, 'precious'), 'kept')
-    const workspace = join(scene.folder, 'sandboxes', id, 'data', 'home', 'workspace')
+    const workspace = join(scene.folder, 'sandboxes', id, 'data', 'home', 'project')
     symlinkSync(outside, join(workspace, 'link'))
     mkdirSync(join(workspace, 'closed', 'inner'), { recursive: true })
     chmodSync(join(workspace, 'closed'), 0)
@@ -162,7 +162,7 @@ describe('recovering', () => {
     output.destroy()
     await scene.manager.close()
     process.kill(scene.backend.pids.get(id)!, 'SIGKILL')
-    await eventually(async () => (existsSync(`/proc/${scene.backend.pids.get(id)}/exe`) ? undefined : true))
+    await eventually(async () => ownerOf(scene.backend.pids.get(id)!) === undefined || undefined)
     await scene.restart()
     expect(await scene.manager.get(id)).toMatchObject({ state: 'lost', connected: false })
     expect(await scene.receipts({ operation: 'exec', phase: 'end' })).toMatchObject([

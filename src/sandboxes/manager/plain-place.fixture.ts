@@ -25,7 +25,7 @@ export function plainBackend(changes: { readonly program?: readonly string[] } =
     probe: async () => ({ isolation: 'none' }),
     async create(spec) {
       const home = join(spec.folder, 'data', 'home')
-      const workspace = spec.workspace.mode === 'copy' ? join(home, 'workspace') : spec.workspace.folder
+      const workspace = spec.workspace.mode === 'copy' ? join(home, 'project') : spec.workspace.folder
       await mkdir(workspace, { recursive: true })
       const [program, ...args] = changes.program ?? [process.execPath, sidecarFile()]
       const child = spawn(program!, args, {

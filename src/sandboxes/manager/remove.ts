@@ -118,4 +118,5 @@ async function takeDown(options: ManagerOptions, holder: Holder, record: Sandbox
   await clearPlace(options, holder, record)
   await removeDisk(options, holder, record)
   await options.store.write(closeLeftEpochs, { id: record.id })
+  await options.forget?.(record)
 }

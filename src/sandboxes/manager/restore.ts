@@ -11,6 +11,7 @@ import { requireFolder } from './folders.ts'
 import type { Holder } from './holder.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
+import { bringLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
 import { disksOf } from './snapshot.ts'
 import { clearPlace, type Started, startPlace, undoPlace } from './start-place.ts'
@@ -30,7 +31,7 @@ export async function restoreSandbox(
   const answer = await begin(options, caller, id, {
     verb: 'restore',
     ...('id' in found && { metadata: { snapshot: found.id, digest: found.digest } }),
-    ...(options.admission && { admission: options.admission }),
+    ...(options.admission && { admission: await options.admission() }),
   })
   if (answer.effect === 'already') throw new CraikError('internal', 'nothing is restored already')
   const { record } = answer
@@ -70,7 +71,7 @@ async function exchange(
   try {
     await requireFolder(options.home.sandboxes, id)
     // While it goes on: nothing is stopped for a snapshot that cannot be used.
-    await fillDisk(options, caller, snapshot, spec, record.backend)
+    const leftOut = await fillDisk(options, caller, snapshot, spec, record.backend)
     caller.signal.throwIfAborted()
     isCleared = true
     await windDown(options, holder, id, GRACE_MS)
@@ -83,9 +84,10 @@ async function exchange(
       status: 'passed',
       ...(place && { place }),
       measures: [observed('duration_ms', options.clock.nowMs() - beganAtMs)],
-      notice: `restored from snapshot ${snapshot.name}`,
+      notice: `restored from snapshot ${snapshot.name}${leftOut === undefined ? '' : `, ${leftOut}`}`,
     })
     watch(holder, made, 'restored')
+    if (made.held !== undefined) await bringLogins(options, made.held, record, caller)
     await disks.settle(spec).catch((error) => complain(options, id, error))
     return restored
   } catch (error) {

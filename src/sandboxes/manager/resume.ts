@@ -7,6 +7,7 @@ import type { Holder } from './holder.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
 import { unpausePlace } from './pause.ts'
+import { bringLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
 import { clearPlace, type Started, startPlace, undoPlace } from './start-place.ts'
 import { begin, end, reasonOf } from './transition.ts'
@@ -20,7 +21,7 @@ export async function resumeSandbox(
 ): Promise<SandboxRecord> {
   const answer = await begin(options, caller, id, {
     verb: 'resume',
-    ...(options.admission && { admission: options.admission }),
+    ...(options.admission && { admission: await options.admission() }),
   })
   if (answer.effect === 'already') return answer.record
   if (answer.verb === 'unpause') return unpausePlace(options, holder, answer.record)
@@ -51,6 +52,7 @@ async function startAgain(
     })
     made.held!.session.events.add('resumed')
     holder.watch(made.held!, made.place!)
+    await bringLogins(options, made.held!, record, caller)
     return resumed
   } catch (error) {
     try {

@@ -1,11 +1,15 @@
+import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { SandboxId, SnapshotId } from '../../lib/ids.ts'
+import { rawArchive } from '../../lib/safe-tar/archive.fixture.ts'
 import { createGrant } from '../../policy/grants.ts'
 import type { SandboxBackend } from '../backend.ts'
+import { spellManifest } from '../snapshots/manifest.ts'
 import {
   allowCreate,
   caller,
@@ -175,6 +179,41 @@ describe('a snapshot', () => {
     await expect(manager.restore(caller(), id, 'after')).rejects.toMatchObject({ code: 'tampered' })
     expect(await manager.snapshots.list()).toMatchObject([{ state: 'damaged' }])
   })
+
+  it('whose record was changed in the database is deleted by its id, with a receipt that says so', async () => {
+    await using scene = managerScene()
+    const { manager, store } = scene
+    const id = await scene.create()
+    const { id: damaged } = await manager.snapshot(caller(), id, { name: 'before' })
+    const { id: other } = await manager.snapshot(caller(), id, { name: 'other' })
+    const change = (from: string, to: string) =>
+      store.database
+        .prepare('UPDATE snapshots SET document = replace(document, ?, ?) WHERE id = ?')
+        .run(from, to, damaged)
+    change(OPERATOR, 'local-user:eve')
+    // Its name is the word of the record, and who it is said to belong to is not asked.
+    await expect(manager.snapshots.delete(caller(), 'before')).rejects.toMatchObject({
+      code: 'tampered',
+      hint: expect.stringContaining(`craik snapshot delete ${damaged}`),
+    })
+    const eve = { ...caller(), operator: 'local-user:eve' }
+    await expect(manager.snapshots.delete(eve, damaged)).rejects.toMatchObject({ code: 'denied' })
+    expect(filesOf(scene).sort()).toEqual([damaged, other].sort())
+    expect(await manager.snapshots.delete(caller(), damaged)).toBe(damaged)
+    expect(filesOf(scene)).toEqual([other])
+    expect((await manager.snapshots.list()).map((left) => left.id)).toEqual([other])
+    const [end] = await scene.receipts({ operation: 'delete', phase: 'end' })
+    expect(end).toMatchObject({
+      status: 'passed',
+      links: { target_id: damaged },
+      metadata: { damaged: true },
+    })
+    expect(await store.tables.openReceipts.list()).toEqual([])
+    for (const { document, revokedAtMs } of await store.tables.grants.list(100))
+      if (document.includes(`snapshot/${damaged}`)) expect(revokedAtMs).not.toBeNull()
+    await expect(manager.snapshots.delete(caller(), damaged)).rejects.toMatchObject({ code: 'not_found' })
+    expect(await manager.restore(caller(), id, 'other')).toMatchObject({ state: 'running' })
+  })
 })
 
 describe('a restore whose sandbox does not start', () => {
@@ -274,8 +313,54 @@ describe('a snapshot as a file', () => {
       from: 'other',
     })
     expect(await inside(scene, made.id, 'cat hard; stat -c "%h %a" a d/e')).toBe('one\n2 644\n2 500\n')
-    chmodSync(join(scene.folder, 'sandboxes', id, 'data/home/workspace/d/e'), 0o700)
-    chmodSync(join(scene.folder, 'sandboxes', made.id, 'data/home/workspace/d/e'), 0o700)
+    chmodSync(join(scene.folder, 'sandboxes', id, 'data/home/project/d/e'), 0o700)
+    chmodSync(join(scene.folder, 'sandboxes', made.id, 'data/home/project/d/e'), 0o700)
+  })
+
+  it('that cannot be unpacked whole says what is left out: how much, the first names, and why', async () => {
+    await using scene = managerScene()
+    const { manager } = scene
+    const id = await scene.create()
+    await manager.snapshot(caller(), id, { name: 'before' })
+    const file = await buffer((await manager.snapshots.open(caller(), 'before')).body)
+    const broken = Array.from({ length: 5 }, (_, n) => ({ name: `project/n${n}`, type: '1', link: 'none' }))
+    const disk = zstdCompressSync(
+      rawArchive({ name: 'project', type: '5', mode: 0o755 }, { name: 'project/a', body: 'x' }, ...broken),
+    )
+    const manifest = JSON.parse(
+      file.toString('utf8', 512, 512 + Number.parseInt(file.toString('latin1', 124, 135), 8)),
+    )
+    Object.assign(manifest.content, { files: 1, folders: 1, links: 5, bytes: 1 })
+    manifest.archive = {
+      ...manifest.archive,
+      bytes: disk.length,
+      sha256: createHash('sha256').update(disk).digest('hex'),
+    }
+    const bundle = rawArchive(
+      { name: 'manifest.json', body: spellManifest(manifest), mode: 0o600 },
+      { name: 'disk.tar.zst', body: disk, mode: 0o600 },
+    )
+    await allowImport(scene)
+    await manager.snapshots.import(caller(), Readable.from([bundle]), { name: 'odd' })
+    const told =
+      'left out 5 entries: "project/n0" (link to nothing), "project/n1" (link to nothing), "project/n2" (link to nothing) and 2 more'
+    expect(await manager.restore(caller(), id, 'odd')).toMatchObject({
+      notice: `restored from snapshot odd, ${told}`,
+    })
+    expect(await inside(scene, id, 'ls')).toBe('a\n')
+    const [used] = await scene.receipts({ operation: 'use', phase: 'end' })
+    expect(used!.measures).toContainEqual({ name: 'entries_left_out', value: 5, source: 'observed' })
+    await allowCreate(scene.store)
+    const request = {
+      backend: 'process',
+      isolation: 'none',
+      workspace: { mode: 'copy' },
+      limits: {},
+      environment: {},
+    } as const
+    expect(await manager.create(caller(), { ...request, from: 'odd' })).toMatchObject({
+      notice: `made from a snapshot, ${told}`,
+    })
   })
 
   it('is refused when any byte of it is another, and nothing of it is kept', async () => {

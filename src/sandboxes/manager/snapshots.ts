@@ -6,6 +6,7 @@ import { CraikError } from '../../errors.ts'
 import { newId, type SnapshotId } from '../../lib/ids.ts'
 import { parseInput } from '../../policy/request.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
+import { isDamage } from '../lifecycle/sandbox-record.ts'
 import type {
   Caller,
   ImportRequest,
@@ -20,6 +21,7 @@ import {
   type Manifest,
   manifestSchema,
   notASnapshot,
+  SNAPSHOT_ID,
   spellManifest,
 } from '../snapshots/manifest.ts'
 import { getSnapshot, listSnapshots } from '../snapshots/read-snapshots.ts'
@@ -31,7 +33,13 @@ import {
   sweepSnapshotFiles,
 } from '../snapshots/snapshot-files.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
-import { beginImport, endImport, endSnapshotAction } from '../snapshots/tokens.ts'
+import {
+  beginDeleteDamagedSnapshot,
+  beginImport,
+  endDeleteDamagedSnapshot,
+  endImport,
+  endSnapshotAction,
+} from '../snapshots/tokens.ts'
 import { limitsOf } from './create-from.ts'
 import { exportSnapshot } from './export-snapshot.ts'
 import { observed } from './operation.ts'
@@ -57,9 +65,17 @@ export function managedSnapshots(
     },
     get: async (idOrName) => snapshotView(await getSnapshot(options, idOrName)),
     async delete(caller, idOrName) {
-      const record = await getSnapshot(options, idOrName)
-      await whole(deleteSnapshot(options, caller, record))
-      return record.id
+      try {
+        const record = await getSnapshot(options, idOrName)
+        await whole(deleteSnapshot(options, caller, record))
+        return record.id
+      } catch (error) {
+        // By its name it is not found for certain: that is the word of the record.
+        if (!isDamage(error) || !SNAPSHOT_ID.test(idOrName)) throw error
+        const id = idOrName as SnapshotId
+        await whole(deleteDamagedSnapshot(options, caller, id))
+        return id
+      }
     },
     open: (caller, idOrName) => whole(openSnapshot(options, caller, idOrName)),
     export: (caller, idOrName, request) =>
@@ -83,6 +99,26 @@ export async function deleteSnapshot(
     throw told(error, `snapshot ${record.name} could not be removed`)
   }
   await options.store.write(endSnapshotAction, { id, begun, action: 'delete', status: 'passed' })
+}
+
+/** Its files are found by its id, which is all that is known of it. */
+async function deleteDamagedSnapshot(options: ManagerOptions, caller: Caller, id: SnapshotId): Promise<void> {
+  const { store, log, home } = options
+  const answer = await store.write(beginDeleteDamagedSnapshot, {
+    id,
+    operator: caller.operator,
+    ...(caller.grantId !== undefined && { grantId: caller.grantId }),
+    owner: log.owner,
+  })
+  if (answer.effect === 'denied') throw deniedOperation(answer)
+  const { begun } = answer
+  try {
+    await removeSnapshotFiles(home.snapshots, id)
+  } catch (error) {
+    await store.write(endDeleteDamagedSnapshot, { id, begun, status: 'failed' })
+    throw told(error, `snapshot ${id} could not be removed`)
+  }
+  await store.write(endDeleteDamagedSnapshot, { id, begun, status: 'passed' })
 }
 
 /** How it ended is written when the stream is over, whoever read it. */

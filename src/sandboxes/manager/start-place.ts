@@ -6,7 +6,7 @@ import type { RecordedPlace, SandboxRecord } from '../lifecycle/sandbox-record.t
 import { changeSandbox } from '../lifecycle/tokens.ts'
 import { closeFolder, removeFolder } from './folders.ts'
 import type { Held } from './held.ts'
-import type { Holder } from './holder.ts'
+import type { Holder, Startable } from './holder.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
 
 /** From the start of the place to its sidecar's greeting; a loaded machine takes seconds. */
@@ -45,7 +45,7 @@ export async function startPlace(
 export function bringUp(
   options: ManagerOptions,
   holder: Holder,
-  record: Pick<SandboxRecord, 'id' | 'backend' | 'spec'>,
+  record: Startable & Pick<SandboxRecord, 'backend'>,
   parts: { readonly held: Held; readonly made: Started },
   until: AbortSignal,
   note: (place: RecordedPlace) => Promise<unknown>,
@@ -56,7 +56,7 @@ export function bringUp(
 async function startNow(
   { home, backends }: ManagerOptions,
   holder: Holder,
-  record: Pick<SandboxRecord, 'id' | 'backend' | 'spec'>,
+  record: Startable & Pick<SandboxRecord, 'backend'>,
   { held, made }: { readonly held: Held; readonly made: Started },
   until: AbortSignal,
   note: (place: RecordedPlace) => Promise<unknown>,

@@ -1,6 +1,7 @@
 /** What a snapshot holds becomes a disk: decided and on record, digest checked before anything uses it. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
+import type { UnpackReport } from '../../lib/safe-tar/unpack.ts'
 import { isOwnImageName, type SandboxSpec } from '../backend.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -35,14 +36,17 @@ export async function beginAction(
   return answer.begun
 }
 
-/** Fills another disk beside the one that is there; nothing uses it yet. */
+/** So many of what was left out are named. */
+const NAMED = 3
+
+/** Fills another disk beside the one that is there; nothing uses it yet. What was left out is told in words, if anything was. */
 export async function fillDisk(
   options: ManagerOptions,
   caller: Caller,
   snapshot: SnapshotRecord,
   spec: SandboxSpec,
   backend: SandboxRecord['backend'],
-): Promise<void> {
+): Promise<string | undefined> {
   const { store, home } = options
   const { id, manifest } = snapshot
   // A grant that the request named is for the sandbox; the snapshot's own is looked up.
@@ -62,8 +66,13 @@ export async function fillDisk(
             : error
         })
       await archive.verified()
-      const measures = [observed('content_bytes', report.bytes), observed('files', report.files)]
+      const measures = [
+        observed('content_bytes', report.bytes),
+        observed('files', report.files),
+        ...(report.skippedCount > 0 ? [observed('entries_left_out', report.skippedCount)] : []),
+      ]
       await store.write(endSnapshotAction, { id, begun, action: 'use', status: 'passed', measures })
+      return leftOut(report)
     } finally {
       await file.close().catch(() => {})
     }
@@ -72,6 +81,18 @@ export async function fillDisk(
     await store.write(endSnapshotAction, { id, begun, action: 'use', status: 'failed', metadata })
     throw error
   }
+}
+
+/** The first names, and why; the text of a notice has an end. */
+function leftOut({
+  skipped,
+  skippedCount,
+}: Pick<UnpackReport, 'skipped' | 'skippedCount'>): string | undefined {
+  if (skippedCount === 0) return undefined
+  const named = skipped.slice(0, NAMED).map(({ path, reason }) => `${path} (${reason})`)
+  const more = skippedCount - named.length
+  const what = skippedCount === 1 ? '1 entry' : `${skippedCount.toLocaleString('en')} entries`
+  return `left out ${what}: ${named.join(', ')}${more > 0 ? ` and ${more.toLocaleString('en')} more` : ''}`
 }
 
 async function explained(

@@ -1,5 +1,6 @@
 /** A sandbox as it is shown: from its record, and from what this process holds of it. */
 import type { ContainerSpec, LimitSpec } from '../backend.ts'
+import { agentsOf, harnessName, harnessVersion } from '../harness-package.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { OPERABLE } from '../lifecycle/transitions.ts'
 import type { SandboxEnds, SandboxView } from '../manager-types.ts'
@@ -24,7 +25,14 @@ export function viewOf(
     hostUid: place?.hostUid ?? null,
     workspace: spec.workspace,
     mounts: spec.mounts.map((mount) => ({ ...mount, mode: 'read_only' })),
+    volumes: spec.volumes,
     container: spec.container && containerView(spec.container, place?.handle.image),
+    harnesses: agentsOf([...spec.harnesses, ...(spec.container?.harnesses ?? [])]).map((id) => ({
+      name: harnessName(id),
+      version: harnessVersion(id),
+    })),
+    credentials: spec.credentials,
+    accounts: held?.accounts ?? null,
     limits: spec.limits as LimitSpec,
     enforced: place?.enforced ?? null,
     operator: record.operator,
@@ -40,8 +48,14 @@ export function viewOf(
         : null,
     connected: held?.session.connected ?? false,
     runningJobs,
-    notice: waitingFor ?? record.notice ?? held?.session.refusal?.message ?? null,
+    notice: noticeOf(waitingFor ?? record.notice ?? held?.session.refusal?.message, held?.leftOut),
   }
+}
+
+/** That a login is missing is told besides whatever else there is to say. */
+function noticeOf(...parts: readonly (string | null | undefined)[]): string | null {
+  const told = parts.filter((part) => typeof part === 'string')
+  return told.length === 0 ? null : told.join('; ')
 }
 
 export function endsOf({ ends }: Pick<SandboxRecord, 'ends'>): SandboxEnds {
@@ -64,8 +78,8 @@ function stopsAt(
 /** Which engine it is says nothing to who looks at it. */
 /** While it runs, what it runs: an image that the engine lost may have been made anew. */
 function containerView(
-  { engine: _, ...shown }: ContainerSpec,
+  { engine: _, harnesses: _shownApart, ...shown }: ContainerSpec,
   running: string | number | undefined,
-): Omit<ContainerSpec, 'engine'> {
+): Omit<ContainerSpec, 'engine' | 'harnesses'> {
   return typeof running === 'string' ? { ...shown, image: running } : shown
 }

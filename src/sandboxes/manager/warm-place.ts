@@ -30,11 +30,11 @@ export async function startWarm(
   until: AbortSignal,
 ): Promise<WarmPlace> {
   const { store, log, home, admission } = options
-  const { backend, isolation, limits, hostUser } = shape
+  const { backend, isolation, limits, hostUser, late } = shape
   const record = await store.write(beginWarm, {
-    ...{ id, backend, isolation, limits, hostUser, owner: log.owner },
+    ...{ id, backend, isolation, limits, hostUser, late, owner: log.owner },
     ...(container && { container }),
-    ...(admission && { admission }),
+    ...(admission && { admission: await admission() }),
   })
   await makeFolder(home.sandboxes, id)
   const held = await holder.prepare(record)

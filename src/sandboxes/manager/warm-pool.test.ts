@@ -146,9 +146,7 @@ describe('a place that waits', () => {
       expect(new Set(warm)).toEqual(new Set(members))
       expect(warm).toHaveLength(3)
       const said = await Promise.all(made.map((id) => run(scene, id, 'pwd')))
-      expect(said).toEqual(
-        made.map((id) => `${join(scene.folder, 'sandboxes', id, 'data/home/workspace')}\n`),
-      )
+      expect(said).toEqual(made.map((id) => `${join(scene.folder, 'sandboxes', id, 'data/home/project')}\n`))
     },
   )
 
@@ -253,7 +251,7 @@ describe('the number that wait', () => {
 
   it('takes no room from a sandbox: it is given up for it', SLOW, async () => {
     const admission = { total: 9, running: 2, cpuMillis: 1e6, memoryBytes: 2 ** 40, diskBytes: 2 ** 40 }
-    const { scene } = poolScene(2, { admission })
+    const { scene } = poolScene(2, { admission: async () => admission })
     await scene.create()
     await waiting(scene.manager, 1)
     await scene.create({ limits: { processes: 77 } })

@@ -84,7 +84,9 @@ export class WarmPool {
 
   /** A sandbox of this shape was made, from `container`: more like it may be wanted. */
   note(shape: Shape, container: ContainerSpec | null): void {
-    if (this.#most === 0 || backendCalled(this.#options.backends, shape.backend).pooled !== true) return
+    const backend = backendCalled(this.#options.backends, shape.backend)
+    if (this.#most === 0 || backend.pooled !== true) return
+    if (shape.late !== null && backend.showsLate?.(container) !== true) return
     const made = { shape, atMs: this.#options.clock.nowMs() }
     this.#made = [...this.#made, made].slice(-this.#most)
     this.#outdate(shape, container)
@@ -128,7 +130,9 @@ export class WarmPool {
   }
 
   #plan({ backend, container }: Shape): Promise<ContainerSpec | undefined> {
-    return backendCalled(this.#options.backends, backend).plan?.(container) ?? Promise.resolve(undefined)
+    const harnesses = this.#options.harnesses?.ids([]) ?? []
+    const asking = { ...container, ...(harnesses.length > 0 && { harnesses }) }
+    return backendCalled(this.#options.backends, backend).plan?.(asking) ?? Promise.resolve(undefined)
   }
 
   /** One thing after the other, until there is nothing to do. */
@@ -158,7 +162,7 @@ export class WarmPool {
     const unwanted = [...this.#places.values()].filter(({ shape }) => !taken(wanted, shape))
     if (unwanted.length > 0) return unwanted
     const { admission } = this.#options
-    if (admission === undefined || !isOverfull(await this.#rows(), admission)) return []
+    if (admission === undefined || !isOverfull(await this.#rows(), await admission())) return []
     return [...this.#places.values()].slice(0, 1)
   }
 
@@ -198,6 +202,8 @@ export class WarmPool {
       return true
     } catch (error) {
       await this.#remove(id, made)
+      // Perhaps only those cannot be: they are tried again when the next sandbox is made that could have had one.
+      if (shape.late !== null) this.#made = this.#made.filter((one) => one.shape.late === null)
       this.#failed(error)
       return false
     }

@@ -7,6 +7,7 @@ import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
 import type { RecordedPlace } from '../lifecycle/sandbox-record.ts'
 import type { BeginCreateInput } from '../lifecycle/tokens.ts'
 import { warmPlace } from './procedures.ts'
+import { lateFor } from './shape.ts'
 import type { WarmRecord } from './warm-record.ts'
 
 export type ReadyPlace = WarmRecord & { readonly place: RecordedPlace }
@@ -23,14 +24,13 @@ export async function placeOffered(
     sameOwner(warm.owner, input.owner) &&
     warm.backend === input.backend &&
     spec.isolation === input.isolation &&
-    input.workspace.mode === 'copy' &&
-    (input.mounts ?? []).length === 0 &&
+    isDeepStrictEqual(warm.late, lateFor(input)) &&
     input.snapshot === undefined &&
     isDeepStrictEqual(spec.limits, input.limits) &&
     isDeepStrictEqual(spec.container, input.container ?? null) &&
     (input.hostUser === 'allocate'
       ? warm.allocated_uid !== null
-      : input.hostUser === undefined && spec.hostUser === null)
+      : warm.allocated_uid === null && isDeepStrictEqual(spec.hostUser, input.hostUser ?? null))
   return isFitting ? { ...warm, place: warm.place } : undefined
 }
 

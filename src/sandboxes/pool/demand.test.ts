@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { MountSpec } from '../backend.ts'
 import { LATELY_MS, type Made, placesWanted } from './demand.ts'
 import { isFor, isSame, type Shape, shapeOf } from './shape.ts'
 
@@ -10,6 +11,7 @@ const shape = (memoryBytes: number): Shape => ({
   isolation: 'container',
   limits: { memoryBytes, processes: 100 },
   hostUser: undefined,
+  late: null,
   container: {},
 })
 
@@ -53,17 +55,33 @@ describe('what a place is started with', () => {
     isolation: 'container',
     workspace: { mode: 'copy' },
     mounts: [],
+    volumes: [],
     limits: { memoryBytes: 1, processes: 100 },
     hostUser: 'allocate',
     container: undefined,
   } as const
 
-  it('is nothing that could serve a folder of the host, its owner, or another image', () => {
-    expect(shapeOf(request)).toMatchObject({ limits: request.limits, container: {} })
-    expect(shapeOf({ ...request, workspace: { mode: 'in-place', folder: '/srv' } })).toBeUndefined()
-    expect(shapeOf({ ...request, mounts: [{ folder: '/srv', at: '/mnt/srv' }] })).toBeUndefined()
-    expect(shapeOf({ ...request, hostUser: { uid: 1000, gid: 1000 } })).toBeUndefined()
+  it('is not another image, has no volumes and no folder of the host, but can be shown one', () => {
+    expect(shapeOf(request)).toMatchObject({ limits: request.limits, late: null, container: {} })
     expect(shapeOf({ ...request, container: { image: 'debian' } })).toBeUndefined()
+    expect(shapeOf({ ...request, volumes: [{ name: 'tools', at: '.local' }] })).toBeUndefined()
+    const mounts = [{ folder: '/srv', at: '/mnt/srv' }]
+    const owner = { uid: 1000, gid: 1000 }
+    const inPlace = { ...request, workspace: { mode: 'in-place', folder: '/srv' }, hostUser: owner } as const
+    expect(shapeOf({ ...request, mounts })!.late).toEqual({ workspace: false, mounts: true })
+    expect(shapeOf(inPlace)).toMatchObject({ hostUser: owner, late: { workspace: true, mounts: false } })
+    expect(shapeOf({ ...inPlace, mounts })!.late).toEqual({ workspace: true, mounts: true })
+    expect(JSON.stringify([shapeOf(inPlace), shapeOf({ ...request, mounts })])).not.toContain('/srv')
+  })
+
+  it('is for one owner of a workspace, and for as much of the host as it is ready for', () => {
+    const wanted = (uid: number, mode: 'copy' | 'in-place', mounts: readonly MountSpec[] = []) =>
+      shapeOf({ ...request, workspace: { mode, folder: '/srv' }, mounts, hostUser: { uid, gid: uid } })!
+    const one = wanted(1000, 'in-place')
+    expect(isFor(wanted(1000, 'in-place'), one, null)).toBe(true)
+    expect(isFor(wanted(1001, 'in-place'), one, null)).toBe(false)
+    expect(isFor(wanted(1000, 'copy'), one, null)).toBe(false)
+    expect(isFor(wanted(1000, 'in-place', [{ folder: '/opt', at: '/mnt/opt' }]), one, null)).toBe(false)
   })
 
   it('fits what says the same, or says what was chosen for who said nothing, and nothing else', () => {

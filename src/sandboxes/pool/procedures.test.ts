@@ -3,6 +3,7 @@ import { ownerOf } from '../../lib/owner.ts'
 import {
   ADA,
   approveCreate,
+  approveFolder,
   BOB,
   creation,
   DEAD,
@@ -12,7 +13,7 @@ import {
   newSandboxId,
   PLACE,
 } from '../lifecycle/lifecycle.fixture.ts'
-import { type BeginCreateInput, beginCreate } from '../lifecycle/tokens.ts'
+import { type BeginCreateInput, beginCreate, endCreate } from '../lifecycle/tokens.ts'
 import { type BeginWarmInput, beginWarm, dropWarm, leaveWarm, readyWarm } from './tokens.ts'
 
 /** A process that lives, and is not this one. */
@@ -122,6 +123,7 @@ describe('a place that waits', () => {
     ['another isolation', { isolation: 'none' }],
     ['the user that Craik runs as', { hostUser: undefined }],
     ['a snapshot', { snapshot: 'snap_00000000000000000000000000' }],
+    ['the owner of a folder', { hostUser: { uid: 1000, gid: 1000 } }],
     ['a mount', { mounts: [{ folder: '/srv/project', at: '/mnt/project' }] }],
     ['a folder of the host', { workspace: { mode: 'in-place', folder: '/srv/project' } }],
   ])('is not adopted by who asks for %s', async (_, changes) => {
@@ -146,6 +148,64 @@ describe('a place that waits', () => {
     })
     expect(await rows()).toHaveLength(1)
     expect(await create(offer(id))).toMatchObject({ effect: 'adopted' })
+  })
+})
+
+describe('a place that can be shown folders', () => {
+  const OWNER = { uid: 1000, gid: 1000 }
+  const IN_PLACE = { workspace: { mode: 'in-place', folder: '/srv/project' }, hostUser: OWNER } as const
+  const late = { workspace: true, mounts: false }
+
+  const createInPlace = async (id: BeginCreateInput['id']) => {
+    await approveFolder(scene.store, scene.clock, { folder: IN_PLACE.workspace.folder, use: 'write' })
+    return create({ ...IN_PLACE, ...offer(id) })
+  }
+
+  it('stays where it is when the folder is denied', async () => {
+    const { id } = await warm({ hostUser: OWNER, late })
+    expect(await create({ ...IN_PLACE, ...offer(id) })).toMatchObject({ effect: 'denied' })
+    expect(await rows()).toHaveLength(1)
+    expect(JSON.stringify(await scene.store.bodies())).not.toContain(id)
+  })
+
+  it('becomes a sandbox that is being created, and says that it waited when it has been shown them', async () => {
+    const { id } = await warm({ hostUser: OWNER, late })
+    const answer = await createInPlace(id)
+    expect(answer).toMatchObject({
+      effect: 'taken',
+      record: { id, state: 'creating', place: PLACE, epoch: EPOCH, allocated_uid: null },
+    })
+    expect(await rows()).toEqual([])
+    const { record } = await scene.store.write(endCreate, { id, status: 'passed', place: PLACE, warm: true })
+    expect(record).toMatchObject({ id, state: 'running', pending: null })
+    const bodies = (await scene.store.bodies()).filter(({ capability }) => capability === 'sandbox.create')
+    const said = bodies
+      .filter(({ phase }) => phase !== 'point')
+      .map(({ phase, metadata }) => [phase, metadata])
+    expect(said.map(([phase, metadata]) => [phase, (metadata as { warm?: boolean }).warm])).toEqual([
+      ['begin', undefined],
+      ['end', true],
+    ])
+  })
+
+  it('leaves nothing on record but receipts when that failed', async () => {
+    const { id } = await warm({ hostUser: OWNER, late })
+    await createInPlace(id)
+    await scene.store.write(endCreate, { id, status: 'failed' })
+    expect(await scene.store.tables.sandboxes.get(id)).toBeUndefined()
+    expect(await scene.store.tables.boundaryEpochs.open(id)).toEqual([])
+  })
+
+  it.each<[string, Partial<BeginCreateInput>]>([
+    ['another owner’s folder', { ...IN_PLACE, hostUser: { uid: 1001, gid: 1000 } }],
+    ['a mount besides', { ...IN_PLACE, mounts: [{ folder: '/srv/other', at: '/mnt/other' }] }],
+    ['a mount alone', { mounts: [{ folder: '/srv/other', at: '/mnt/other' }] }],
+    ['no folder', { hostUser: OWNER }],
+    ['a folder of nobody', { ...IN_PLACE, hostUser: 'allocate' }],
+  ])('is not adopted by who asks for %s', async (_, changes) => {
+    const { id } = await warm({ hostUser: OWNER, late })
+    expect(await create({ ...changes, ...offer(id) })).toEqual({ effect: 'gone' })
+    expect(await rows()).toHaveLength(1)
   })
 })
 

@@ -12,13 +12,13 @@ import type { BeginWarmInput, LeaveWarmOutput } from './tokens.ts'
 import { MAX_WARM_ROWS, parseWarm, type WarmRecord } from './warm-record.ts'
 
 export async function beginWarm(keeper: SandboxKeeper, input: BeginWarmInput): Promise<WarmRecord> {
-  const { id, backend, isolation, limits, hostUser, container, admission = UNBOUNDED, owner } = input
+  const { id, backend, isolation, limits, hostUser, late, container, admission = UNBOUNDED, owner } = input
   const rows = [
     ...(await keeper.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)),
     ...(await keeper.tables.warmPlaces.list({}, MAX_WARM_ROWS)),
   ]
   requireRoom(rows, limits, admission, 'create')
-  const user = hostUser === 'allocate' ? freeUser(usedUids(rows)) : undefined
+  const allocated = hostUser === 'allocate' ? freeUser(usedUids(rows)) : undefined
   return put(
     keeper,
     {
@@ -29,13 +29,17 @@ export async function beginWarm(keeper: SandboxKeeper, input: BeginWarmInput): P
         isolation,
         workspace: { mode: 'copy' },
         mounts: [],
+        volumes: [],
         limits,
         environment: {},
-        hostUser: user ?? null,
+        harnesses: [],
+        credentials: 'none',
+        hostUser: (hostUser === 'allocate' ? allocated : hostUser) ?? null,
         container: container ?? null,
       },
+      late: late ?? null,
       place: null,
-      allocated_uid: user?.uid ?? null,
+      allocated_uid: allocated?.uid ?? null,
       owner,
       created_at_ms: keeper.nowMs,
     },

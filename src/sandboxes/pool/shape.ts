@@ -6,8 +6,10 @@ import type {
   ContainerSpec,
   HostUser,
   Isolation,
+  LateFolders,
   LimitSpec,
   MountSpec,
+  VolumeSpec,
   WorkspaceSpec,
 } from '../backend.ts'
 
@@ -15,7 +17,10 @@ export interface Shape {
   readonly backend: BackendName
   readonly isolation: Isolation
   readonly limits: LimitSpec
-  readonly hostUser: 'allocate' | undefined
+  /** Of a workspace in place, its owner. */
+  readonly hostUser: HostUser | 'allocate' | undefined
+  /** What of the host it is shown once it is a sandbox's; null: nothing. */
+  readonly late: LateFolders | null
   /** As it was asked for. Of Craik's own image: the name of another may come to mean something else. */
   readonly container: Pick<ContainerRequest, 'runtime' | 'line'>
 }
@@ -25,34 +30,43 @@ interface Request {
   readonly isolation: Isolation
   readonly workspace: WorkspaceSpec
   readonly mounts: readonly MountSpec[]
+  readonly volumes: readonly VolumeSpec[]
   readonly limits: LimitSpec
   readonly hostUser: HostUser | 'allocate' | undefined
   readonly container: ContainerRequest | undefined
 }
 
-/** Undefined when only a place of its own will do: one that is shown a folder of the host, or is of another image. */
+/** Which folders of the host a place has to be ready for. */
+export function lateFor({
+  workspace,
+  mounts = [],
+}: {
+  readonly workspace: WorkspaceSpec
+  readonly mounts?: readonly MountSpec[]
+}): LateFolders | null {
+  const late = { workspace: workspace.mode === 'in-place', mounts: mounts.length > 0 }
+  return late.workspace || late.mounts ? late : null
+}
+
+/** Undefined when only a place of its own will do: one of another image, or with volumes in its home. */
 export function shapeOf({
   backend,
   isolation,
   workspace,
   mounts,
+  volumes,
   limits,
   hostUser,
   container,
 }: Request): Shape | undefined {
-  if (
-    workspace.mode !== 'copy' ||
-    mounts.length > 0 ||
-    typeof hostUser === 'object' ||
-    container?.image !== undefined
-  )
-    return undefined
+  if (container?.image !== undefined || volumes.length > 0) return undefined
   const { runtime, line } = container ?? {}
   return {
     backend,
     isolation,
     limits,
     hostUser,
+    late: lateFor({ workspace, mounts }),
     container: { ...(runtime !== undefined && { runtime }), ...(line !== undefined && { line }) },
   }
 }

@@ -2,7 +2,7 @@
 import type { SandboxId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
 import { procedure } from '../../store/store.ts'
-import type { BackendName, ContainerSpec, Isolation, LimitSpec } from '../backend.ts'
+import type { BackendName, ContainerSpec, HostUser, Isolation, LateFolders, LimitSpec } from '../backend.ts'
 import type { AdmissionLimits } from '../lifecycle/admission.ts'
 import type { RecordedPlace } from '../lifecycle/sandbox-record.ts'
 import type { WarmRecord } from './warm-record.ts'
@@ -13,7 +13,8 @@ export interface BeginWarmInput {
   readonly isolation: Isolation
   readonly limits: LimitSpec
   /** `allocate`: a user that no sandbox and no other place of this home has. */
-  readonly hostUser: 'allocate' | undefined
+  readonly hostUser: HostUser | 'allocate' | undefined
+  readonly late?: LateFolders | null
   readonly container?: ContainerSpec | undefined
   readonly admission?: AdmissionLimits
   readonly owner: Owner

@@ -15,6 +15,8 @@ const warmRecord = z.strictObject({
   /** Only what is `ready` becomes a sandbox; what is `leaving` never does again. */
   state: z.enum(['starting', 'ready', 'leaving']),
   spec,
+  /** What it can be shown of the host though it runs already; null: nothing. */
+  late: z.strictObject({ workspace: z.boolean(), mounts: z.boolean() }).nullable().default(null),
   place: place.nullable(),
   allocated_uid: uid.nullable(),
   /** The process whose it is: its sidecar is connected there. */

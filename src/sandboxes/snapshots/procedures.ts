@@ -3,7 +3,7 @@ import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
 import type { Capability } from '../../policy/capabilities.ts'
-import { createGrant, revokeGrant } from '../../policy/procedures.ts'
+import { createGrants, MAX_LIFETIME_MS, revokeGrants } from '../../policy/grant-procedures.ts'
 import { refuseSecrets } from '../../policy/request.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
@@ -29,9 +29,6 @@ import type {
   EndSnapshotInput,
   SnapshotAction,
 } from './tokens.ts'
-
-/** The longest that a grant may last. */
-const OWNER_GRANT_MS = 366 * 24 * 3600 * 1000
 
 const CAPABILITY: Readonly<Record<SnapshotAction, Capability>> = {
   use: 'sandbox.restore',
@@ -91,7 +88,13 @@ export async function endSnapshotAction(
 ): Promise<ReceiptRef> {
   if (action === 'delete' && status === 'passed') {
     const { owner_grants } = await snapshotIn(keeper, id)
-    await revokeAll(keeper, Object.values(owner_grants), begun.begin.operator)
+    const { tables, sealer, clock } = keeper
+    const revoked = {
+      ids: Object.values(owner_grants),
+      operator: begun.begin.operator,
+      about: `snapshot/${id}`,
+    }
+    await revokeGrants(tables, revoked, sealer, clock)
     await keeper.tables.snapshots.remove(id)
   }
   const outcome = { status, ...(measures && { measures }), ...(metadata && { metadata }) }
@@ -176,7 +179,8 @@ export function nameTaken(name: string): CraikError {
   return new CraikError('conflict', `a snapshot is called ${name} already`, { hint: 'give another --name' })
 }
 
-async function snapshotIn(keeper: SandboxKeeper, id: string): Promise<SnapshotRecord> {
+/** Throws when it is not as Craik wrote it. */
+export async function snapshotIn(keeper: SandboxKeeper, id: string): Promise<SnapshotRecord> {
   const row = await keeper.tables.snapshots.get(id)
   if (row === undefined) throw unknownSnapshot(id)
   let status: string
@@ -190,38 +194,26 @@ async function snapshotIn(keeper: SandboxKeeper, id: string): Promise<SnapshotRe
 }
 
 /** Whoever made a snapshot may use it, export it and delete it. */
-async function grantToOwner(
+function grantToOwner(
   { tables, sealer, clock, nowMs }: SandboxKeeper,
   id: SnapshotId,
   operator: string,
-): Promise<Record<string, string>> {
-  const grants: Record<string, string> = {}
-  const actions = Object.entries(CAPABILITY)
-  for (const capability of new Set(Object.values(CAPABILITY))) {
-    const terms = {
-      capability,
-      operations: actions.filter(([, needed]) => needed === capability).map(([action]) => action),
-      subject: operator,
-      scope: 'any' as const,
-      target: { ref: `snapshot/${id}` },
-      max_uses: null,
-      reason: 'came with the snapshot',
-      approved_by: operator,
-    }
-    const { grant } = await createGrant(tables, { terms, expiresAtMs: nowMs + OWNER_GRANT_MS }, sealer, clock)
-    grants[capability] = grant.id
+): Promise<Readonly<Record<string, string>>> {
+  const about = `snapshot/${id}`
+  const operations = new Map<string, string[]>()
+  for (const [action, capability] of Object.entries(CAPABILITY))
+    operations.set(capability, [...(operations.get(capability) ?? []), action])
+  const terms = {
+    subject: operator,
+    target: { ref: about },
+    max_uses: null,
+    reason: 'came with the snapshot',
+    approved_by: operator,
   }
-  return grants
-}
-
-async function revokeAll(
-  { tables, sealer, clock }: SandboxKeeper,
-  ids: readonly string[],
-  operator: string,
-): Promise<void> {
-  for (const id of ids) {
-    const row = await tables.grants.get(id)
-    if (row !== undefined && row.revokedAtMs === null)
-      await revokeGrant(tables, { id, operator }, sealer, clock)
-  }
+  return createGrants(
+    tables,
+    { terms, operations, expiresAtMs: nowMs + MAX_LIFETIME_MS, about },
+    sealer,
+    clock,
+  )
 }

@@ -36,7 +36,7 @@ export function sealOfSnapshot(id: string): string {
 
 export function damagedSnapshot(id: string): CraikError {
   return new CraikError('tampered', `the record of snapshot ${id} was changed outside Craik`, {
-    hint: 'nothing was done; check the log:  craik receipts verify',
+    hint: `nothing was done; check the log:  craik receipts verify   remove it:  craik snapshot delete ${id}`,
   })
 }
 

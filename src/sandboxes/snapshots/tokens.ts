@@ -45,6 +45,19 @@ export interface EndSnapshotActionInput {
   readonly metadata?: Readonly<Record<string, Json>>
 }
 
+export type BeginDeleteDamagedSnapshotInput = Pick<
+  BeginSnapshotActionInput,
+  'id' | 'operator' | 'grantId' | 'owner'
+>
+
+export type BeginDeleteDamagedSnapshotOutput = Denied | { readonly effect: 'allowed'; readonly begun: Begun }
+
+export interface EndDeleteDamagedSnapshotInput {
+  readonly id: SnapshotId
+  readonly begun: Begun
+  readonly status: 'passed' | 'failed'
+}
+
 export interface BeginImportInput {
   readonly operator: string
   readonly grantId?: string
@@ -74,5 +87,14 @@ export const beginSnapshotAction = procedure<BeginSnapshotActionInput, BeginSnap
 )
 /** A `delete` that passed removes the record; call it when the files are gone. */
 export const endSnapshotAction = procedure<EndSnapshotActionInput, ReceiptRef>('snapshots.end_action')
+/** Only of one whose record is not as Craik wrote it. */
+export const beginDeleteDamagedSnapshot = procedure<
+  BeginDeleteDamagedSnapshotInput,
+  BeginDeleteDamagedSnapshotOutput
+>('snapshots.begin_delete_damaged')
+/** One that passed removes the record; call it when the files are gone. */
+export const endDeleteDamagedSnapshot = procedure<EndDeleteDamagedSnapshotInput, ReceiptRef>(
+  'snapshots.end_delete_damaged',
+)
 export const beginImport = procedure<BeginImportInput, BeginImportOutput>('snapshots.begin_import')
 export const endImport = procedure<EndImportInput, SnapshotRecord | undefined>('snapshots.end_import')

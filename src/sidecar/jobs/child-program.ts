@@ -7,7 +7,7 @@ import { ChildPipes, type ChildStreams } from './child-pipes.ts'
 import type { Leaks } from './leaks.ts'
 import { preferForOutOfMemory } from './oom-score.ts'
 import type { PipePool } from './pipes.ts'
-import { membersOfGroup } from './proc-stat.ts'
+import { descendantsOfGroup, isRunning, membersOfGroup, type ProcessMark } from './proc-stat.ts'
 import { type Launch, NotStarted, type Program, type ProgramEnd, type ProgramEvents } from './program.ts'
 
 /**
@@ -55,6 +55,8 @@ class ChildProgram implements Program {
   readonly #stdin: Writable | undefined
   readonly #events: ProgramEvents
   readonly #open: Set<Readable>
+  /** In groups of their own. Once who started them has ended, nothing says any more whose they are: so they are noted before. */
+  readonly #strays = new Map<number, ProcessMark>()
   #end: ProgramEnd | undefined
   #grace: NodeJS.Timeout | undefined
   #paused = false
@@ -109,18 +111,20 @@ class ChildProgram implements Program {
 
   signal(signal: NodeJS.Signals): void {
     if (!(signal in constants.signals)) throw new SidecarError('usage', `there is no signal ${signal}`)
-    this.signalAll(signal)
+    send(-this.pid, signal)
   }
 
   signalAll(signal: NodeJS.Signals): void {
-    try {
-      process.kill(-this.pid, signal)
-    } catch {
-      // It is gone.
-    }
+    for (const stray of descendantsOfGroup(this.pid)) this.#strays.set(stray.pid, stray)
+    send(-this.pid, signal)
+    for (const stray of this.#strays.values()) if (isRunning(stray)) send(stray.pid, signal)
   }
 
   isAlive(): boolean {
+    return this.#isGroupAlive() || [...this.#strays.values()].some(isRunning)
+  }
+
+  #isGroupAlive(): boolean {
     try {
       process.kill(-this.pid, 0)
       // There is one, but nobody may have taken notice of its end yet.
@@ -165,6 +169,14 @@ class ChildProgram implements Program {
     this.#stdin?.destroy()
     this.#events.onEnd(this.#end)
     this.release()
+  }
+}
+
+function send(to: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(to, signal)
+  } catch {
+    // It is gone.
   }
 }
 

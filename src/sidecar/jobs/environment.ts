@@ -1,5 +1,7 @@
 /** What a program inside finds in its environment when nobody says otherwise. */
-import { SIDECAR_ENV } from '../protocol.ts'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { INSIDE, SIDECAR_ENV } from '../protocol.ts'
 
 export interface Place {
   readonly home: string
@@ -10,6 +12,9 @@ export interface Place {
 }
 
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+/** More than there are; a program of the sandbox's own may put any number of folders there. */
+const MAX_HARNESSES = 32
 
 /** Names that are the sidecar's own business. */
 const HIDDEN = new Set<string>([
@@ -41,6 +46,10 @@ export function environmentOf(
     HTTPS_PROXY: gateway,
     http_proxy: gateway,
     https_proxy: gateway,
+    // Nothing can be installed for the whole system: what pip installs goes to the home, beside what npm does.
+    PIP_BREAK_SYSTEM_PACKAGES: '1',
+    PIP_DISABLE_PIP_VERSION_CHECK: '1',
+    PYTHONUSERBASE: join(place.home, '.local'),
     NO_PROXY: 'localhost,127.0.0.1,::1',
     no_proxy: 'localhost,127.0.0.1,::1',
   }
@@ -49,5 +58,28 @@ export function environmentOf(
   }
   // What the sidecar was started with may point at the host's home where it has no root of its own.
   env.HOME = place.home
+  env.PATH = [...ownFolders(place.home), env.PATH].join(':')
   return { ...env, ...added }
+}
+
+/** What was installed or added by whoever works here comes first, then what the sandbox was made with. */
+function ownFolders(home: string): string[] {
+  return [
+    join(home, '.local/bin'),
+    ...binFolders(join(home, INSIDE.addedHarnesses)),
+    ...binFolders(INSIDE.harnesses),
+  ]
+}
+
+/** One that is being put there begins with a dot. A colon would make two of one. */
+function binFolders(folder: string): string[] {
+  try {
+    const names = readdirSync(folder).filter((name) => !name.startsWith('.') && !name.includes(':'))
+    return names
+      .sort()
+      .slice(0, MAX_HARNESSES)
+      .map((name) => join(folder, name, 'bin'))
+  } catch {
+    return []
+  }
 }

@@ -25,6 +25,14 @@ describe('exec', () => {
     })
   })
 
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('takes no job that sets %s', async (name) => {
+    const spec = JSON.stringify(sh('true', { env: { [name]: 'made-up-value' } }))
+    const { status, body } = await host.ask('PUT', `/jobs/with-${name}`, Buffer.from(spec))
+    expect(status).toBe(400)
+    expect(String(body)).toContain('must set none of GITHUB_TOKEN, GH_ENTERPRISE_TOKEN')
+    expect(String(body)).not.toContain('made-up-value')
+  })
+
   it('tells the signal that ended a program', async () => {
     const { result } = await host.run(sh('kill -SEGV $$'))
     expect(result).toMatchObject({ outcome: 'signalled', exitCode: null, signal: 'SIGSEGV' })
@@ -87,6 +95,21 @@ describe('exec', () => {
     const { stdout, result } = await host.run(sh('yes', { maxOutputBytes: 100_001 }))
     expect(result).toMatchObject({ outcome: 'output_limit', stdoutBytes: 100_001 })
     expect(stdout).toHaveLength(100_001)
+  })
+
+  it('ends what a program started in a session of its own, as long as it has not let go of it', async () => {
+    const id = await host.start(
+      sh("setsid sh -c 'echo $$ > child; sleep 100' & (setsid sleep 60 & echo $! > orphan); wait"),
+    )
+    const pidIn = (name: string) => Number(contentOf(join(host.workspace, name)) || 0)
+    await until(() => pidIn('child') > 0 && pidIn('orphan') > 0)
+    const [child, orphan] = [pidIn('child'), pidIn('orphan')]
+    expect([isRunning(child), isRunning(orphan)]).toEqual([true, true])
+    await host.ask('DELETE', `/jobs/${id}`)
+    await until(() => !isRunning(child))
+    // A daemon: nobody who was asked to end is its parent.
+    expect(isRunning(orphan)).toBe(true)
+    process.kill(orphan, 'SIGKILL')
   })
 
   it('takes an output of exactly its limit', async () => {

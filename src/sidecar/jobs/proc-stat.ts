@@ -3,9 +3,18 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 interface Stat {
   readonly state: string
+  readonly parent: number
   readonly group: number
   readonly session: number
   readonly foregroundGroup: number
+  /** In ticks since the machine started: another process of the same number has another. */
+  readonly startedAt: string
+}
+
+/** A process, and no other that gets its number later. */
+export interface ProcessMark {
+  readonly pid: number
+  readonly startedAt: string
 }
 
 /** Processes of a session that still run. */
@@ -18,19 +27,50 @@ export function membersOfGroup(group: number): number[] {
   return running((stat) => stat.group === group)
 }
 
+/** What comes of a group and is in another: as long as all between them run. */
+export function descendantsOfGroup(group: number): ProcessMark[] {
+  const stats = new Map(pids().flatMap((pid) => [[pid, statOf(pid)] as const]))
+  const comesOf = new Map<number, boolean>()
+  const find = (pid: number): boolean => {
+    const known = comesOf.get(pid)
+    if (known !== undefined) return known
+    comesOf.set(pid, false)
+    const stat = stats.get(pid)
+    const found = stat !== undefined && (stat.group === group || find(stat.parent))
+    comesOf.set(pid, found)
+    return found
+  }
+  return [...stats].flatMap(([pid, stat]) =>
+    stat !== undefined && stat.group !== group && find(pid) ? [{ pid, startedAt: stat.startedAt }] : [],
+  )
+}
+
+export function isRunning({ pid, startedAt }: ProcessMark): boolean {
+  const stat = statOf(pid)
+  return stat !== undefined && stat.startedAt === startedAt && !isOver(stat)
+}
+
 function running(isMember: (stat: Stat) => boolean): number[] {
-  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  return pids.map(Number).filter((pid) => {
+  return pids().filter((pid) => {
     const stat = statOf(pid)
-    return stat !== undefined && isMember(stat) && stat.state !== 'Z' && stat.state !== 'X'
+    return stat !== undefined && isMember(stat) && !isOver(stat)
   })
 }
+
+function pids(): number[] {
+  return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? [Number(name)] : []))
+}
+
+const isOver = ({ state }: Stat): boolean => state === 'Z' || state === 'X'
 
 /** The group that the terminal of a session's leader listens to. */
 export function foregroundGroup(leader: number): number | undefined {
   const group = statOf(leader)?.foregroundGroup
   return group !== undefined && group > 0 ? group : undefined
 }
+
+/** Where that is, counted from the state. */
+const STARTED_AT = 19
 
 /** The name, in brackets, may hold anything: what counts comes after the last one. */
 function statOf(pid: number): Stat | undefined {
@@ -40,11 +80,14 @@ function statOf(pid: number): Stat | undefined {
   } catch {
     return undefined
   }
-  const [state, , group, session, , foregroundGroup] = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const [state, parent, group, session, , foregroundGroup] = fields
   return {
     state: state!,
+    parent: Number(parent),
     group: Number(group),
     session: Number(session),
     foregroundGroup: Number(foregroundGroup),
+    startedAt: fields[STARTED_AT]!,
   }
 }

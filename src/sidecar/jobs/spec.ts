@@ -1,6 +1,6 @@
 /** What a job has to look like to be taken. */
 import * as z from 'zod/mini'
-import { type JobSpec, LIMITS } from '../protocol.ts'
+import { type JobSpec, LIMITS, REFUSED_VARIABLES } from '../protocol.ts'
 import { queryFlag, SidecarError } from '../routes.ts'
 import type { InputTurn } from './input-turns.ts'
 
@@ -20,14 +20,16 @@ const name = text.check(
   z.minLength(1),
   z.refine((value) => !value.includes('='), 'holds a ='),
 )
-const env = z
-  .record(name, text)
-  .check(
-    z.refine(
-      (values) => bytesOf(Object.entries(values).flat()) <= LIMITS.envBytes,
-      `is longer than ${LIMITS.envBytes} bytes`,
-    ),
-  )
+const env = z.record(name, text).check(
+  z.refine(
+    (values) => !REFUSED_VARIABLES.some((one) => Object.hasOwn(values, one)),
+    `must set none of ${REFUSED_VARIABLES.join(', ')}`,
+  ),
+  z.refine(
+    (values) => bytesOf(Object.entries(values).flat()) <= LIMITS.envBytes,
+    `is longer than ${LIMITS.envBytes} bytes`,
+  ),
+)
 const runnable = {
   argv,
   cwd: z.optional(path),

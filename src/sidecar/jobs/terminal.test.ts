@@ -54,7 +54,9 @@ describe('a terminal', () => {
   })
 
   it('passes Ctrl-C on to what runs in front', async () => {
-    const screen = await Screen.open(spec('trap "echo interrupted; exit 4" INT; echo ready; sleep 100'))
+    const screen = await Screen.open(
+      spec('trap "echo interrupted; exit 4" INT; echo ready; while :; do sleep 0.1; done'),
+    )
     await screen.shows('ready')
     await screen.type('\x03')
     await screen.shows('interrupted')

@@ -96,6 +96,7 @@ describe('processes', () => {
   })
 
   it('are measured', async () => {
+    await sleepers()
     const { value } = await served.json<Metrics>('GET', '/metrics')
     expect(value.memoryBytes).toBeGreaterThan(value.sidecarMemoryBytes / 2)
     expect(value).toMatchObject({ runningJobs: 1, openConnections: 2 })

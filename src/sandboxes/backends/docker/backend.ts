@@ -7,9 +7,10 @@ import { folderDisks } from '../process/disks.ts'
 import { placeFolders } from '../process/folders.ts'
 import { chooseHostUser } from '../process/host-user.ts'
 import { containerPlace, removeTraces, startContainer } from './container-place.ts'
-import { isGone } from './engine/ask.ts'
+import { faultOf, isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
 import { Engines } from './engines.ts'
+import { followingContainer, isNotFollowing, notFollowing } from './following.ts'
 import { parseHandle } from './handle.ts'
 import { builtImage } from './image/ensure-image.ts'
 import { isOurs } from './names.ts'
@@ -22,6 +23,7 @@ import { removeVolumes } from './volumes.ts'
 export function dockerBackend(around: Around): SandboxBackend {
   const engines = new Engines(around.environment)
   let mountable: Promise<boolean> | undefined
+  let canFollow = process.platform === 'linux' && process.geteuid?.() === 0
 
   /** Only root mounts; then a disk is a file system of the size that was asked for. */
   const diskBytesOf = async ({ limits: { diskBytes } }: SandboxSpec, { state }: ContainerSpec) => {
@@ -49,6 +51,8 @@ export function dockerBackend(around: Around): SandboxBackend {
   return {
     kind: 'container',
     pooled: true,
+    // As root, who alone mounts. gVisor's own kernel sees nothing of what is mounted later.
+    showsLate: (container) => canFollow && container?.state === 'folder' && container.runtime === 'runc',
 
     async probe() {
       try {
@@ -64,7 +68,11 @@ export function dockerBackend(around: Around): SandboxBackend {
       engines.with(undefined, (engine) =>
         planContainer(engine, asked, () =>
           asked.image === undefined
-            ? builtImage(engine, { readableNode: asked.runtime === 'runsc' }, around)
+            ? builtImage(
+                engine,
+                { readableNode: asked.runtime === 'runsc', harnesses: asked.harnesses ?? [] },
+                around,
+              )
             : existingImage(engine, asked.image),
         ),
       ),
@@ -75,9 +83,15 @@ export function dockerBackend(around: Around): SandboxBackend {
       return engines.with(container.engine, async (engine) => {
         try {
           await removeContainers(engine, spec, around.craikHome)
+          if (spec.late !== undefined && engine.product !== 'docker')
+            throw notFollowing(`nobody has tried it with ${engine.product}`)
           const handle = await startContainer(engine, spec, container, diskBytes, around)
-          return containerPlace(engines, engine, handle, spec, around)
+          const following = followingContainer(handle, spec)
+          return containerPlace(engines, engine, handle, spec, around, following)
         } catch (error) {
+          // What this engine does not do is not asked of it again.
+          if (spec.late !== undefined && (isNotFollowing(error) || faultOf(error) === 'refused'))
+            canFollow = false
           await sweep(spec).catch(() => {})
           throw error
         }

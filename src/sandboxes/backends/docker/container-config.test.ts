@@ -11,7 +11,7 @@ const ENGINE = {
   ...{ product: 'docker', architecture: 'x64', processors: 2, remapsUsers: false },
   holds: { memory: true, processes: true, cpu: true },
 } as unknown as Engine
-const HOME: Shown = { type: 'bind', source: '/s/home', target: '/home/agent', readOnly: false }
+const HOME: Shown = { type: 'bind', source: '/s/home', target: '/workspace/home', readOnly: false }
 const SOCKET: Shown = { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true }
 let craikHome: string
 beforeEach(() => {

@@ -28,6 +28,8 @@ export interface Shown {
   readonly readOnly: boolean
   /** With what is mounted below it. */
   readonly deep?: boolean
+  /** What the host mounts there later is seen inside too; never the other way round. */
+  readonly follows?: boolean
 }
 
 export interface ContainerParts {
@@ -119,12 +121,14 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
         [INSIDE.socketFolder]: tmpfs(LISTEN_BYTES, 'noexec,mode=1777'),
       }),
     },
-    Mounts: shown.map(({ type, source, target, readOnly, deep }) => ({
+    Mounts: shown.map(({ type, source, target, readOnly, deep, follows }) => ({
       Type: type,
       Source: source,
       Target: target,
       ReadOnly: readOnly,
-      ...(type === 'bind' && { BindOptions: { Propagation: 'rprivate', NonRecursive: !deep } }),
+      ...(type === 'bind' && {
+        BindOptions: { Propagation: follows ? 'rslave' : 'rprivate', NonRecursive: !deep },
+      }),
     })),
   }
 }

@@ -4,6 +4,7 @@ import type { Container, ContainerInspectInfo } from 'dockerode'
 import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, LimitReport, RunningPlace, SandboxSpec } from '../../backend.ts'
+import { faultInVolumes } from '../../volumes/evidence.ts'
 import { imageUse } from '../process/disk-image.ts'
 import { placeFolders } from '../process/folders.ts'
 import { chooseHostUser } from '../process/host-user.ts'
@@ -15,8 +16,11 @@ import { closeDisk } from './disk.ts'
 import type { Engine } from './engine/engine.ts'
 import type { Engines } from './engines.ts'
 import { type Expected, faultInDescription, isShownInside, lookAtProcess } from './evidence.ts'
+import type { FollowingContainer } from './following.ts'
 import { type DockerHandle, spellHandle } from './handle.ts'
 import { type FoundImage, recordedImage } from './image/recorded-image.ts'
+import { closeLate } from './late-folder.ts'
+import { showLate } from './late-mounts.ts'
 import { faultInMounted } from './mounts.ts'
 import { spillVolume } from './names.ts'
 import { removeContainer } from './remove-container.ts'
@@ -113,16 +117,21 @@ async function examine(
   }
 }
 
-function lookAt(pid: number, { user, shown }: Expected, { workspace, mounts }: Prepared, engine: Engine) {
+function lookAt(pid: number, { user, shown }: Expected, prepared: Prepared, engine: Engine) {
+  const { workspace, mounts, volumes } = prepared
   try {
-    const { uid, fault } = lookAtProcess(pid)
-    if (fault !== undefined) return { uid, fault }
+    const { uid, fault: unheld } = lookAtProcess(pid)
+    if (unheld !== undefined) return { uid, fault: unheld }
     if (engine.remapsUsers) return { uid, fault: undefined }
     if (uid !== user.uid) return { uid, fault: 'it runs as another user than it should' }
     const home = shown.find(({ type, target }) => type === 'bind' && target === INSIDE.home)
     if (home && !isShownInside(pid, home.target, home.source))
       return { uid, fault: 'its home is not the disk that was made for it' }
-    return { uid, fault: (workspace && faultInWorkspace(pid, workspace)) ?? faultInMounted(pid, mounts) }
+    const fault =
+      (workspace && faultInWorkspace(pid, workspace)) ??
+      faultInMounted(pid, mounts) ??
+      faultInVolumes(pid, volumes)
+    return { uid, fault }
   } catch (error) {
     return { uid: 0, fault: `it cannot be looked at (${(error as NodeJS.ErrnoException).code})` }
   }
@@ -130,11 +139,12 @@ function lookAt(pid: number, { user, shown }: Expected, { workspace, mounts }: P
 
 function reportOf(
   engine: Engine,
-  { limits, workspace, container }: SandboxSpec,
+  { limits, workspace, volumes = [], late, container }: SandboxSpec,
   isDiskBounded: boolean,
 ): LimitReport {
   const held = (holds: boolean) => (holds ? 'cgroup' : 'not-enforced')
-  const disk = isDiskBounded && workspace.mode === 'copy' ? 'filesystem' : 'not-enforced'
+  const isOnDisk = workspace.mode === 'copy' && late?.workspace !== true && volumes.length === 0
+  const disk = isDiskBounded && isOnDisk ? 'filesystem' : 'not-enforced'
   return {
     memory: held(engine.holds.memory),
     // gVisor counts its own threads; see where the limit is set.
@@ -149,8 +159,10 @@ export function containerPlace(
   engine: Engine,
   handle: DockerHandle,
   spec: SandboxSpec,
-  { craikHome }: Around,
+  around: Around,
+  following?: FollowingContainer,
 ): RunningPlace {
+  const { craikHome } = around
   const watching = new AbortController()
   let isDestroyed = false
   const ended = whenEnded(engines, handle, watching.signal).then((why) =>
@@ -184,6 +196,7 @@ export function containerPlace(
       pause: () => asked('pause a container', (one) => standStill(containerOf(one), true)),
       unpause: () => asked('let a container go on', (one) => standStill(containerOf(one), false)),
     }),
+    ...(following && { show: (shown: SandboxSpec) => showLate(following, shown, around) }),
     destroy() {
       isDestroyed = true
       const remove = async (one: Engine) => {
@@ -210,6 +223,7 @@ async function standStill(container: Container, isWanted: boolean): Promise<void
 
 /** What the host itself holds for a container that is gone. */
 export async function removeTraces(spec: SandboxSpec): Promise<void> {
+  await closeLate(spec.folder)
   await closeDisk(spec.folder)
   releaseWorkspace(spec.folder)
 }

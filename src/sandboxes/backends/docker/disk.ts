@@ -1,16 +1,18 @@
 /** A sandbox's disk where the engine sees the host's folders: a plain folder, or a file system of its own mounted there. */
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { chmod, mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
-import type { HostUser } from '../../backend.ts'
+import type { HostUser, VolumeSpec } from '../../backend.ts'
+import { makeMountPoints } from '../../volumes/mount-points.ts'
 import { makeImage } from '../process/disk-image.ts'
 import { diskFolders, fillDisk, placeFolders } from '../process/folders.ts'
 import { SYSTEM_PATH } from '../process/programs.ts'
-import { findSystemProgram } from '../process/system-program.ts'
+import { mountProgram } from './mount-programs.ts'
+import { mountPoints } from './mount-table.ts'
 
 const run = promisify(execFile)
 const MOUNT_DEADLINE_MS = 30_000
@@ -27,7 +29,18 @@ export interface Disk {
 }
 
 /** The disk of a sandbox that was stopped is used as it is; otherwise an empty one is made, of that size if one is given. */
-export async function openDisk(folder: string, user: HostUser, bytes: number | undefined): Promise<Disk> {
+export async function openDisk(
+  folder: string,
+  user: HostUser,
+  bytes: number | undefined,
+  volumes: readonly VolumeSpec[] = [],
+): Promise<Disk> {
+  const disk = await openBareDisk(folder, user, bytes)
+  makeMountPoints(disk.home, volumes, process.geteuid?.() === 0 ? user : undefined)
+  return disk
+}
+
+async function openBareDisk(folder: string, user: HostUser, bytes: number | undefined): Promise<Disk> {
   const { data, image } = placeFolders(folder)
   await mkdir(data, { recursive: true })
   await chmod(data, 0o755)
@@ -58,7 +71,7 @@ async function makeWholeImage(folder: string, image: string, bytes: number, user
 /** For containers it has to be mounted where the engine looks, which is where we are. */
 async function mountImage(image: string, data: string): Promise<void> {
   try {
-    await run(program('mount'), ['-o', MOUNT_OPTIONS, '--', image, data], {
+    await run(mountProgram('mount'), ['-o', MOUNT_OPTIONS, '--', image, data], {
       timeout: MOUNT_DEADLINE_MS,
       env: { PATH: SYSTEM_PATH },
     })
@@ -73,7 +86,7 @@ export async function closeDisk(folder: string): Promise<void> {
   const endsMs = performance.now() + UNMOUNT_DEADLINE_MS
   while (isMounted(data)) {
     try {
-      await run(program('umount'), ['--', data], {
+      await run(mountProgram('umount'), ['--', data], {
         timeout: MOUNT_DEADLINE_MS,
         env: { PATH: SYSTEM_PATH },
       })
@@ -89,25 +102,4 @@ export async function closeDisk(folder: string): Promise<void> {
 
 function isMounted(path: string): boolean {
   return mountPoints().includes(path)
-}
-
-/** Where something is mounted on this machine. */
-export function mountPoints(): readonly string[] {
-  if (process.platform !== 'linux') return []
-  return readFileSync('/proc/self/mountinfo', 'utf8')
-    .split('\n')
-    .map((line) => unescaped(line.split(' ')[4] ?? ''))
-}
-
-/** The kernel writes spaces and the like as octal numbers. */
-function unescaped(path: string): string {
-  return path.replaceAll(/\\([0-7]{3})/g, (_, octal: string) =>
-    String.fromCharCode(Number.parseInt(octal, 8)),
-  )
-}
-
-function program(name: string): string {
-  const path = findSystemProgram(name, SYSTEM_PATH)
-  if (path !== undefined) return path
-  throw new CraikError('unavailable', `${name} is not on this machine`, { hint: 'apt-get install mount' })
 }

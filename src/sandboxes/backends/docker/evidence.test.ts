@@ -9,7 +9,7 @@ const EXPECTED: Expected = {
   },
   user: { uid: 1000, gid: 1000 },
   shown: [
-    { type: 'bind', source: '/s/home', target: '/home/agent', readOnly: false },
+    { type: 'bind', source: '/s/home', target: '/workspace/home', readOnly: false },
     { type: 'volume', source: 'craik-1', target: '/var/spool/craik', readOnly: false },
     { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true },
   ],
@@ -22,7 +22,7 @@ type Changes = Partial<Record<'HostConfig' | 'Config' | 'NetworkSettings', Recor
 }
 
 const MOUNTS = [
-  { Type: 'bind', Source: '/s/home', Destination: '/home/agent', RW: true },
+  { Type: 'bind', Source: '/s/home', Destination: '/workspace/home', RW: true },
   { Type: 'volume', Name: 'craik-1', Source: '/v/craik-1', Destination: '/var/spool/craik', RW: true },
   { Type: 'bind', Source: '/s/socket', Destination: '/run/craik', RW: false },
 ]

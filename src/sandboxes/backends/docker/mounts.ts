@@ -1,11 +1,11 @@
 /** Folders of the host that a container can read: looked at before it starts, and again in what was mounted. */
-import { lstatSync, readFileSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import type { MountSpec } from '../../backend.ts'
 import { folderIdentity } from '../process/look-at-folder.ts'
 import { resolveShown } from '../process/workspace.ts'
 import { refuseSockets } from '../process/workspace-sockets.ts'
-import { mountPoints } from './disk.ts'
+import { mountPoints, mountTable } from './mount-table.ts'
 import type { Around } from './shown.ts'
 
 const INSTEAD = 'copy what is needed into the sandbox:  craik sandbox cp FOLDER ID:'
@@ -35,12 +35,12 @@ export async function checkMounts(
 
 /** What is wrong with one of them as the kernel shows it; undefined when nothing is. */
 export function faultInMounted(pid: number, mounts: readonly CheckedMount[]): string | undefined {
-  const lines = mounts.length === 0 ? [] : readFileSync(`/proc/${pid}/mountinfo`, 'utf8').split('\n')
-  const options = new Map(lines.map((line) => line.split(' ')).map((fields) => [fields[4], fields[5]]))
+  const table = mounts.length === 0 ? [] : mountTable(pid)
+  const options = new Map(table.map(({ point, options }) => [point, options]))
   for (const { at, identity } of mounts) {
     if (folderIdentity(lstatSync(`/proc/${pid}/root${at}`, { bigint: true })) !== identity)
       return `${at} is not the folder that was chosen`
-    if (!options.get(at)?.split(',').includes('ro')) return `${at} can be written`
+    if (!options.get(at)?.includes('ro')) return `${at} can be written`
   }
   return undefined
 }

@@ -1,14 +1,22 @@
 /** What a container will be made of: fixed before anything is decided, by what was asked and what the engine can do. */
 import { CraikError } from '../../../errors.ts'
 import type { ContainerRequest, ContainerSpec } from '../../backend.ts'
+import { agentsOf, harnessName } from '../../harness-package.ts'
 import { isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
-import { wholeId } from './image/image-names.ts'
+import { harnessesOf, wholeId } from './image/image-names.ts'
+
+export interface PlannedImage {
+  readonly id: string
+  readonly name: string
+  /** The ids of the agents' command lines in it. */
+  readonly harnesses?: readonly string[]
+}
 
 export async function planContainer(
   engine: Engine,
   asked: ContainerRequest,
-  findImage: () => Promise<{ readonly id: string; readonly name: string }>,
+  findImage: () => Promise<PlannedImage>,
 ): Promise<ContainerSpec> {
   if (!engine.filtersCalls) throw noFilter(engine)
   if (engine.product === 'podman' && !engine.sharesFolders) throw remotePodman(engine)
@@ -16,6 +24,7 @@ export async function planContainer(
   requireRuntime(engine, runtime)
   const line = lineFor(engine, runtime, asked.line)
   const image = await findImage()
+  requireHolds(image, asked.harnesses ?? [])
   return {
     image: image.id,
     imageName: image.name,
@@ -24,7 +33,17 @@ export async function planContainer(
     // Where users have other numbers outside, nobody but the engine can make a folder that is theirs.
     state: engine.sharesFolders && !engine.remapsUsers ? 'folder' : 'volume',
     engine: engine.id,
+    ...((image.harnesses ?? []).length > 0 && { harnesses: [...image.harnesses!] }),
   }
+}
+
+/** An image holds what it holds: what was asked for is in it, at the version that this build of Craik knows, or it is not used. */
+function requireHolds({ name, harnesses = [] }: PlannedImage, asked: readonly string[]): void {
+  const missing = agentsOf(asked).filter((id) => !harnesses.includes(id))
+  if (missing.length === 0) return
+  throw new CraikError('not_found', `the image ${name} does not hold ${missing.join(', ')}`, {
+    hint: `leave out --image, or make one:  craik image build --harness ${agentsOf(asked).map(harnessName).join(',')}`,
+  })
 }
 
 function noFilter({ address }: Engine): CraikError {
@@ -72,10 +91,10 @@ function lineFor(
 }
 
 /** An image that is there already. */
-export async function existingImage(engine: Engine, name: string): Promise<{ id: string; name: string }> {
+export async function existingImage(engine: Engine, name: string): Promise<PlannedImage> {
   try {
-    const { Id } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
-    return { id: wholeId(Id), name }
+    const { Id, Config } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
+    return { id: wholeId(Id), name, harnesses: harnessesOf(Config?.Labels) }
   } catch (error) {
     if (!isGone(error)) throw error
     throw new CraikError('not_found', `the engine at ${engine.address} has no image ${name}`, {

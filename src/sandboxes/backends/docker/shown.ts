@@ -4,14 +4,17 @@ import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, SandboxSpec } from '../../backend.ts'
+import type { ExpectedVolume } from '../../volumes/evidence.ts'
+import { openVolumes } from '../../volumes/folders.ts'
 import { placeFolders } from '../process/folders.ts'
 import { writeExclude } from '../process/git-exclude.ts'
-import { checkInPlace } from '../process/in-place.ts'
+import { checkInPlace, type InPlace } from '../process/in-place.ts'
 import type { ExpectedWorkspace } from '../process/workspace-evidence.ts'
 import { guardWorkspace, takenNames } from '../process/workspace-guard.ts'
 import { type Shown, SPILL_INSIDE } from './container-config.ts'
 import { openDisk } from './disk.ts'
 import type { Engine } from './engine/engine.ts'
+import { openLate } from './late-folder.ts'
 import { type CheckedMount, checkMounts } from './mounts.ts'
 import { spillVolume } from './names.ts'
 import { writeEtc } from './own-etc.ts'
@@ -27,6 +30,7 @@ export interface Prepared {
   readonly shown: readonly Shown[]
   readonly workspace: ExpectedWorkspace | undefined
   readonly mounts: readonly CheckedMount[]
+  readonly volumes: readonly ExpectedVolume[]
   readonly isDiskBounded: boolean
 }
 
@@ -43,14 +47,15 @@ export async function prepareShown(
   if (container.state === 'volume') {
     if (spec.workspace.mode === 'in-place') throw cannotShare()
     if ((spec.mounts ?? []).length > 0) throw cannotShow()
-    const volumes = await ownVolumes(engine, spec, around.craikHome)
-    return { shown: [...socket, ...volumes], workspace: undefined, mounts: [], isDiskBounded: false }
+    if ((spec.volumes ?? []).length > 0) throw cannotKeep()
+    const disk = await ownVolumes(engine, spec, around.craikHome)
+    const none = { workspace: undefined, mounts: [], volumes: [], isDiskBounded: false }
+    return { shown: [...socket, ...disk], ...none }
   }
   // Looked at before anything is made for it.
-  const inPlace =
-    spec.workspace.mode === 'in-place' ? await checkInPlace(spec.workspace.folder, user, around) : undefined
-  const mounts = await checkMounts(spec.mounts ?? [], around)
-  const disk = await openDisk(spec.folder, user, diskBytes)
+  const { inPlace, mounts } = await checkFolders(spec, user, around)
+  const volumes = await openVolumes(spec.volumes ?? [], process.geteuid?.() === 0 ? user : undefined)
+  const disk = await openDisk(spec.folder, user, diskBytes, volumes)
   const etc = writeEtc(spec.folder, user).map((one) => bind(one.source, one.target, true))
   const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
   return {
@@ -59,6 +64,7 @@ export async function prepareShown(
       ...etc,
       bind(disk.home, INSIDE.home, false),
       bind(disk.spill, SPILL_INSIDE, false),
+      ...volumes.map(({ folder, at }) => bind(folder, `${INSIDE.home}/${at}`, false)),
       ...(inPlace ? [{ ...bind(inPlace.folder, INSIDE.workspace, false), deep: true }] : []),
       ...(guarded ?? []).map(({ path, writable }) => ({
         ...bind(join(inPlace!.folder, path), `${INSIDE.workspace}/${path}`, !writable),
@@ -66,10 +72,29 @@ export async function prepareShown(
       })),
       ...(inPlace ? excludeFile(spec.folder, inPlace.folder) : []),
       ...mounts.map(({ folder, at }) => bind(folder, at, true)),
+      ...(spec.late ? await openLate(spec.folder, spec.late) : []),
     ],
     mounts,
+    volumes,
     workspace: inPlace && { identity: inPlace.identity, guarded: guarded ?? [] },
     isDiskBounded: disk.isBounded,
+  }
+}
+
+export interface CheckedFolders {
+  readonly inPlace: InPlace | undefined
+  readonly mounts: readonly CheckedMount[]
+}
+
+/** The folders of the host that were asked for, if each may be shown. */
+export async function checkFolders(
+  { workspace, mounts = [] }: SandboxSpec,
+  user: HostUser,
+  around: Around,
+): Promise<CheckedFolders> {
+  return {
+    inPlace: workspace.mode === 'in-place' ? await checkInPlace(workspace.folder, user, around) : undefined,
+    mounts: await checkMounts(mounts, around),
   }
 }
 
@@ -85,6 +110,16 @@ function cannotShow(): CraikError {
   })
 }
 
+function cannotKeep(): CraikError {
+  return new CraikError(
+    'unavailable',
+    'this engine keeps its disks to itself, and shows no volumes of Craik’s',
+    {
+      hint: 'leave out --volume, or use an engine that runs on this machine with the rights of its root',
+    },
+  )
+}
+
 function bind(source: string, target: string, readOnly: boolean): Shown {
   return { type: 'bind', source, target, readOnly }
 }
@@ -96,10 +131,17 @@ async function socketFolder(folder: string): Promise<Shown> {
 }
 
 function excludeFile(folder: string, workspace: string): Shown[] {
+  const path = writeOwnExclude(folder, workspace)
+  return path === undefined ? [] : [bind(path, `${INSIDE.workspace}/${EXCLUDE}`, true)]
+}
+
+/** Where git looks in a repository for what it is to overlook. */
+export const EXCLUDE = '.git/info/exclude'
+
+/** The file to be shown there; undefined when there is none to be covered. */
+export function writeOwnExclude(folder: string, workspace: string): string | undefined {
   const path = join(folder, 'etc/git-exclude')
-  return writeExclude(takenNames(folder), workspace, path)
-    ? [bind(path, `${INSIDE.workspace}/.git/info/exclude`, true)]
-    : []
+  return writeExclude(takenNames(folder), workspace, path) ? path : undefined
 }
 
 async function ownVolumes(engine: Engine, spec: SandboxSpec, craikHome: string): Promise<readonly Shown[]> {

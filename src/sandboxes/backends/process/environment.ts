@@ -1,8 +1,9 @@
 /** Names that cannot be set for a whole sandbox: should they ever reach the sidecar, they would steer it. */
 import { CraikError } from '../../../errors.ts'
 
+/** But for the name that a prompt shows, no name of Craik's own. */
 const STEERING =
-  /^(?:CRAIK_|LD_|NODE_(?!ENV$)|UV_|TINI_|MALLOC_|GLIBC_TUNABLES$|OPENSSL_CONF$|SSLKEYLOGFILE$)/
+  /^(?:CRAIK_(?!SANDBOX_NAME$)|LD_|NODE_(?!ENV$)|UV_|TINI_|MALLOC_|GLIBC_TUNABLES$|OPENSSL_CONF$|SSLKEYLOGFILE$)/
 
 export function refuseSteering(environment: Readonly<Record<string, string>>): void {
   const name = Object.keys(environment).find((one) => STEERING.test(one))

@@ -88,7 +88,7 @@ function sidecarEnvironment(spec: SandboxSpec, folders: PlaceFolders): Record<st
     [SIDECAR_ENV.socket]:
       Buffer.byteLength(direct) > MAX_SOCKET_PATH_BYTES ? `/proc/self/cwd/${INSIDE.socketName}` : direct,
     [SIDECAR_ENV.home]: home,
-    [SIDECAR_ENV.workspace]: workspace.mode === 'in-place' ? workspace.folder : join(home, 'workspace'),
+    [SIDECAR_ENV.workspace]: workspace.mode === 'in-place' ? workspace.folder : join(home, 'project'),
     [SIDECAR_ENV.gatewayPort]: '0',
     [SIDECAR_ENV.spill]: spill,
   }

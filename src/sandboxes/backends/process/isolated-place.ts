@@ -1,7 +1,11 @@
 /** A sandbox made by bubblewrap: started, found again, and ended without a trace. */
+import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { ownerOf } from '../../../lib/owner.ts'
 import type { HostUser, RunningPlace, SandboxSpec } from '../../backend.ts'
+import { harnessesFolder, requireHarnesses } from '../../harness-package.ts'
+import { type ExpectedVolume, faultInVolumes } from '../../volumes/evidence.ts'
+import { openVolumes } from '../../volumes/folders.ts'
 import { SandboxCgroup } from './cgroups.ts'
 import { imageUse } from './disk-image.ts'
 import { faultSeenFromOutside } from './evidence.ts'
@@ -40,21 +44,37 @@ export async function startIsolated(
     machine.limitMeans(spec.limits.diskBytes !== undefined),
     machine.runtimeFor(spec.folder),
   ])
-  const plan = planLimits(spec.limits, inPlace !== undefined, means)
-  const folders = await makeFolders(spec.folder, user, plan.imageBytes)
+  const ids = spec.harnesses ?? []
+  const harnesses = ids.length === 0 ? undefined : harnessesFolder(around.craikHome)
+  await requireHarnesses(around.craikHome, ids)
+  const volumes = await openVolumes(spec.volumes ?? [], user)
+  const plan = planLimits(spec.limits, inPlace !== undefined || volumes.length > 0, means)
+  const folders = await makeFolders(spec.folder, user, plan.imageBytes, volumes)
   const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
   cgroup.create(spec.limits)
   const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
   const exclude = stagedFolders(folders.staged).exclude
   const hasExclude = inPlace !== undefined && writeExclude(takenNames(spec.folder), inPlace.folder, exclude)
-  const staging = user && stagingOf(folders, user, runtime.folder, plan, inPlace)
+  const shown = {
+    ...{ runtime: runtime.folder, harnesses, workspace: inPlace },
+    volumes: volumes.map(({ folder }) => folder),
+  }
+  const staging = user && stagingOf(folders, user, plan, shown)
   const from = staging
     ? stagedFolders(staging.stage)
-    : { ...folders, runtime: runtime.folder, workspace: inPlace?.folder ?? '', exclude }
+    : {
+        ...{ ...folders, runtime: runtime.folder, exclude },
+        ...{ harnesses: harnesses ?? '', workspace: inPlace?.folder ?? '' },
+      }
   const sources: PlaceSources = {
     ...diskFolders(from.data),
     socketFolder: from.socket,
     runtime: from.runtime,
+    harnesses: { folder: from.harnesses, ids },
+    volumes: volumes.map(({ name, folder, at }) => ({
+      folder: staging ? join(stagedFolders(staging.stage).volumes, name) : folder,
+      at,
+    })),
     workspace: inPlace && {
       folder: from.workspace,
       guarded: guarded ?? [],
@@ -71,7 +91,10 @@ export async function startIsolated(
   const command = launchCommand(programs, cgroup.joinFiles, staging, argv)
   const launched = await launch({ id: spec.id, argv: command, inputs })
   const expected = inPlace && { identity: inPlace.identity, guarded: guarded ?? [] }
-  const handle = examined(launched, user?.uid ?? process.getuid?.() ?? 0, plan, expected)
+  const handle = examined(launched, user?.uid ?? process.getuid?.() ?? 0, plan, {
+    workspace: expected,
+    volumes,
+  })
   return isolatedPlace(handle, spec, machine, launched)
 }
 
@@ -125,13 +148,18 @@ function examined(
   { innerPid, child }: Launched,
   hostUid: number,
   { report }: LimitPlan,
-  workspace: ExpectedWorkspace | undefined,
+  shown: {
+    readonly workspace: ExpectedWorkspace | undefined
+    readonly volumes: readonly ExpectedVolume[]
+  },
 ): ProcessHandle {
   const [inner, outer] = [ownerOf(innerPid), ownerOf(child.pid!)]
   if (inner === undefined || outer === undefined)
     throw new CraikError('unavailable', 'the sandbox ended at once')
   const fault =
-    faultSeenFromOutside(innerPid, hostUid) ?? (workspace && faultInWorkspace(innerPid, workspace))
+    faultSeenFromOutside(innerPid, hostUid) ??
+    (shown.workspace && faultInWorkspace(innerPid, shown.workspace)) ??
+    faultInVolumes(innerPid, shown.volumes, ['nosuid', 'nodev'])
   if (fault !== undefined) throw new CraikError('unavailable', `the sandbox does not isolate: ${fault}`)
   return { inner, outer, hostUid, limits: report }
 }
@@ -139,11 +167,12 @@ function examined(
 function stagingOf(
   { data, image, socket, staged }: PlaceFolders,
   user: HostUser,
-  runtime: string,
   plan: LimitPlan,
-  workspace: InPlace | undefined,
+  shown: Pick<Staging, 'runtime' | 'harnesses' | 'volumes'> & { readonly workspace: InPlace | undefined },
 ): Staging {
-  const stage = chooseStage([staged, runtime, ...(workspace ? [workspace.folder] : [])])
+  const { runtime, harnesses, workspace } = shown
+  const others = [...(harnesses ? [harnesses] : []), ...(workspace ? [workspace.folder] : [])]
+  const stage = chooseStage([staged, runtime, ...others])
   const isImage = plan.imageBytes !== undefined
-  return { user, staged, stage, runtime, socket, disk: isImage ? image : data, isImage, workspace }
+  return { user, staged, stage, ...shown, socket, disk: isImage ? image : data, isImage }
 }

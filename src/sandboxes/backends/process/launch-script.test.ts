@@ -22,10 +22,12 @@ beforeEach(() => {
     staged: folders.staged,
     stage: chooseStage([test.folder]),
     runtime: test.path('runtime'),
+    harnesses: undefined,
     socket: folders.socket,
     disk: folders.data,
     isImage: false,
     workspace: { folder: test.path('project'), identity: `${dev}:${ino}` },
+    volumes: [],
   }
 })
 afterEach(() => test[Symbol.dispose]())

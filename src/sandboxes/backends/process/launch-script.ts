@@ -12,9 +12,12 @@ shift`
  * put below one folder first. The workspace is bound by an open descriptor, after it was seen to be the one chosen.
  */
 const STAGE = `
-staged=$1 stage=$2 runtime=$3 socket=$4 disk=$5 kind=$6 workspace=$7 identity=$8
-shift 8
+staged=$1 stage=$2 runtime=$3 harnesses=$4 socket=$5 disk=$6 kind=$7 workspace=$8 identity=$9
+shift 9
+while [ "$1" != -- ]; do mount --bind "$1" "$staged/volumes/\${1##*/}"; shift; done
+shift
 mount --bind "$runtime" "$staged/runtime"
+if [ -n "$harnesses" ]; then mount --bind "$harnesses" "$staged/harnesses"; fi
 mount --bind "$socket" "$staged/socket"
 case $kind in
   image) mount -o loop,nosuid,nodev,noinit_itable,discard "$disk" "$staged/data" ;;
@@ -40,11 +43,15 @@ export interface Staging {
   readonly staged: string
   readonly stage: string
   readonly runtime: string
+  /** The folder of all of the agents' command lines; undefined: none is shown. */
+  readonly harnesses: string | undefined
   readonly socket: string
   /** A file that holds a file system, or a folder. */
   readonly disk: string
   readonly isImage: boolean
   readonly workspace: { readonly folder: string; readonly identity: string } | undefined
+  /** Folders, each called by the name of its volume. */
+  readonly volumes: readonly string[]
 }
 
 /** All values are arguments; none becomes part of the script's text. */
@@ -58,12 +65,12 @@ export function launchCommand(
     if (joinFiles.length === 0) return bubblewrap
     return [programs.sh, '-euc', JOIN + BECOME, 'sh', ...joinFiles, '--', ...bubblewrap]
   }
-  const { user, staged, stage, runtime, socket, disk, isImage, workspace } = staging
+  const { user, staged, stage, runtime, harnesses = '', socket, disk, isImage, workspace, volumes } = staging
   return [
     ...[programs.unshare, '--mount', '--propagation', 'private', '--'],
     ...[programs.sh, '-euc', JOIN + STAGE + BECOME, 'sh', ...joinFiles, '--'],
-    ...[staged, stage, runtime, socket, disk, isImage ? 'image' : 'folder'],
-    ...[workspace?.folder ?? '', workspace?.identity ?? ''],
+    ...[staged, stage, runtime, harnesses, socket, disk, isImage ? 'image' : 'folder'],
+    ...[workspace?.folder ?? '', workspace?.identity ?? '', ...volumes, '--'],
     ...[programs.setpriv, '--reuid', String(user.uid), '--regid', String(user.gid), '--clear-groups'],
     ...['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', '--'],
     ...bubblewrap,

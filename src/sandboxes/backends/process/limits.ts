@@ -36,7 +36,8 @@ export function unlimited(limits: LimitSpec): LimitReport {
   }
 }
 
-export function planLimits(limits: LimitSpec, inPlace: boolean, means: LimitMeans): LimitPlan {
+/** `beyondDisk`: it writes to folders of the host too, a workspace in place or volumes. */
+export function planLimits(limits: LimitSpec, beyondDisk: boolean, means: LimitMeans): LimitPlan {
   const { cgroups, diskImage } = means
   const imageBytes = diskImage ? limits.diskBytes : undefined
   return {
@@ -45,8 +46,8 @@ export function planLimits(limits: LimitSpec, inPlace: boolean, means: LimitMean
       memory: cgroups.memory ? 'cgroup' : 'per-process',
       processes: cgroups.processes ? 'cgroup' : 'sandbox',
       ...(limits.cpuMillis !== undefined && cgroups.cpu && { cpu: 'cgroup' as const }),
-      // A workspace in place is on the host's own file system, so only the home is held then.
-      ...(imageBytes !== undefined && !inPlace && { disk: 'filesystem' as const }),
+      // Those are on the host's own file system, so only the rest of the home is held then.
+      ...(imageBytes !== undefined && !beyondDisk && { disk: 'filesystem' as const }),
     },
     resources: {
       ...(!cgroups.memory && { dataBytes: limits.memoryBytes + RESERVED_BYTES }),

@@ -2,6 +2,8 @@
 import { CraikError } from '../../../errors.ts'
 import { GATEWAY_PORT, INSIDE, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../../sidecar/protocol.ts'
 import type { LimitSpec } from '../../backend.ts'
+import { harnessInside } from '../../harness-package.ts'
+import { INSIDE_ETC } from '../../runtime.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
 import {
   environmentArguments,
@@ -38,6 +40,10 @@ export interface PlaceSources {
   readonly spill: string
   readonly socketFolder: string
   readonly runtime: string
+  /** Where the agents' command lines lie, a folder each, and which of them are shown. */
+  readonly harnesses: { readonly folder: string; readonly ids: readonly string[] }
+  /** Where each is, and where in the home it is shown. */
+  readonly volumes: readonly { readonly folder: string; readonly at: string }[]
   /** In place: where it is, and what in it is mounted over itself. */
   readonly workspace:
     | { readonly folder: string; readonly guarded: readonly Guarded[]; readonly exclude: string | undefined }
@@ -75,14 +81,19 @@ export function placeInvocation(options: PlaceOptions): Invocation {
     ...ownEtc(USER_INSIDE, INSIDE.home).flatMap(([path, content]) => [
       ...['--ro-bind-data', descriptorOf(content), path],
     ]),
+    ...Object.entries(INSIDE_ETC).flatMap(([path, to]) => ['--symlink', `${INSIDE.runtime}/${to}`, path]),
     ...['--proc', '/proc', '--dev', '/dev'],
     ...tmpfs('/tmp', Math.min(MAX_TMP_BYTES, Math.floor(limits.memoryBytes / 2)), '1777'),
     ...tmpfs('/run', RUN_BYTES, '0755'),
     ...tmpfs('/dev/shm', SHM_BYTES, '1777'),
     ...['--remount-ro', '/dev'],
     ...['--ro-bind', sources.runtime, INSIDE.runtime],
+    ...sources.harnesses.ids.flatMap((id) => [
+      ...['--ro-bind', `${sources.harnesses.folder}/${id}`, harnessInside(id)],
+    ]),
     ...['--ro-bind', sources.socketFolder, INSIDE.socketFolder],
     ...['--bind', sources.home, INSIDE.home, '--bind', sources.spill, SPILL_INSIDE],
+    ...sources.volumes.flatMap(({ folder, at }) => ['--bind', folder, `${INSIDE.home}/${at}`]),
     ...workspaceArguments(sources.workspace),
     ...['--symlink', '/tmp', '/var/tmp', '--remount-ro', '/'],
     ...['--chdir', INSIDE.home, '--clearenv'],

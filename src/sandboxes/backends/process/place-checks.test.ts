@@ -50,6 +50,7 @@ describe('the environment of a sandbox', () => {
     'NODE_OPTIONS',
     'LD_PRELOAD',
     'CRAIK_SOCKET',
+    'CRAIK_SANDBOX_NAME_X',
     'NODE_EXTRA_CA_CERTS',
     'GLIBC_TUNABLES',
     'UV_THREADPOOL_SIZE',
@@ -58,7 +59,7 @@ describe('the environment of a sandbox', () => {
   })
 
   it('holds anything else', () => {
-    refuseSteering({ NODE_ENV: 'test', PATH: '/bin', LDAP: 'x', node_options: 'x' })
+    refuseSteering({ NODE_ENV: 'test', PATH: '/bin', LDAP: 'x', node_options: 'x', CRAIK_SANDBOX_NAME: 'x' })
   })
 })
 

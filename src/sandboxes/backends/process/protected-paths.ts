@@ -30,6 +30,8 @@ export const IN_REPOSITORY: readonly ProtectedPath[] = [
 export const IN_WORKSPACE: readonly ProtectedPath[] = [
   // Settings of agents: hooks, servers to start, permissions.
   ...['.claude', '.codex', '.gemini', '.opencode', '.cursor', '.craik'].map(folder),
+  // OpenCode does not start where it finds its folder without this and cannot write it; this is what it would write.
+  file('.opencode/.gitignore', 'node_modules\npackage.json\npackage-lock.json\nbun.lock\n.gitignore'),
   file('.mcp.json', '{"mcpServers":{}}\n'),
   // Settings of editors: tasks that start when the folder is opened.
   ...['.vscode', '.idea', '.devcontainer', '.zed'].map(folder),

@@ -13,7 +13,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
@@ -59,6 +59,15 @@ describe('names that programs of the host trust', () => {
     )
     expect(guarded.filter(({ writable }) => writable).map(({ path }) => path)).toEqual(['.git'])
     for (const { path } of guarded) expect(existsSync(join(workspace, path)), path).toBe(true)
+  })
+
+  it('are there for OpenCode, which needs a file in a folder that it may not write to', () => {
+    mkdirSync(join(workspace, '.opencode'))
+    writeFileSync(join(workspace, '.opencode/opencode.json'), '{}')
+    guard()
+    expect(readFileSync(join(workspace, '.opencode/.gitignore'), 'utf8')).toContain('node_modules')
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual(['.opencode', '.opencode/opencode.json'])
   })
 
   it('come before what is in them, so that each mount lies on the one above', () => {
@@ -146,6 +155,7 @@ describe('names that programs of the host trust', () => {
           mkdirSync(workspace)
           if (path !== '.git') makeRepository()
           rmSync(join(workspace, path), { recursive: true, force: true })
+          mkdirSync(dirname(join(workspace, path)), { recursive: true })
           symlinkSync(target, join(workspace, path))
           const before = all()
           expect(() => guard()).toThrow(`${path} in the workspace is a link`)

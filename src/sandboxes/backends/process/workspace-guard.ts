@@ -127,7 +127,10 @@ function lookForRepository(root: OpenFolder, known: ReadonlySet<string>): BigInt
   return isStub ? undefined : found
 }
 
+/** What is in a folder that is not there is not there either. */
 function look(root: OpenFolder, { path }: ProtectedPath): BigIntStats | undefined {
+  const isIn = path.includes('/')
+  if (isIn && lstatSync(root.at(dirname(path)), { throwIfNoEntry: false }) === undefined) return undefined
   return within(root, path, (at) => lstatSync(at, { throwIfNoEntry: false, bigint: true }))
 }
 

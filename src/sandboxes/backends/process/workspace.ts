@@ -1,7 +1,9 @@
 /** Which folder of the host a sandbox may see, and what inside it stays covered. */
 import { userInfo } from 'node:os'
-import { relative, sep } from 'node:path'
+import { dirname, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { CraikError } from '../../../errors.ts'
+import { packageFile } from '../../../lib/package-files.ts'
 import type { HostUser } from '../../backend.ts'
 import { throughLink } from '../../workspace-path.ts'
 import { folderIdentity, lookAtFolder } from './look-at-folder.ts'
@@ -54,6 +56,18 @@ export function resolveWorkspace(
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
   const owner = { uid: Number(stats.uid), gid: Number(stats.gid) }
   return { folder, identity: folderIdentity(stats), owner, covered }
+}
+
+/**
+ * What runs Craik on this machine is of Craik's own folder: whoever can write there runs on the host with the next command. So
+ * no sandbox is lent a folder that is it, holds it or lies in it.
+ */
+export function isOfCraik(folder: string): boolean {
+  const program = realFolder(fileURLToPath(packageFile('.')))
+  const node = realFolder(dirname(process.execPath))
+  return [program, node].some(
+    (own) => own !== undefined && (contains(folder, own) || (own === program && contains(own, folder))),
+  )
 }
 
 /** A folder that is only to be read, by the same rules; `at` is how a refusal tells which. */

@@ -1,5 +1,6 @@
 /** The archive that an engine builds from: files of ours under names and modes of our choice, the same every time. */
-import { open } from 'node:fs/promises'
+import { lstat, open, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from '../../../../lib/safe-tar/header.ts'
 
@@ -13,13 +14,32 @@ export interface ContextFile {
 const CHUNK_BYTES = 1024 * 1024
 const END = Buffer.alloc(2 * BLOCK_BYTES)
 
-export function buildContext(files: readonly ContextFile[], epochSeconds: number): Readable {
-  return Readable.from(entries(files, epochSeconds), { objectMode: false, highWaterMark: CHUNK_BYTES })
+/** A folder of ours with all that is in it. */
+export interface ContextTree {
+  readonly name: string
+  readonly path: string
 }
 
-async function* entries(files: readonly ContextFile[], epochSeconds: number): AsyncGenerator<Buffer> {
+export function dockerfileOf(text: string): ContextFile {
+  return { name: 'Dockerfile', mode: 0o644, content: Buffer.from(text) }
+}
+
+export function buildContext(
+  files: readonly ContextFile[],
+  epochSeconds: number,
+  trees: readonly ContextTree[] = [],
+): Readable {
+  const all = entries(files, trees, epochSeconds)
+  return Readable.from(all, { objectMode: false, highWaterMark: CHUNK_BYTES })
+}
+
+async function* entries(
+  files: readonly ContextFile[],
+  trees: readonly ContextTree[],
+  epochSeconds: number,
+): AsyncGenerator<Buffer> {
   const plain = { link: '', bytes: 0, modifiedAtS: epochSeconds }
-  const folders = new Set(files.flatMap(({ name }) => (name.includes('/') ? [name.split('/')[0]!] : [])))
+  const folders = new Set(files.flatMap(({ name }) => foldersOf(name)))
   for (const folder of folders)
     yield encodeHeader({ ...plain, kind: 'folder', name: `${folder}/`, mode: 0o755 })
   for (const { name, mode, content } of files) {
@@ -30,7 +50,25 @@ async function* entries(files: readonly ContextFile[], epochSeconds: number): As
       yield Buffer.alloc(paddingOf(content.length))
     } else yield* fileEntry(header, content.path)
   }
+  for (const { name, path } of trees) yield* treeEntries(name, path, epochSeconds)
   yield END
+}
+
+/** `a` and `a/b` of `a/b/c`: an engine makes those that are not named with modes of its own. */
+function foldersOf(name: string): string[] {
+  const parts = name.split('/').slice(0, -1)
+  return parts.map((_, at) => parts.slice(0, at + 1).join('/'))
+}
+
+/** In the order of their names, so that the day and the file system do not show. What is no file and no folder is refused. */
+async function* treeEntries(name: string, path: string, epochSeconds: number): AsyncGenerator<Buffer> {
+  const found = await lstat(path)
+  const plain = { link: '', bytes: 0, modifiedAtS: epochSeconds, mode: found.mode & 0o777 }
+  if (found.isFile()) return yield* fileEntry({ ...plain, kind: 'file', name }, path)
+  if (!found.isDirectory()) throw new Error(`${path} is neither a file nor a folder`)
+  yield encodeHeader({ ...plain, kind: 'folder', name: `${name}/` })
+  for (const entry of (await readdir(path)).sort())
+    yield* treeEntries(`${name}/${entry}`, join(path, entry), epochSeconds)
 }
 
 async function* fileEntry(header: Header, path: string): AsyncGenerator<Buffer> {

@@ -1,20 +1,28 @@
 /** The texts that an engine builds from. Whatever is put into them is JSON, and goes to no shell. */
 import { CraikError } from '../../../../errors.ts'
 import { INSIDE, SIDECAR_NODE_FLAGS } from '../../../../sidecar/protocol.ts'
+import { harnessInside } from '../../../harness-package.ts'
+
+/** `harness`: a root file system with agents' command lines, on which Craik's own program is put last. */
+export const IMAGE_KINDS = ['base', 'harness', 'sandbox'] as const
+export type ImageKind = (typeof IMAGE_KINDS)[number]
 
 /** What every image of ours says of itself. */
 export interface ImageLabels {
-  readonly kind: 'base' | 'sandbox'
+  readonly kind: ImageKind
   /** The whole key; the name has the beginning of it. */
   readonly inputs: string
   /** Those that were asked for, beyond the recipe's. */
   readonly packages: readonly string[]
+  /** The ids of the agents' command lines in it, lowest layer first; left out: none. */
+  readonly harnesses?: readonly string[]
 }
 
 export const LABEL = {
   kind: 'craik.image',
   inputs: 'craik.inputs',
   packages: 'craik.packages',
+  harnesses: 'craik.harnesses',
 } as const
 
 const PLACEHOLDER = '"@PACKAGES@"'
@@ -30,8 +38,13 @@ export function labelChanges(labels: ImageLabels): string[] {
   return labelWords(labels).map((word) => `LABEL ${word}`)
 }
 
-function labelWords({ kind, inputs, packages }: ImageLabels): string[] {
-  const values = { [LABEL.kind]: kind, [LABEL.inputs]: inputs, [LABEL.packages]: packages.join(',') }
+function labelWords({ kind, inputs, packages, harnesses = [] }: ImageLabels): string[] {
+  const values = {
+    [LABEL.kind]: kind,
+    [LABEL.inputs]: inputs,
+    [LABEL.packages]: packages.join(','),
+    ...(harnesses.length > 0 && { [LABEL.harnesses]: harnesses.join(',') }),
+  }
   return Object.entries(values).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
 }
 
@@ -58,4 +71,10 @@ ENTRYPOINT ${JSON.stringify([
 /** The root file system, and the program that runs in every sandbox. Labelled first, so that no unfinished step is nameless. */
 export function sandboxDockerfile(baseId: string, labels: ImageLabels): string {
   return `FROM ${baseId}\n${labelInstruction(labels)}\n${SANDBOX_CONFIG}`
+}
+
+/** One of the agents' command lines, in a layer of its own. */
+export function harnessDockerfile(parentId: string, labels: ImageLabels): string {
+  const inside = harnessInside(labels.harnesses!.at(-1)!)
+  return `FROM ${parentId}\n${labelInstruction(labels)}\nCOPY harness ${inside}\n`
 }

@@ -1,24 +1,26 @@
 /**
- * The image that sandboxes run: a root file system of Debian's packages, and Craik's own program in one layer on top.
+ * The image that sandboxes run: a root file system of Debian's packages, a layer for each of the agents' command lines that
+ * were asked for, and Craik's own program in one layer on top.
  * Named after what goes into it, so that it is made only when that changes; named only when it is whole.
  */
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../../../errors.ts'
-import { type FileLock, takeFileLock } from '../../../../lib/file-lock.ts'
 import { ensurePrivateFolder } from '../../../../lib/private-files.ts'
+import { waitForFileLock } from '../../../../lib/wait-for-lock.ts'
+import { agentsOf, harnessName, installedHarness } from '../../../harness-package.ts'
 import { type RuntimeFile, runtimeFiles } from '../../../runtime.ts'
 import { isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
 import { type ImageWay, makeBase } from './base-image.ts'
-import { buildContext } from './build-context.ts'
+import { buildContext, dockerfileOf } from './build-context.ts'
 import { type ImageLabels, LABEL, SANDBOX_CONFIG, sandboxDockerfile } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
+import { addHarness, type HarnessFolder } from './harness-layer.ts'
 import { imageName, laterName, wholeId } from './image-names.ts'
 import { checkPackages } from './packages.ts'
 import { type OnProgress, within } from './progress.ts'
-import { baseKey, type Recipe, readRecipe, sandboxKey } from './recipe.ts'
+import { baseKey, harnessKey, type Recipe, readRecipe, sandboxKey } from './recipe.ts'
 import { digestsOf } from './runtime-digests.ts'
 
 export interface ImageRequest {
@@ -27,6 +29,8 @@ export interface ImageRequest {
   /** Made anew with the packages of today, although there is one. */
   readonly fresh?: boolean
   readonly way?: ImageWay | undefined
+  /** Ids of the agents' command lines that are to be in it, lowest layer first; to make it they have to be installed. */
+  readonly harnesses?: readonly string[]
   /** For kernels such as gVisor’s that run only what can be read; otherwise nothing inside can read the sidecar. */
   readonly readableNode?: boolean
 }
@@ -36,6 +40,8 @@ export interface EnsureOptions {
   readonly environment: NodeJS.ProcessEnv
   readonly signal?: AbortSignal
   readonly progress?: OnProgress
+  /** Without it, those that are asked for have to be installed. */
+  readonly harnessFolder?: HarnessFolder
 }
 
 export interface ReadyImage {
@@ -46,9 +52,6 @@ export interface ReadyImage {
   readonly made: boolean
 }
 
-const LOCK_POLL_MS = 200
-/** A build takes a minute or two; whoever waits longer for another's is better told. */
-const LOCK_WAIT_MS = 30 * 60_000
 const WORK = 'work-'
 
 /** The image when it is there. Making it takes a minute that whoever waits has to see, so nobody else begins it. */
@@ -56,14 +59,16 @@ export async function builtImage(
   engine: Engine,
   request: ImageRequest,
   { craikHome }: Pick<EnsureOptions, 'craikHome'>,
-): Promise<{ readonly id: string; readonly name: string }> {
+): Promise<{ readonly id: string; readonly name: string; readonly harnesses: readonly string[] }> {
   const folder = join(craikHome, 'cache/images')
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const { sandbox } = await wantedImage(engine, request, folder)
   const found = await findImage(engine, sandbox)
-  if (found !== undefined) return found
+  if (found !== undefined) return { ...found, harnesses: request.harnesses ?? [] }
+  const names = agentsOf(request.harnesses ?? []).map(harnessName)
+  const added = names.length === 0 ? '' : ` --harness ${names.join(',')}`
   throw new CraikError('not_found', 'the image of this craik’s containers is not built yet', {
-    hint: 'make it, which takes about a minute:  craik image build',
+    hint: `make it, which takes about a minute:  craik image build${added}`,
     details: { missing: 'image' },
   })
 }
@@ -83,7 +88,11 @@ export async function ensureImage(
   const found = await findImage(engine, wanted.sandbox)
   if (found !== undefined && request.fresh !== true) return { ...found, made: false }
 
-  using _lock = disposable(await waitForTurn(join(folder, 'lock'), signal, progress))
+  using _lock = await waitForFileLock(join(folder, 'lock'), 'lock of the images', {
+    doing: 'makes an image',
+    signal,
+    onWait: () => progress({ part: 0, doing: 'waiting for another craik that makes an image' }),
+  })
   const meanwhile = await findImage(engine, wanted.sandbox)
   if (meanwhile !== undefined && (request.fresh !== true || meanwhile.id !== found?.id))
     return { ...meanwhile, made: false }
@@ -99,6 +108,8 @@ export async function ensureImage(
 interface Wanted {
   readonly recipe: Recipe
   readonly base: ImageLabels
+  /** From the lowest up, each with all that is below it. */
+  readonly harnesses: readonly ImageLabels[]
   readonly sandbox: ImageLabels
 }
 
@@ -109,11 +120,19 @@ export async function wantedImage(engine: Engine, request: ImageRequest, folder:
   // One that every image has is nothing to ask for: with and without it, it is the same image.
   const packages = asked.filter((name) => !recipe.packages.includes(name))
   const base = baseKey(recipe, packages, engine.architecture)
-  const sandbox = sandboxKey(base, await digestsOf(filesFor(request), folder), SANDBOX_CONFIG)
+  const ids = request.harnesses ?? []
+  const harnesses: ImageLabels[] = []
+  for (const [at, id] of ids.entries()) {
+    const inputs = harnessKey(harnesses.at(-1)?.inputs ?? base, id)
+    harnesses.push({ kind: 'harness', inputs, packages, harnesses: ids.slice(0, at + 1) })
+  }
+  const below = harnesses.at(-1)?.inputs ?? base
+  const sandbox = sandboxKey(below, await digestsOf(filesFor(request), folder), SANDBOX_CONFIG)
   return {
     recipe,
     base: { kind: 'base', inputs: base, packages },
-    sandbox: { kind: 'sandbox', inputs: sandbox, packages },
+    harnesses,
+    sandbox: { kind: 'sandbox', inputs: sandbox, packages, ...(ids.length > 0 && { harnesses: ids }) },
   }
 }
 
@@ -136,15 +155,13 @@ async function make(
   options: MakeOptions,
 ): Promise<ReadyImage> {
   const { signal, progress } = options
-  const known = request.fresh ? undefined : await findImage(engine, wanted.base)
-  const base =
-    known ?? (await makeAndName(engine, wanted.base, signal, () => newBase(engine, wanted, request, options)))
-  const onProgress = within(progress, known ? 0 : 0.9, 1)
+  const below = await makeBelow(engine, wanted, request, options)
+  const onProgress = within(progress, below.made ? 0.9 : 0, 1)
   onProgress({ part: 0.1, doing: 'adding Craik’s own program' })
   const labels = wanted.sandbox
   const named = await makeAndName(engine, labels, signal, () => {
     const files = [
-      { name: 'Dockerfile', mode: 0o644, content: Buffer.from(sandboxDockerfile(base.id, labels)) },
+      dockerfileOf(sandboxDockerfile(below.id, labels)),
       ...filesFor(request).map(({ name, path, mode }) => ({
         name: `craik/${name}`,
         mode,
@@ -157,6 +174,42 @@ async function make(
   return { ...named, made: true }
 }
 
+/** Everything but Craik's own program. What is there is not made again, the highest layer first. */
+async function makeBelow(
+  engine: Engine,
+  wanted: Wanted,
+  request: ImageRequest,
+  options: MakeOptions,
+): Promise<Named & { readonly made: boolean }> {
+  const { signal, progress, craikHome } = options
+  const folderOf = options.harnessFolder ?? ((id) => installedHarness(craikHome, id))
+  const layers = [wanted.base, ...wanted.harnesses]
+  const top = request.fresh ? undefined : await highestThere(engine, layers)
+  let below = top?.image
+  for (const [at, labels] of layers.entries()) {
+    if (top !== undefined && at <= top.at) continue
+    const parent = below
+    const onProgress = within(progress, (0.9 * at) / layers.length, (0.9 * (at + 1)) / layers.length)
+    below = await makeAndName(engine, labels, signal, () =>
+      parent === undefined
+        ? newBase(engine, wanted, request, { ...options, progress: onProgress })
+        : addHarness(engine, parent.id, labels, { folderOf, signal, onProgress, ...wanted.recipe }),
+    )
+  }
+  return { ...below!, made: top?.at !== layers.length - 1 }
+}
+
+async function highestThere(
+  engine: Engine,
+  layers: readonly ImageLabels[],
+): Promise<{ readonly image: Named; readonly at: number } | undefined> {
+  for (let at = layers.length - 1; at >= 0; at--) {
+    const image = await findImage(engine, layers[at]!)
+    if (image !== undefined) return { image, at }
+  }
+  return undefined
+}
+
 function newBase(
   engine: Engine,
   wanted: Wanted,
@@ -164,7 +217,6 @@ function newBase(
   options: MakeOptions,
 ): Promise<string> {
   const { workFolder, environment, signal, progress } = options
-  const onProgress = within(progress, 0, 0.9)
   return makeBase(engine, {
     recipe: wanted.recipe,
     labels: wanted.base,
@@ -172,7 +224,7 @@ function newBase(
     workFolder,
     environment,
     signal,
-    onProgress,
+    onProgress: progress,
   })
 }
 
@@ -216,28 +268,10 @@ async function findImage(engine: Engine, labels: ImageLabels): Promise<Named | u
   }
 }
 
-async function waitForTurn(path: string, signal: AbortSignal, progress: OnProgress): Promise<FileLock> {
-  const until = performance.now() + LOCK_WAIT_MS
-  for (;;) {
-    const lock = takeFileLock(path, 'lock of the images')
-    if (lock !== undefined) return lock
-    if (performance.now() > until)
-      throw new CraikError('unavailable', 'another craik has been making an image for half an hour', {
-        hint: 'look for it:  ps -ef | grep craik',
-      })
-    progress({ part: 0, doing: 'waiting for another craik that makes an image' })
-    await sleep(LOCK_POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())
-  }
-}
-
 /** Only the holder of the lock has a work folder: any other was left by a process that was killed. */
 async function removeAbandoned(folder: string): Promise<void> {
   for (const name of await readdir(folder))
     if (name.startsWith(WORK)) await rm(join(folder, name), { recursive: true, force: true })
-}
-
-function disposable(lock: FileLock): Disposable {
-  return { [Symbol.dispose]: () => lock.release() }
 }
 
 function requireSameMachine(engine: Engine): void {

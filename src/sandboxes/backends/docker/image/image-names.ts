@@ -1,8 +1,9 @@
 /** Which names of an image are Craik's own: the one that it was made under, and those by which homes keep it. */
+import { isHarnessId, MAX_HARNESSES } from '../../../harness-package.ts'
 import { homeRepository } from '../names.ts'
-import { type ImageLabels, LABEL } from './dockerfile.ts'
+import { IMAGE_KINDS, type ImageKind, type ImageLabels, LABEL } from './dockerfile.ts'
 
-const REPOSITORY = { base: 'craik/base', sandbox: 'craik/sandbox' } as const
+const REPOSITORY = { base: 'craik/base', harness: 'craik/harness', sandbox: 'craik/sandbox' } as const
 const SHORT_CHARS = 12
 const KEEPING = /^craik\/home-[0-9a-f]{16}:[0-9a-f]{12}$/
 
@@ -35,15 +36,25 @@ export function ownNames(
   tags: readonly string[] | null | undefined,
   labels: Readonly<Record<string, string>> | null | undefined,
 ): OwnNames {
-  const kind = labels?.[LABEL.kind]
+  const kind = kindOf(labels)
   const inputs = labels?.[LABEL.inputs] ?? ''
-  if ((kind !== 'base' && kind !== 'sandbox') || !/^[0-9a-f]{64}$/.test(inputs))
+  if (kind === undefined || !/^[0-9a-f]{64}$/.test(inputs))
     return { made: undefined, isFirst: false, keeping: [] }
   const names = plainNames(tags)
   const first = imageName({ kind, inputs })
   const made = [first, laterName({ kind, inputs }, id)].find((name) => names.includes(name))
   const keeping = names.filter((name) => KEEPING.test(name) && name.endsWith(`:${shortId(id)}`))
   return { made, isFirst: made === first, keeping }
+}
+
+export function kindOf(labels: Readonly<Record<string, string>> | null | undefined): ImageKind | undefined {
+  return IMAGE_KINDS.find((kind) => kind === labels?.[LABEL.kind])
+}
+
+/** Which of the agents' command lines it says are in it; labels are what somebody with the engine's rights wrote. */
+export function harnessesOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
+  const ids = (labels?.[LABEL.harnesses] ?? '').split(',').filter((id) => id !== '')
+  return ids.length <= MAX_HARNESSES && ids.every(isHarnessId) ? ids : []
 }
 
 /** Podman says where a name is from: of what was made here localhost, or over this API Docker's registry. */

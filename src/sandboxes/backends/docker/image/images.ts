@@ -4,11 +4,12 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ImageInfo } from 'dockerode'
 import { CraikError } from '../../../../errors.ts'
+import { type HarnessShelf, harnessName } from '../../../harness-package.ts'
 import { faultOf, isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
-import { LABEL } from './dockerfile.ts'
+import { type ImageKind, LABEL } from './dockerfile.ts'
 import { wantedImage } from './ensure-image.ts'
-import { keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
+import { harnessesOf, keepingName, kindOf, ownNames, plainNames, wholeId } from './image-names.ts'
 import { checkPackages } from './packages.ts'
 
 export interface CraikImage {
@@ -18,9 +19,11 @@ export interface CraikImage {
   readonly name: string | undefined
   /** The names by which homes keep it, that of this one too. */
   readonly keeping: readonly string[]
-  readonly kind: 'base' | 'sandbox'
+  readonly kind: ImageKind
   /** Those that were asked for, beyond the recipe's. */
   readonly packages: readonly string[]
+  /** The ids of the agents' command lines in it. */
+  readonly harnesses: readonly string[]
   readonly inputs: string
   readonly createdAtMs: number
   /** With what it shares with others. */
@@ -35,11 +38,21 @@ export interface Pruned {
   readonly kept: readonly { readonly image: CraikImage; readonly why: string }[]
 }
 
+export interface PruneOptions {
+  readonly all?: boolean
+  readonly signal?: AbortSignal
+  readonly shelf?: HarnessShelf
+}
+
 const REMOVE_DEADLINE_MS = 2 * 60_000
 const NAMELESS = 'it has no name, and may be anybody’s:  docker image prune'
 
-/** Newest first. */
-export async function listImages(engine: Engine, craikHome: string): Promise<readonly CraikImage[]> {
+/** Newest first. Without a shelf, agents' command lines of any version are as good as this build's. */
+export async function listImages(
+  engine: Engine,
+  craikHome: string,
+  shelf?: HarnessShelf,
+): Promise<readonly CraikImage[]> {
   const found = await engine.ask('list its images', () =>
     engine.docker.listImages({ filters: { label: [LABEL.kind] } }),
   )
@@ -50,12 +63,14 @@ export async function listImages(engine: Engine, craikHome: string): Promise<rea
   for (const info of found) {
     const known = described(info)
     if (known === undefined) continue
-    const asked = known.packages.join(',')
+    const { packages } = known
+    const harnesses = currentIds(known.harnesses, shelf)
+    const asked = [packages, harnesses].join(' ')
     if (!current.has(asked)) {
-      const { packages } = known
-      const { base, sandbox } = await wantedImage(engine, { packages }, folder)
-      const forGvisor = await wantedImage(engine, { packages, readableNode: true }, folder)
-      current.set(asked, new Set([base.inputs, sandbox.inputs, forGvisor.sandbox.inputs]))
+      const wanted = await wantedImage(engine, { packages, harnesses }, folder)
+      const forGvisor = await wantedImage(engine, { packages, harnesses, readableNode: true }, folder)
+      const all = [wanted.base, ...wanted.harnesses, wanted.sandbox, forGvisor.sandbox]
+      current.set(asked, new Set(all.map(({ inputs }) => inputs)))
     }
     // What was made anew has taken the name; what had it before is of the same inputs, and past.
     const { isFirst, ...image } = known
@@ -65,8 +80,13 @@ export async function listImages(engine: Engine, craikHome: string): Promise<rea
 }
 
 /** By name, by its part after the colon, or by the beginning of its id. */
-export async function showImage(engine: Engine, craikHome: string, asked: string): Promise<CraikImage> {
-  const images = await listImages(engine, craikHome)
+export async function showImage(
+  engine: Engine,
+  craikHome: string,
+  asked: string,
+  shelf?: HarnessShelf,
+): Promise<CraikImage> {
+  const images = await listImages(engine, craikHome, shelf)
   const isAsked = ({ id, name }: CraikImage) =>
     name === asked ||
     name?.split(':')[1] === asked ||
@@ -88,11 +108,11 @@ export async function pruneImages(
   engine: Engine,
   craikHome: string,
   inUse: ReadonlySet<string>,
-  { all = false, signal }: { readonly all?: boolean; readonly signal?: AbortSignal } = {},
+  { all = false, signal, shelf }: PruneOptions = {},
 ): Promise<Pruned> {
   const removed: CraikImage[] = []
   const kept: { image: CraikImage; why: string }[] = []
-  for (const image of await listImages(engine, craikHome)) {
+  for (const image of await listImages(engine, craikHome, shelf)) {
     signal?.throwIfAborted()
     if (inUse.has(image.id)) kept.push({ image, why: 'a sandbox or snapshot needs it' })
     else if (image.name === undefined && image.keeping.length === 0) kept.push({ image, why: NAMELESS })
@@ -124,8 +144,8 @@ async function remove(engine: Engine, { name, keeping }: CraikImage): Promise<st
 type Described = Omit<CraikImage, 'isCurrent'> & { readonly isFirst: boolean }
 
 function described(info: ImageInfo): Described | undefined {
-  const kind = info.Labels?.[LABEL.kind]
-  if (kind !== 'base' && kind !== 'sandbox') return undefined
+  const kind = kindOf(info.Labels)
+  if (kind === undefined) return undefined
   const { made, isFirst, keeping } = ownNames(info.Id, info.RepoTags, info.Labels)
   // Somebody made it from one of ours, and it has our labels from there.
   const isForeign = made === undefined && keeping.length === 0 && plainNames(info.RepoTags).length > 0
@@ -138,6 +158,7 @@ function described(info: ImageInfo): Described | undefined {
     keeping,
     kind,
     packages: readable(packages),
+    harnesses: harnessesOf(info.Labels),
     inputs: info.Labels[LABEL.inputs] ?? '',
     createdAtMs: info.Created * 1000,
     bytes: info.Size,
@@ -150,5 +171,15 @@ function readable(packages: readonly string[]): readonly string[] {
     return checkPackages(packages)
   } catch {
     return []
+  }
+}
+
+/** What this build would put there under the same names. */
+function currentIds(ids: readonly string[], shelf: HarnessShelf | undefined): readonly string[] {
+  try {
+    return shelf?.ids(ids.map(harnessName)) ?? ids
+  } catch {
+    // One that this build does not know, or not for this kind of processor.
+    return ids
   }
 }

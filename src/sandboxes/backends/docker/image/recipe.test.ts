@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { allPackages, baseKey, readRecipe, sandboxKey } from './recipe.ts'
+import { allPackages, baseKey, harnessKey, readRecipe, sandboxKey } from './recipe.ts'
 
 const recipe = readRecipe()
 const base = baseKey(recipe, [], 'x64')
@@ -41,6 +41,17 @@ describe('the key of the image that sandboxes run', () => {
     ]
     expect(new Set([key, ...others]).size).toBe(5)
   })
+})
+
+it('the key of a layer is another one with another harness, and with anything else below it', () => {
+  const one = harnessKey(base, 'codex-1.0.0-0123456789ab')
+  const others = [
+    harnessKey(base, 'codex-1.0.0-ba9876543210'),
+    harnessKey(one, 'codex-1.0.0-0123456789ab'),
+    harnessKey(baseKey(recipe, ['jq'], 'x64'), 'codex-1.0.0-0123456789ab'),
+  ]
+  expect(new Set([base, one, ...others]).size).toBe(5)
+  expect(harnessKey(base, 'codex-1.0.0-0123456789ab')).toBe(one)
 })
 
 describe('the recipe', () => {

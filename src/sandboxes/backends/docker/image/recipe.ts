@@ -60,6 +60,11 @@ export function baseKey(recipe: Recipe, extra: readonly string[], architecture: 
   )
 }
 
+/** Of what is below it and one of the agents' command lines more, whose id says all that goes into that. */
+export function harnessKey(parent: string, id: string): string {
+  return sha256(canonicalJson({ form: FORM, kind: 'harness', parent, id }))
+}
+
 /** Of the image that sandboxes run: the root file system, and by their digests the files at /opt/craik. */
 export function sandboxKey(base: string, files: Readonly<Record<string, string>>, config: string): string {
   return sha256(canonicalJson({ form: FORM, kind: 'sandbox', base, files, config: sha256(config) }))

@@ -4,11 +4,12 @@ import { join } from 'node:path'
 import type { ImageInspectInfo } from 'dockerode'
 import { CraikError } from '../../../../errors.ts'
 import { type ContainerSpec, isOwnImageName } from '../../../backend.ts'
+import { agentsOf, harnessName, isHarnessId } from '../../../harness-package.ts'
 import { isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
 import { LABEL } from './dockerfile.ts'
 import { wantedImage } from './ensure-image.ts'
-import { imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
+import { harnessesOf, imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
 import { parsePackages } from './packages.ts'
 
 export interface FoundImage {
@@ -64,7 +65,7 @@ async function keep(engine: Engine, found: ImageInspectInfo, craikHome: string):
   if (plainNames(found.RepoTags).includes(name)) return
   const [repo, tag] = name.split(':') as [string, string]
   await engine.ask('name an image', () => engine.docker.getImage(found.Id).tag({ repo, tag }))
-  if (made !== undefined) await notePackages(craikHome, made, found.Config.Labels?.[LABEL.packages] ?? '')
+  if (made !== undefined) await noteParts(craikHome, made, found.Config.Labels)
 }
 
 async function lost(engine: Engine, recorded: Recorded, craikHome: string): Promise<CraikError> {
@@ -82,11 +83,16 @@ const BRING = 'bring that very image here, such as with:  docker save | docker l
 /** The command that makes it, when this build of Craik makes it. */
 async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): Promise<string> {
   if (!isOwnImageName(recorded.imageName)) return BRING
-  const noted = await notedPackages(craikHome, recorded.imageName)
-  const packages = noted ?? []
+  const noted = await notedParts(craikHome, recorded.imageName)
+  const { packages, harnesses } = noted ?? { packages: [], harnesses: [] }
   const readableNode = recorded.runtime === 'runsc'
-  const { sandbox } = await wantedImage(engine, { packages, readableNode }, await folderOf(craikHome))
-  const apt = packages.length === 0 ? '' : ` --apt ${packages.join(',')}`
+  const request = { packages, harnesses, readableNode }
+  const { sandbox } = await wantedImage(engine, request, await folderOf(craikHome))
+  const agents = agentsOf(harnesses)
+  const apt = [
+    packages.length === 0 ? '' : ` --apt ${packages.join(',')}`,
+    agents.length === 0 ? '' : ` --harness ${agents.map(harnessName).join(',')}`,
+  ].join('')
   if (imageName(sandbox) === recorded.imageName)
     return readableNode
       ? `make it again, with another sandbox:  craik sandbox create --backend docker --runtime runsc${apt}`
@@ -97,17 +103,31 @@ async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): 
 }
 
 /** A name does not tell what the image was made of, and the image that would is gone when that is asked. */
-async function notePackages(craikHome: string, name: string, packages: string): Promise<void> {
+async function noteParts(
+  craikHome: string,
+  name: string,
+  labels: Readonly<Record<string, string>> | null | undefined,
+): Promise<void> {
   const path = join(await folderOf(craikHome), noteName(name))
-  await writeFile(path, packages, { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
+  const parts = [labels?.[LABEL.packages] ?? '', ...harnessesOf(labels)].join('\n')
+  await writeFile(path, parts, { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
 }
 
-async function notedPackages(craikHome: string, name: string): Promise<readonly string[] | undefined> {
+interface NotedParts {
+  readonly packages: readonly string[]
+  readonly harnesses: readonly string[]
+}
+
+async function notedParts(craikHome: string, name: string): Promise<NotedParts | undefined> {
   try {
     const text = await readFile(join(await folderOf(craikHome), noteName(name)), 'utf8')
-    return text === '' ? [] : parsePackages(text)
+    const [packages = '', ...harnesses] = text.split('\n')
+    return {
+      packages: packages === '' ? [] : parsePackages(packages),
+      harnesses: harnesses.filter(isHarnessId),
+    }
   } catch {
     return undefined
   }

@@ -1,8 +1,9 @@
-/** The folders of this machine that a new sandbox is given: each is a question of its own, on record like any other. */
+/** What of this machine a new sandbox is given, folders and logins: each is a question of its own, on record like any other. */
 import type { ReceiptId } from '../../lib/ids.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
-import { FOLDER_USES } from '../operations.ts'
+import { FOLDER_USES, LOGIN_USES, VOLUME_USES } from '../operations.ts'
+import { volumeTarget } from '../volumes/volume.ts'
 import { type Judged, judgeQuestion, linksOf, settle } from './decide.ts'
 import { createTarget } from './grants.ts'
 import type { SandboxKeeper } from './sandbox-keeper.ts'
@@ -10,32 +11,40 @@ import type { BeginCreateInput, Denied } from './tokens.ts'
 
 type Given = Pick<
   BeginCreateInput,
-  'id' | 'name' | 'backend' | 'operator' | 'workspace' | 'mounts' | 'forkOf' | 'owner'
+  | 'id'
+  | 'name'
+  | 'backend'
+  | 'operator'
+  | 'workspace'
+  | 'mounts'
+  | 'volumes'
+  | 'credentials'
+  | 'forkOf'
+  | 'owner'
 >
 
 /** Spends and writes nothing yet. A grant is looked up for each: the one that the request names is for the sandbox. */
-export async function judgeFolders(
+export async function judgeGiven(
   keeper: SandboxKeeper,
   input: Given,
   policyEnvelopeId: string,
 ): Promise<readonly Judged[]> {
   const kept = input.forkOf === undefined ? [] : (await keeper.sandbox(input.forkOf)).spec.mounts
+  const { operator, credentials = 'none' } = input
+  const asked = { operator, target: createTarget(input.name), policyEnvelopeId }
   const judged: Judged[] = []
   for (const { use, folder } of foldersOf(input.workspace, input.mounts ?? [], kept))
-    judged.push(
-      await judgeQuestion(keeper, {
-        ...FOLDER_USES[use],
-        operator: input.operator,
-        target: createTarget(input.name),
-        path: folder,
-        policyEnvelopeId,
-      }),
-    )
+    judged.push(await judgeQuestion(keeper, { ...FOLDER_USES[use], ...asked, path: folder }))
+  for (const { name } of input.volumes ?? [])
+    judged.push(await judgeQuestion(keeper, { ...VOLUME_USES.mount, ...asked, target: volumeTarget(name) }))
+  // What a fork keeps was asked when it was first given.
+  if (credentials !== 'none' && input.forkOf === undefined)
+    judged.push(await judgeQuestion(keeper, { ...LOGIN_USES[credentials], ...asked }))
   return judged
 }
 
 /** All are allowed. The sandbox's own receipts tell what came of it, so that these end as soon as they begin. */
-export async function settleFolders(
+export async function settleGiven(
   keeper: SandboxKeeper,
   judged: readonly Judged[],
   { id, backend, owner }: Given,
@@ -51,7 +60,6 @@ export async function settleFolders(
   return { effect: 'allowed', receipts }
 }
 
-/** What a fork keeps was asked when it was first given. */
 function foldersOf(
   workspace: WorkspaceSpec,
   mounts: readonly MountSpec[],

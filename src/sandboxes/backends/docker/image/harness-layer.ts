@@ -1,0 +1,34 @@
+/** One of the agents' command lines as a layer: what is installed on this machine, streamed to the engine as it lies there. */
+import type { Engine } from '../engine/engine.ts'
+import { buildContext, dockerfileOf } from './build-context.ts'
+import { harnessDockerfile, type ImageLabels } from './dockerfile.ts'
+import { buildImage } from './engine-build.ts'
+import { type OnProgress, within } from './progress.ts'
+
+/** Where one of them lies on this machine, by its id; it may be installed first. */
+export type HarnessFolder = (id: string, onProgress: OnProgress) => Promise<string>
+
+export interface LayerOptions {
+  readonly folderOf: HarnessFolder
+  readonly epochSeconds: number
+  readonly signal: AbortSignal
+  readonly onProgress: OnProgress
+}
+
+/** The last of the labels' on top of the others; the id of an image that has no name yet. */
+export async function addHarness(
+  engine: Engine,
+  parentId: string,
+  labels: ImageLabels,
+  { folderOf, epochSeconds, signal, onProgress }: LayerOptions,
+): Promise<string> {
+  const id = labels.harnesses!.at(-1)!
+  const tree = { name: 'harness', path: await folderOf(id, within(onProgress, 0, 0.4)) }
+  const adding = within(onProgress, 0.4, 1)
+  adding({ part: 0.1, doing: `adding ${id}` })
+  const context = buildContext([dockerfileOf(harnessDockerfile(parentId, labels))], epochSeconds, [tree])
+  return buildImage(engine, context, {
+    signal,
+    onProgress: ({ part }) => adding({ part, doing: `adding ${id}` }),
+  })
+}

@@ -1,0 +1,13 @@
+/** The programs of the system that mount things where the engine sees them. */
+import { CraikError } from '../../../errors.ts'
+import { SYSTEM_PATH } from '../process/programs.ts'
+import { findSystemProgram } from '../process/system-program.ts'
+
+export type MountProgram = 'mount' | 'umount' | 'nsenter'
+
+export function mountProgram(name: MountProgram): string {
+  const path = findSystemProgram(name, SYSTEM_PATH)
+  if (path !== undefined) return path
+  const hint = `apt-get install ${name === 'nsenter' ? 'util-linux' : 'mount'}`
+  throw new CraikError('unavailable', `${name} is not on this machine`, { hint })
+}

@@ -1,0 +1,48 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import {
+  harnessInside,
+  harnessName,
+  harnessVersion,
+  isHarnessId,
+  requireHarnesses,
+} from './harness-package.ts'
+
+const ID = 'claude-code-2.1.325-0123456789ab'
+
+it('an id says the name and the version, also of a name with a hyphen', () => {
+  expect([harnessName(ID), harnessVersion(ID)]).toEqual(['claude-code', '2.1.325'])
+  expect(harnessInside(ID)).toBe('/opt/craik-harnesses/claude-code')
+})
+
+it.each([
+  '',
+  'codex',
+  'codex-1.0.0',
+  '../codex-1.0.0-0123456789ab',
+  'codex-1.0.0-0123456789ab/..',
+  'co/dex-1.0.0-0123456789ab',
+  '-1.0.0-0123456789ab',
+  'codex-1.0.0-0123456789AB',
+  `codex-${'1'.repeat(100)}-0123456789ab`,
+  'codex-1.0.0-0123456789ab\n',
+])('what could lead elsewhere is no id: %j', (id) => {
+  expect(isHarnessId(id)).toBe(false)
+})
+
+it('one that is not installed is named, with the command that installs it', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'craik-home-'))
+  try {
+    const error = { code: 'not_found', hint: 'craik harness install claude-code' }
+    await expect(requireHarnesses(home, [ID])).rejects.toMatchObject(error)
+    mkdirSync(join(home, 'cache/harnesses', ID), { recursive: true })
+    await expect(requireHarnesses(home, [ID])).rejects.toMatchObject(error)
+    writeFileSync(join(home, 'cache/harnesses', ID, 'harness-manifest.json'), '{}')
+    await requireHarnesses(home, [ID])
+    await requireHarnesses(home, [])
+  } finally {
+    rmSync(home, { recursive: true })
+  }
+})

@@ -1,0 +1,67 @@
+/** Gives a sandbox that runs what it gets of the logins of this machine. */
+import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { Caller } from '../manager-types.ts'
+import type { Held } from './held.ts'
+import { ask } from './operation.ts'
+import type { GivenLogins, ManagerOptions } from './options.ts'
+import { reasonOf } from './transition.ts'
+
+const DEADLINE_MS = 15_000
+
+/**
+ * When it begins to run. A sandbox without its logins is one all the same: what is missing is told where it is missed.
+ */
+export async function bringLogins(
+  options: ManagerOptions,
+  held: Held,
+  record: SandboxRecord,
+  { operator, signal }: Caller,
+): Promise<void> {
+  const { logins } = options
+  if (logins === undefined || record.spec.credentials === 'none') return
+  // The grant that a request brought is for what it asked; this one came with the sandbox.
+  const caller = { operator, signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]) }
+  try {
+    const given = await logins.files(record, caller.signal)
+    held.accounts = given.accounts
+    if (given.leftOut.length > 0 || given.files.some(({ content }) => content !== null))
+      await putLogins(options, held, caller, async () => given)
+  } catch (error) {
+    const why = `its logins could not be put in place: ${reasonOf(error)}`
+    held.session.events.add('logins_missing', { message: reasonOf(error) })
+    held.leftOut = why
+    delete held.accounts
+    options.logger('warn', why, { sandbox: record.id })
+  }
+}
+
+const NOTHING: GivenLogins = { files: [], accounts: [], leftOut: [] }
+
+/** When somebody asks for it: as they are now. Decided before any of them is read. */
+export function putLogins(
+  options: ManagerOptions,
+  held: Held,
+  caller: Caller,
+  read: (until: AbortSignal) => Promise<GivenLogins> = async (until) =>
+    held.owned === undefined || held.owned.spec.credentials === 'none'
+      ? NOTHING
+      : ((await options.logins?.files(held.owned, until)) ?? NOTHING),
+): Promise<readonly string[]> {
+  const { session, owned } = held
+  const metadata = { logins: owned?.spec.credentials ?? 'none' }
+  return ask(options, session, caller, 'put_logins', { metadata }, async (boundary, until) => {
+    const { files, accounts, leftOut } = await read(until)
+    await boundary.inside.putLogins(files, until)
+    held.accounts = accounts
+    tellOf(held, leftOut)
+    return files.flatMap(({ name, content }) => (content === null ? [] : [name]))
+  })
+}
+
+/** Once, until something else is left out. */
+function tellOf(held: Held, leftOut: readonly string[]): void {
+  const message = leftOut.join('; ')
+  if (message !== '' && message !== held.leftOut) held.session.events.add('logins_left_out', { message })
+  if (message === '') delete held.leftOut
+  else held.leftOut = message
+}

@@ -1,0 +1,78 @@
+/** Volumes themselves: listed, and deleted when no sandbox has them. */
+import { CraikError } from '../../errors.ts'
+import { deniedOperation } from '../lifecycle/denied.ts'
+import { MAX_SANDBOXES } from '../lifecycle/sandbox-record.ts'
+import type { Caller, ManagedVolumes, VolumeView } from '../manager-types.ts'
+import { removeTree } from '../remove-tree.ts'
+import { findVolumes, measureVolume, setAside, sweepVolumes } from '../volumes/folders.ts'
+import { volumeHolders } from '../volumes/holders.ts'
+import { beginDeleteVolume, endDeleteVolume } from '../volumes/tokens.ts'
+import type { Holder } from './holder.ts'
+import type { ManagerOptions } from './options.ts'
+import { reasonOf, told } from './transition.ts'
+
+/** `whole` keeps the process from leaving in the middle. */
+export function managedVolumes(
+  options: ManagerOptions,
+  holder: Holder,
+  whole: <T>(work: Promise<T>) => Promise<T>,
+): ManagedVolumes {
+  return {
+    list: (until) => listVolumes(options, until),
+    delete: (caller, name) => whole(deleteVolume(options, holder, caller, name)),
+  }
+}
+
+async function listVolumes({ store, home }: ManagerOptions, until: AbortSignal): Promise<VolumeView[]> {
+  const rows = await store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
+  const holders = volumeHolders(rows)
+  const views: VolumeView[] = []
+  for (const { name, folder, createdAtMs } of await findVolumes(home.volumes))
+    views.push({
+      name,
+      sizeBytes: (await measureVolume(folder, until)) ?? null,
+      usedBy: holders.get(name) ?? null,
+      createdAtMs,
+    })
+  return views
+}
+
+/** No sandbox begins to use it between the decision and the moment in which it has its name no more. */
+async function deleteVolume(
+  options: ManagerOptions,
+  holder: Holder,
+  caller: Caller,
+  name: string,
+): Promise<void> {
+  const { store, log, home } = options
+  const { begun, aside } = await holder.volumes.pass(caller.signal, async () => {
+    if (!(await findVolumes(home.volumes)).some((one) => one.name === name))
+      throw new CraikError('not_found', `unknown volume: ${name}`, {
+        hint: 'see them with:  craik volume list',
+      })
+    const answer = await store.write(beginDeleteVolume, {
+      name,
+      operator: caller.operator,
+      ...(caller.grantId !== undefined && { grantId: caller.grantId }),
+      owner: log.owner,
+    })
+    if (answer.effect === 'denied') throw deniedOperation(answer)
+    const { begun } = answer
+    return { begun, aside: await setAside(home.volumes, name).catch((error: unknown) => ({ error })) }
+  })
+  try {
+    if (typeof aside === 'object') throw aside.error
+    if (aside !== undefined) await removeTree(aside)
+  } catch (error) {
+    await store.write(endDeleteVolume, { begun, status: 'failed' })
+    throw told(error, `volume ${name} could not be removed`)
+  }
+  await store.write(endDeleteVolume, { begun, status: 'passed' })
+}
+
+/** Once, before anything is made: what a process that died was removing. */
+export async function recoverVolumes({ home, logger }: ManagerOptions): Promise<void> {
+  await sweepVolumes(home.volumes).catch((error) =>
+    logger('warn', `what is left of a deleted volume could not be removed: ${reasonOf(error)}`),
+  )
+}

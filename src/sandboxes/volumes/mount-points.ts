@@ -1,0 +1,65 @@
+/** The folders in a sandbox's home over which its volumes are mounted. */
+import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync } from 'node:fs'
+import { CraikError } from '../../errors.ts'
+import type { HostUser, VolumeSpec } from '../backend.ts'
+
+const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/**
+ * Makes what is missing, as the sandbox's own. Nothing runs in it meanwhile, but what ran there before may have left a
+ * link in place of a folder: each name is opened in the folder above it, and nothing is followed.
+ */
+export function makeMountPoints(
+  home: string,
+  volumes: readonly VolumeSpec[],
+  user: HostUser | undefined,
+): void {
+  for (const { name, at } of volumes) {
+    let folder = openSync(home, FOLDER)
+    try {
+      for (const segment of at.split('/')) {
+        const next = enter(folder, segment, user)
+        closeSync(folder)
+        folder = next
+      }
+    } catch (cause) {
+      throw blocked(name, at, cause)
+    } finally {
+      closeSync(folder)
+    }
+  }
+}
+
+function enter(folder: number, segment: string, user: HostUser | undefined): number {
+  const path = `/proc/self/fd/${folder}/${segment}`
+  if (!isNew(path)) return openSync(path, FOLDER)
+  const made = openSync(path, FOLDER)
+  // A umask of ours says nothing to the sandbox's user.
+  fchmodSync(made, 0o700)
+  if (user !== undefined) fchownSync(made, user.uid, user.gid)
+  return made
+}
+
+function isNew(path: string): boolean {
+  try {
+    mkdirSync(path, { mode: 0o700 })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function blocked(name: string, at: string, cause: unknown): CraikError {
+  const { code } = cause as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new CraikError('disk_full', `the disk of the sandbox has no room for ~/${at}`, { cause })
+  return new CraikError(
+    'conflict',
+    `the volume ${name} cannot be mounted: ~/${at} in the sandbox is not a folder, or lies behind a link`,
+    {
+      hint: 'make the sandbox anew, which keeps its volumes:  craik rebuild   or  craik sandbox delete ID',
+      cause,
+    },
+  )
+}

@@ -1,0 +1,45 @@
+/** What a volume of a sandbox is called, and where in the home it may be. */
+import { z } from 'zod'
+import type { VolumeSpec } from '../backend.ts'
+
+/** Of one sandbox. */
+export const MAX_VOLUMES = 8
+const MAX_SEGMENTS = 4
+/** Where the workspace is: what is kept of it is copied out, or is a folder in place. */
+const WORKSPACE = 'project'
+
+export const VOLUME_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
+
+const at = z
+  .string()
+  .max(256, 'has more than 256 characters')
+  .refine(isPlainPath, `must be a path in the home, of at most ${MAX_SEGMENTS} names such as .config/gh`)
+  .refine((path) => path.split('/')[0] !== WORKSPACE, 'lies in the workspace')
+
+export const volume = z.strictObject({
+  name: z.string().regex(VOLUME_NAME, 'must be lower-case letters, digits and -, at most 63 characters'),
+  at,
+})
+
+export const volumes = z
+  .array(volume)
+  .max(MAX_VOLUMES, `are more than ${MAX_VOLUMES}`)
+  .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'has one volume twice')
+  .refine((all) => !hasNested(all), 'has one volume inside another')
+
+/** What policy is asked about, and what a receipt names. */
+export function volumeTarget(name: string): string {
+  return `volume/${name}`
+}
+
+function isPlainPath(path: string): boolean {
+  const names = path.split('/')
+  return (
+    names.length <= MAX_SEGMENTS &&
+    names.every((name) => /^[A-Za-z0-9._][A-Za-z0-9._-]{0,63}$/.test(name) && name !== '.' && name !== '..')
+  )
+}
+
+function hasNested(all: readonly VolumeSpec[]): boolean {
+  return all.some((one, i) => all.some((other, j) => i !== j && `${one.at}/`.startsWith(`${other.at}/`)))
+}
