@@ -8,19 +8,23 @@ cd "$root"
 
 # The user that a sandbox runs as, and the places that are mounted over.
 grep -q '^agent:' etc/passwd || {
-  echo 'agent:x:1000:1000:agent:/home/agent:/bin/bash' >>etc/passwd
+  echo 'agent:x:1000:1000:agent:/workspace/home:/bin/bash' >>etc/passwd
   echo 'agent:x:1000:' >>etc/group
   echo 'agent:!:20000:0:99999:7:::' >>etc/shadow
   [ ! -e etc/gshadow ] || echo 'agent:!::' >>etc/gshadow
 }
-mkdir -p home/agent/workspace opt/craik var/spool/craik
-chown 1000:1000 home/agent home/agent/workspace var/spool/craik
-chmod 0755 home/agent home/agent/workspace opt/craik
+mkdir -p workspace/home/project opt/craik var/spool/craik
+chown 1000:1000 workspace/home workspace/home/project var/spool/craik
+chmod 0755 workspace/home workspace/home/project opt/craik
 chmod 0700 var/spool/craik
 # Node is added later, with the sidecar. The one folder for temporary files has two names: the root is read-only.
 ln -sfn /opt/craik/node usr/local/bin/node
 rm -rf var/tmp
 ln -s /tmp var/tmp
+# Settings of the shell and of git come with Craik's own program.
+for name in profile bash.bashrc gitconfig; do
+  ln -sfn "/opt/craik/etc/$name" "etc/$name"
+done
 rm -f etc/passwd- etc/group- etc/shadow- etc/gshadow- etc/subuid- etc/subgid-
 
 # Nothing is worth being installed or updated here.

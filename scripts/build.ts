@@ -1,6 +1,9 @@
-/** Makes `dist/`, the package that is published: bundled JavaScript, so that a command starts fast, and no runtime. */
+/**
+ * Makes the package that is published, in `dist/` or in the new folder that is named: bundled JavaScript, so that a command
+ * starts fast, and no runtime.
+ */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
 
 const root = join(import.meta.dirname, '..')
@@ -15,13 +18,18 @@ const leftOut = {
   resolveId: (name: string) => (LEFT_OUT.includes(name) ? `\0left-out:${name}` : null),
   load: (id: string) => (id.startsWith('\0left-out:') ? 'module.exports = {}' : null),
 }
-const dist = join(root, 'dist')
+const dist = resolve(process.argv[2] ?? join(root, 'dist'))
 rmSync(dist, { recursive: true, force: true })
 mkdirSync(dist)
 
 const bundle = await rolldown({
   cwd: root,
-  input: { main: 'src/main.ts', writer: 'src/writer.ts' },
+  input: {
+    main: 'src/main.ts',
+    writer: 'src/writer.ts',
+    'refresh-login': 'src/accounts/refresh/main.ts',
+    'read-opencode-database': 'src/transcripts/opencode/main.ts',
+  },
   platform: 'node',
   // Cedar reads its WebAssembly from its own folder.
   external: [/^node:/, /^@cedar-policy\//],

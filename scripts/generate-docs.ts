@@ -19,8 +19,9 @@ Generated from \`src/errors.ts\` by \`npm run docs\`. An error is one line on st
 | 0 | | 200 | Done. | – |
 ${rows.join('\n')}
 
-Two commands use small numbers of their own. \`craik receipts verify\` exits 0 when all is well, 1 when something was
-tampered with, 2 when nothing contradicts but something is missing. \`craik shell\` exits with the command's own code:
+Three commands use small numbers of their own. \`craik receipts verify\` exits 0 when all is well, 1 when something was
+tampered with, 2 when nothing contradicts but something is missing. \`craik harness update --check\` exits 1 when
+there are newer versions. \`craik shell\` exits with the command's own code:
 124 after a timeout, 126 when the program could not be started, 127 when there is no such program, 128 + n when signal
 n ended it, 130 after Ctrl-C.
 `

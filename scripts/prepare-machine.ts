@@ -8,6 +8,7 @@ import { findSystemProgram } from '../src/sandboxes/backends/process/system-prog
 const NEEDED: Readonly<Record<string, string>> = {
   bwrap: 'bubblewrap',
   dockerd: 'docker.io',
+  gh: 'gh',
   git: 'git',
   ip: 'iproute2',
   iptables: 'iptables',

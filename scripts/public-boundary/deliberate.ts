@@ -23,6 +23,20 @@ export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
     rules: ['command-payload', 'environment-map', 'local-path', 'private-host'],
     reason: 'attacks: paths and addresses that nothing in a sandbox may reach, and what they print instead',
   },
+  'test/egress/': {
+    rules: ['private-host'],
+    reason: 'attacks: addresses that no proxy may lead to',
+  },
+  'test/gateway/': {
+    rules: ['credential', 'private-host', 'environment-map'],
+    reason:
+      'made-up logins and what stands for them; addresses that must be refused; what git’s own server program is handed',
+  },
+  'src/gateway/egress/egress.fixture.ts': {
+    rules: ['private-host', 'credential'],
+    reason:
+      'names that lead to addresses which must be refused; a caller’s mode of credentials, which is a word',
+  },
   'src/sandboxes/manager/manager.fixture.ts': {
     rules: ['environment-map'],
     reason: 'the variable that a sandbox is made with, to find it inside',
@@ -30,6 +44,18 @@ export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
   'test/contract/sandbox/': {
     rules: ['environment-map', 'local-path', 'command-payload'],
     reason: 'commands run for real inside, with paths of the sandbox’s own /tmp and what they answer',
+  },
+  'docs/acp.md': {
+    rules: ['command-payload'],
+    reason: 'what editors call the program that they start',
+  },
+  'test/harnesses/editor.ts': {
+    rules: ['command-payload'],
+    reason: 'a tool server of an editor, which must not be started',
+  },
+  'test/harnesses/hostile-agent.ts': {
+    rules: ['command-payload', 'local-path'],
+    reason: 'attacks: what an agent inside asks an editor to run, and paths that it must not name',
   },
   'test/e2e/person.ts': {
     rules: ['environment-map'],

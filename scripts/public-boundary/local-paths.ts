@@ -18,8 +18,8 @@ const WINDOWS =
   /\b[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings|Windows|Program Files|Temp|work|home|src|dev|projects)\b[^\s"'`]*/gi
 const FILE_URL = /\bfile:\/\/(?:localhost)?\/(?![<$…])[^\s"'`)]+/gi
 
-/** The same path on every machine that has it; the last two are where things are in every sandbox. */
-const EVERYWHERE = /^\/(?:opt\/homebrew|home\/agent|opt\/craik)(?![\w.-])/
+/** The same path on every machine that has it; the others are where things are in every sandbox. */
+const EVERYWHERE = /^\/(?:opt\/homebrew|home\/agent|opt\/craik(?:-harnesses)?)(?![\w.-])/
 
 export const localPaths: Rule = {
   name: 'local-path',

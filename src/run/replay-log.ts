@@ -1,4 +1,5 @@
 /** Recomputes every decision in a log from the inputs and documents that were recorded with it. */
+import { isEgressDecision, replayEgressDecision } from '../gateway/egress/replay.ts'
 import { replayDecision } from '../policy/replay.ts'
 import { isReadinessDecision, replayReadiness } from '../providers/dispatch/readiness.ts'
 import { isFailoverDecision, replayFailover } from '../providers/failover/record.ts'
@@ -111,6 +112,7 @@ function parseReceipt(line: string): Receipt {
 
 function replayerOf(body: Receipt['body']): typeof replayDecision {
   if (isSandboxDecision(body)) return replaySandboxDecision
+  if (isEgressDecision(body)) return replayEgressDecision
   if (isReadinessDecision(body)) return replayReadiness
   return isFailoverDecision(body) ? replayFailover : replayDecision
 }

@@ -4,21 +4,14 @@
  */
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
-import { CraikError } from '../errors.ts'
 import { cleanEnvironment, type RunResult } from '../lib/child.ts'
 import type { Clock } from '../lib/clock.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import { ensurePrivateFolder } from '../lib/private-files.ts'
 import { joinCommand, quoteArgument, splitCommand } from '../lib/shlex.ts'
 import { decide, deniedError } from '../policy/decide.ts'
-import {
-  buildEnvelope,
-  createEnvelope,
-  type Envelope,
-  getEnvelope,
-  sameEnvelope,
-} from '../policy/envelope.ts'
-import { type Profile, profileText } from '../policy/profiles.ts'
+import { operatorEnvelope } from '../policy/operator-envelope.ts'
+import type { Profile } from '../policy/profiles.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import {
@@ -148,34 +141,6 @@ function redactCommand(typed: string, argv: readonly string[]): RedactedText {
 function shellWithGrant(profile: Profile, command: string): string {
   const again = quoteArgument(command.length <= 200 ? command : '…')
   return `craik shell --profile ${profile} --grant GRANT_ID ${again}`
-}
-
-/**
- * The envelope that the operator's own commands run under: one per operator and policy text. Envelopes of tasks are
- * called `policy_…`, so none of them has its id; what is found under it has to be what would be made all the same.
- */
-async function operatorEnvelope(place: ShellPlace, profile: Profile): Promise<Envelope> {
-  const policyText = await profileText(profile, place.home)
-  const name = createHash('sha256')
-    .update(JSON.stringify([place.operator, profile, policyText]))
-    .digest('hex')
-  const id = `envelope_operator_${name.slice(0, 32)}`
-  const envelope = buildEnvelope({
-    id,
-    taskId: null,
-    actor: place.operator,
-    profile,
-    policyText,
-    nowMs: place.clock.nowMs(),
-  })
-  const known = await getEnvelope(place.store, id)
-  if (known !== undefined && !sameEnvelope(known, envelope)) {
-    throw new CraikError('conflict', `policy envelope ${id} is not the one that your commands run under`, {
-      hint: 'something else wrote to this home; see what:  craik receipts verify',
-    })
-  }
-  if (known !== undefined) return known
-  return (await createEnvelope(place.store, envelope, policyText, { operator: place.operator })).envelope
 }
 
 /** How a shell would report it: the child's own code, 124 after a timeout, 126 and 127 when it never ran. */

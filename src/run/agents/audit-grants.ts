@@ -1,8 +1,6 @@
 /** Whether the grants that a session used are those that were made, and were used no more often than they allow. */
-import { hash } from 'node:crypto'
-import { canonicalJson } from '../../lib/canonical-json.ts'
 import type { Grant } from '../../policy/grant.ts'
-import { plainJson } from '../../policy/judgement.ts'
+import { digestAmong, grantDigest } from '../../policy/grant-procedures.ts'
 import { parseGrant } from '../../policy/lookup.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptFilter, Tables } from '../../store/store.ts'
@@ -46,23 +44,23 @@ async function originProblem(
   for await (const row of pagedReceipts(tables, { ...placeOf(grant), kind: 'grant' })) {
     if (row === undefined) return `${grant.id} has no receipt of its making among the last ${MAX_PAGED}`
     const body = row.line.includes(grant.id) ? bodyOf(row.line) : undefined
-    if (!isMakingOf(body, grant.id)) continue
+    const made = body && digestAtMaking(body, grant.id)
+    if (made === undefined) continue
     const problem = await sealProblem(row)
     if (problem !== undefined) return `the receipt of the making of ${grant.id}: ${problem}`
-    return body?.digests?.grant === digestOf(grant) ? undefined : `${grant.id} is not as ${row.id} made it`
+    return made === grantDigest(grant) ? undefined : `${grant.id} is not as ${row.id} made it`
   }
   return `${grant.id} has no receipt of its making`
 }
 
-function isMakingOf(body: Body | undefined, id: string): boolean {
-  return (
-    body?.kind === 'grant' &&
-    body.capability === 'grant.write' &&
-    body.operation === 'create' &&
-    body.status === 'passed' &&
-    body.target === id &&
-    body.links.grant_id === id
-  )
+/** As its receipt pins it: made alone, or under its id among those that were made together. Undefined: another one's. */
+function digestAtMaking(body: Body, id: string): string | undefined {
+  const { kind, capability, operation, status, target, links, digests, metadata } = body
+  const isMaking =
+    kind === 'grant' && capability === 'grant.write' && operation === 'create' && status === 'passed'
+  if (!isMaking) return undefined
+  if (links.grant_id === undefined) return digestAmong(metadata, id)
+  return target === id && links.grant_id === id ? (digests?.grant ?? '') : undefined
 }
 
 async function overuse(tables: Tables, grant: Grant): Promise<string | undefined> {
@@ -92,11 +90,6 @@ function placeOf({ scope, created_at }: Grant): ReceiptFilter {
     ...(task_id !== undefined && { taskId: task_id }),
     ...(run_id !== undefined && { runId: run_id }),
   }
-}
-
-/** As it is pinned when a grant is made: without the reason. */
-function digestOf({ reason: _, ...terms }: Grant): string {
-  return `sha256:${hash('sha256', canonicalJson(plainJson(terms)))}`
 }
 
 function readable<T>(read: () => T): T | undefined {

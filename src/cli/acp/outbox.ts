@@ -1,0 +1,53 @@
+/** What is on its way to the editor. While it does not read, no more is read of the agents: what they say is not gathered here. */
+import type { AgentContext, SessionUpdate } from '@agentclientprotocol/sdk'
+
+/** Of messages that the editor has not taken yet. */
+const MOST_BYTES = 4 * 1024 * 1024
+
+export class Outbox {
+  readonly #editor: AgentContext
+  #pendingBytes = 0
+  #waiting: (() => void)[] = []
+
+  constructor(editor: AgentContext) {
+    this.#editor = editor
+  }
+
+  send(sessionId: string, update: SessionUpdate): void {
+    const bytes = JSON.stringify(update).length
+    this.#pendingBytes += bytes
+    void this.#editor
+      .notify('session/update', { sessionId, update })
+      // It hung up: that ends everything else too.
+      .catch(() => {})
+      .finally(() => this.#taken(bytes))
+  }
+
+  /** What a program says, read on only while there is room. */
+  paced(output: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+    const reader = output.getReader()
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          await this.#room()
+          const { value, done } = await reader.read()
+          if (done) controller.close()
+          else controller.enqueue(value)
+        },
+        cancel: (reason) => reader.cancel(reason),
+      },
+      { highWaterMark: 0 },
+    )
+  }
+
+  #room(): Promise<void> | undefined {
+    if (this.#pendingBytes <= MOST_BYTES) return undefined
+    return new Promise((resume) => this.#waiting.push(resume))
+  }
+
+  #taken(bytes: number): void {
+    this.#pendingBytes -= bytes
+    if (this.#pendingBytes > MOST_BYTES) return
+    for (const resume of this.#waiting.splice(0)) resume()
+  }
+}

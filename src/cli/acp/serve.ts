@@ -1,0 +1,232 @@
+/** Craik as an agent for an editor, by the Agent Client Protocol on two streams: each session is an agent in a sandbox of its own. */
+import { readFileSync } from 'node:fs'
+import { isAbsolute, resolve } from 'node:path'
+import { Readable, Writable } from 'node:stream'
+import { type AgentContext, agent, ndJsonStream, RequestError } from '@agentclientprotocol/sdk'
+import { CraikError } from '../../errors.ts'
+import type { Harness, HarnessLogin } from '../../harnesses/harness.ts'
+import { packageFile } from '../../lib/package-files.ts'
+import type { PermissionMode } from '../../run/prompts/permissions.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { limitSandbox } from '../prompt/budget.ts'
+import { loginsHere, NO_LOGINS, requireLogin } from '../prompt/logins.ts'
+import { type PlaceOptions, placeFor } from '../prompt/place.ts'
+import { connect } from '../sandbox/connect.ts'
+import { Outbox } from './outbox.ts'
+import { answered } from './request-error.ts'
+import { EditorSession } from './session.ts'
+import { runOfSession } from './session-id.ts'
+
+export interface ServeOptions extends PlaceOptions {
+  readonly harness: Harness
+  readonly model: string | undefined
+  readonly budgetNanoUsd: number | undefined
+  readonly permissions: PermissionMode
+  readonly timeoutMs: number
+  readonly isApplied: boolean
+}
+
+/** Of one message of the editor: files and pictures come in them. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+/** Ends when the editor hangs up, or when it is told to; the agents are ended, the sandboxes stay. */
+export async function serveEditor(context: CliContext, options: ServeOptions): Promise<void> {
+  const over = new AbortController()
+  const server = new Server(
+    // What is written to the output is the protocol's alone.
+    {
+      ...{ ...context, stdout: context.stderr },
+      signal: AbortSignal.any([context.signal, over.signal]),
+    },
+    options,
+  )
+  const connection = server
+    .app()
+    .connect(
+      ndJsonStream(
+        Writable.toWeb(context.stdout) as WritableStream<Uint8Array>,
+        Readable.toWeb(context.stdin) as ReadableStream<Uint8Array>,
+        { maxMessageBytes: MAX_MESSAGE_BYTES },
+      ),
+    )
+  server.editor = connection.client
+  await Promise.race([connection.closed, aborted(context.signal)])
+  over.abort(new CraikError('interrupted', 'the editor hung up'))
+  connection.close()
+  await server.close()
+}
+
+class Server {
+  readonly #context: CliContext
+  readonly #options: ServeOptions
+  readonly #sessions = new Map<string, EditorSession>()
+  /** Handlers that have not come to their end: each leaves a record that is to be ended. */
+  readonly #working = new Set<Promise<unknown>>()
+  #client: Promise<ApiClient> | undefined
+  #outbox: Outbox | undefined
+  #isTold = false
+  editor: AgentContext | undefined
+
+  constructor(context: CliContext, options: ServeOptions) {
+    this.#context = context
+    this.#options = options
+  }
+
+  app() {
+    const { harness } = this.#options
+    return agent({ name: 'craik' })
+      .onRequest('initialize', () => ({
+        protocolVersion: 1,
+        agentInfo: { name: 'craik', title: `${harness.title} in a sandbox`, version: version() },
+        agentCapabilities: {
+          loadSession: true,
+          promptCapabilities: { image: true, embeddedContext: true },
+          sessionCapabilities: { close: {} },
+        },
+        authMethods:
+          harness.logins.length === 0
+            ? []
+            : [{ id: LOGIN, name: `The login of ${harness.title} here`, description: harness.logIn }],
+      }))
+      .onRequest('authenticate', () => this.#work(async () => void (await this.#login())))
+      .onRequest('session/new', ({ params }) =>
+        this.#work(async () => {
+          this.#sayWhatIsLeft(params)
+          const { session, answer } = await this.#open(params.cwd)
+          // The answer goes first: until then the editor does not know whose words they are.
+          setImmediate(() => session.tell())
+          return { sessionId: session.id, ...answer }
+        }),
+      )
+      .onRequest('session/load', ({ params }) =>
+        this.#work(async () => {
+          this.#sayWhatIsLeft(params)
+          await this.#sessions.get(params.sessionId)?.close()
+          const run = await runOfSession(this.#context, harness.name, params.sessionId)
+          return (await this.#open(params.cwd, { id: params.sessionId, run })).answer
+        }),
+      )
+      .onRequest('session/prompt', ({ params, signal }) =>
+        this.#work(() => this.#session(params.sessionId).prompt(params.prompt, signal)),
+      )
+      .onRequest('session/set_mode', ({ params }) =>
+        this.#work(async () => {
+          await this.#session(params.sessionId).setMode(params.modeId)
+          return {}
+        }),
+      )
+      .onRequest('session/set_config_option', ({ params }) =>
+        this.#work(async () => {
+          const { sessionId, configId, value } = params
+          const { configOptions } = await this.#session(sessionId).setConfigOption(configId, value)
+          return { configOptions: configOptions ?? [] }
+        }),
+      )
+      .onRequest('session/close', ({ params }) =>
+        this.#work(async () => {
+          await this.#session(params.sessionId).close()
+          this.#sessions.delete(params.sessionId)
+          return {}
+        }),
+      )
+      .onNotification('session/cancel', ({ params }) => this.#sessions.get(params.sessionId)?.cancel())
+  }
+
+  /** Always finishes: each part of it has its own time. */
+  async close(): Promise<void> {
+    const closeAll = () => Promise.allSettled([...this.#sessions.values()].map((session) => session.close()))
+    await closeAll()
+    await Promise.allSettled(this.#working)
+    // Those that were still being opened.
+    await closeAll()
+    const client = await this.#client?.catch(() => undefined)
+    client?.[Symbol.dispose]()
+  }
+
+  #work<T>(work: () => Promise<T>): Promise<T> {
+    const doing = answered(work)
+    this.#working.add(doing)
+    void doing.catch(() => {}).finally(() => this.#working.delete(doing))
+    return doing
+  }
+
+  #session(id: string): EditorSession {
+    const session = this.#sessions.get(id)
+    if (session === undefined) throw RequestError.sessionNotFound(id)
+    return session
+  }
+
+  async #login(): Promise<HarnessLogin | undefined> {
+    const { harness } = this.#options
+    return requireLogin(harness, harness.logins.length === 0 ? NO_LOGINS : await loginsHere(this.#context))
+  }
+
+  async #open(cwd: string, known?: Known) {
+    const run = known?.run
+    const { harness, model, permissions, timeoutMs, isApplied, budgetNanoUsd } = this.#options
+    if (!isAbsolute(cwd)) throw new CraikError('usage', 'the folder of a session is named by its whole path')
+    if (run !== undefined && run.workspace !== null && resolve(cwd) !== resolve(run.workspace))
+      throw new CraikError('usage', 'this session is about another folder', {
+        hint: `open the folder of that session, or begin a new one; see it:  craik run show ${run.id}`,
+      })
+    const login = await this.#login()
+    this.#client ??= connect(this.#context)
+    const client = await this.#client
+    const context = this.#context
+    const place = await placeFor(context, client, harness, { ...this.#options, workspace: cwd }, run)
+    if (budgetNanoUsd !== undefined && place.made)
+      await limitSandbox(context, place.sandbox.id, budgetNanoUsd)
+    const editor = this.editor!
+    this.#outbox ??= new Outbox(editor)
+    const session = new EditorSession(
+      {
+        ...{ context, client, editor, outbox: this.#outbox, harness, login, model },
+        ...{ permissions, timeoutMs, isApplied },
+      },
+      place,
+    )
+    const answer = known === undefined ? await session.begin() : await session.load(known.id, known.run)
+    if (known === undefined && this.#sessions.has(session.id)) {
+      await session.close()
+      throw new CraikError('harness_failed', `${harness.name}: it named a session that is open already`)
+    }
+    this.#sessions.set(session.id, session)
+    context.stderr.write(`craik: ${harness.name} in ${place.sandbox.name}\n`)
+    return { session, answer }
+  }
+
+  /** Once: these are programs and folders of the host, which no sandbox reaches. */
+  #sayWhatIsLeft({ mcpServers, additionalDirectories }: Left): void {
+    const left = [
+      ...(mcpServers.length > 0 ? ['MCP servers'] : []),
+      ...((additionalDirectories?.length ?? 0) > 0 ? ['further folders'] : []),
+    ]
+    if (left.length === 0 || this.#isTold) return
+    this.#isTold = true
+    this.#context.stderr.write(`craik: the editor's ${left.join(' and ')} do not go into the sandbox\n`)
+  }
+}
+
+/** A session of an earlier run, as the editor calls it. */
+interface Known {
+  readonly id: string
+  readonly run: PromptRun & { readonly agent_session: string }
+}
+
+interface Left {
+  readonly mcpServers: readonly unknown[]
+  readonly additionalDirectories?: readonly string[]
+}
+
+const LOGIN = 'host-login'
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}
+
+function version(): string {
+  return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version
+}

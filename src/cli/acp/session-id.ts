@@ -1,0 +1,39 @@
+/** What an editor calls a session: our own name of the sandbox, and what the agent inside calls it. Two sandboxes cannot have the same. */
+import { CraikError } from '../../errors.ts'
+import type { HarnessName } from '../../harnesses/harness.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import { getPromptRun, listPromptRuns } from '../../run/prompts/runs.ts'
+import type { CliContext } from '../context.ts'
+
+/** Agents have made theirs of hexadecimal digits and letters so far; whatever else is in one could be taken for something else. */
+const AGENT_SESSION = /^[\w.:-]{1,200}$/
+
+export function sessionIdOf(sandboxId: string, agentSession: string, harness: HarnessName): string {
+  if (!AGENT_SESSION.test(agentSession))
+    throw new CraikError('harness_failed', `${harness}: it named a session in a way that is not taken`)
+  return `${sandboxId}.${agentSession}`
+}
+
+/** The newest prompt in that session, or the one with that id. */
+export async function runOfSession(
+  context: CliContext,
+  harness: HarnessName,
+  sessionId: string,
+): Promise<PromptRun & { readonly agent_session: string }> {
+  const place = { store: await context.store(), home: context.home }
+  const operator = await context.operator()
+  const run = sessionId.startsWith('run_')
+    ? await getPromptRun(place, operator, sessionId)
+    : (await listPromptRuns(place, operator)).runs.find(
+        ({ sandbox_id, agent_session }) => `${sandbox_id}.${agent_session}` === sessionId,
+      )
+  if (run === undefined || run.agent_session === null)
+    throw new CraikError('not_found', 'no prompt is known that was asked in this session', {
+      hint: 'see them with:  craik run list --prompts',
+    })
+  if (run.harness !== harness)
+    throw new CraikError('usage', `this session is one of ${run.harness}, and not of ${harness}`, {
+      hint: `craik acp --harness ${run.harness}`,
+    })
+  return { ...run, agent_session: run.agent_session }
+}

@@ -1,0 +1,306 @@
+/** One session of an editor: an agent in a sandbox, asked turn after turn, each kept as a run of its own. */
+import type {
+  AgentContext,
+  ContentBlock,
+  LoadSessionResponse,
+  PermissionOption,
+  PromptCapabilities,
+  PromptResponse,
+  SessionUpdate,
+  StopReason,
+  ToolCallUpdate,
+} from '@agentclientprotocol/sdk'
+import { CraikError } from '../../errors.ts'
+import { AgentLink } from '../../harnesses/acp/agent-link.ts'
+import type { ToolState } from '../../harnesses/acp/events.ts'
+import { promptForAgent } from '../../harnesses/acp/for-agent.ts'
+import { stateForEditor, toolForEditor, updateForEditor } from '../../harnesses/acp/for-editor.ts'
+import { type WorkspacePaths, workspacePaths } from '../../harnesses/acp/workspace-paths.ts'
+import type { Harness, HarnessLogin } from '../../harnesses/harness.ts'
+import { ModelWatch } from '../../run/prompts/model-watch.ts'
+import type { PermissionMode } from '../../run/prompts/permissions.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import { receiptsSoFar } from '../../run/prompts/usage.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { INSIDE } from '../../sidecar/protocol.ts'
+import type { CliContext } from '../context.ts'
+import { readyHarness, startHarness } from '../prompt/harness-agent.ts'
+import { beginKeptRun, type EndedRun, type KeptRun } from '../prompt/kept-run.ts'
+import { moreOfLogin } from '../prompt/logins.ts'
+import { awake, type PromptPlace } from '../prompt/place.ts'
+import { watched } from '../prompt/watched.ts'
+import { tellChanges } from './changes-told.ts'
+import type { Outbox } from './outbox.ts'
+import { sessionIdOf } from './session-id.ts'
+
+export interface SessionOptions {
+  /** Its `signal` aborts when the editor has hung up, too. */
+  readonly context: CliContext
+  readonly client: ApiClient
+  readonly editor: AgentContext
+  readonly outbox: Outbox
+  readonly harness: Harness
+  readonly login: HarnessLogin | undefined
+  readonly model: string | undefined
+  readonly permissions: PermissionMode
+  readonly timeoutMs: number
+  readonly isApplied: boolean
+}
+
+/** One agent's; a session that goes on longer is taken up by another. Nobody else ends it when we are killed. */
+const AGENT_MS = 4 * 3600_000
+/** Told before the editor knows the session. */
+const MAX_HELD = 64
+const OPTIONS: PermissionOption[] = [
+  { optionId: 'allow', name: 'Allow', kind: 'allow_once' },
+  { optionId: 'reject', name: 'Reject', kind: 'reject_once' },
+]
+
+export class EditorSession {
+  readonly #options: SessionOptions
+  readonly #place: PromptPlace
+  readonly #paths: WorkspacePaths
+  #agentSession: string | undefined
+  #last: PromptRun | undefined
+  #isBroughtOver = false
+  #link: AgentLink | undefined
+  #linkedAtMs = 0
+  #waking: Promise<AgentLink> | undefined
+  #takes: PromptCapabilities = {}
+  #run: KeptRun | undefined
+  #cancel: AbortController | undefined
+  /** What is told goes to the editor, waits until it knows the session, or is what it knows already. */
+  #telling: 'told' | 'held' | 'known' = 'held'
+  /** What was chosen in the editor, for the agent that takes up the session. */
+  #modeId: string | undefined
+  readonly #configured = new Map<string, string | boolean>()
+  #held: SessionUpdate[] = []
+  id = ''
+
+  constructor(options: SessionOptions, place: PromptPlace) {
+    this.#options = options
+    this.#place = place
+    this.#paths = workspacePaths(place.workspace, INSIDE.workspace)
+  }
+
+  /** A new one. What the agent told meanwhile is held until `tell`. */
+  async begin(): Promise<LoadSessionResponse> {
+    return this.#start()
+  }
+
+  /** The one of an earlier run, by the name that the editor has for it; all that was said in it is told again. */
+  async load(id: string, run: PromptRun & { readonly agent_session: string }): Promise<LoadSessionResponse> {
+    this.#last = run
+    this.#agentSession = run.agent_session
+    this.id = id
+    this.#telling = 'told'
+    return this.#start()
+  }
+
+  /** The editor knows the session now. */
+  tell(): void {
+    this.#telling = 'told'
+    for (const update of this.#held.splice(0)) this.#options.outbox.send(this.id, update)
+  }
+
+  async prompt(blocks: readonly ContentBlock[], until: AbortSignal): Promise<PromptResponse> {
+    if (this.#cancel !== undefined)
+      throw new CraikError('usage', 'a prompt is under way in this session', {
+        hint: 'cancel it first, or wait until it has ended',
+      })
+    const cancel = new AbortController()
+    this.#cancel = cancel
+    const stop = () => cancel.abort()
+    until.addEventListener('abort', stop, { once: true })
+    try {
+      return await this.#ask(blocks, cancel.signal)
+    } finally {
+      until.removeEventListener('abort', stop)
+      this.#cancel = undefined
+    }
+  }
+
+  cancel(): void {
+    this.#cancel?.abort()
+  }
+
+  async setMode(modeId: string): Promise<void> {
+    await (await this.#awake()).setMode(modeId)
+    this.#modeId = modeId
+  }
+
+  async setConfigOption(configId: string, value: string | boolean): Promise<LoadSessionResponse> {
+    const state = await (await this.#awake()).setConfigOption(configId, value)
+    this.#configured.set(configId, value)
+    return stateForEditor(state)
+  }
+
+  async close(): Promise<void> {
+    this.cancel()
+    await this.#link?.close(false)
+  }
+
+  async #ask(blocks: readonly ContentBlock[], cancel: AbortSignal): Promise<PromptResponse> {
+    const { context, client, harness, permissions, timeoutMs } = this.#options
+    const { sandbox, workspace } = this.#place
+    const link = await this.#awake()
+    const prompt = promptForAgent(blocks, this.#paths, this.#takes, harness.name)
+    const store = await context.store()
+    const from = await receiptsSoFar(store)
+    const run = await beginKeptRun(context, client, {
+      ...{ command: 'craik acp', harness, permissions, timeoutMs, sandbox, workspace },
+      text: JSON.stringify(blocks),
+      resumes: this.#last,
+      isBroughtOver: this.#isBroughtOver,
+      madeSandbox: this.#place.made && this.#last === undefined,
+      agentSession: this.#agentSession ?? null,
+    })
+    this.#run = run
+    const watch = new ModelWatch(store, harness, sandbox.id, from)
+    try {
+      const turn = await this.#turn(link, prompt, cancel, watch)
+      const { stopReason } = turn
+      const isCancelled = stopReason === 'cancelled'
+      await this.#ended(
+        'error' in turn
+          ? await run.fail(turn.error, isCancelled)
+          : await run.end(isCancelled ? 'cancelled' : 'completed', stopReason),
+      )
+      if ('error' in turn && !isCancelled) throw await moreOfLogin(context, harness, turn.error)
+      return { stopReason }
+    } finally {
+      this.#run = undefined
+      await run.permissions.end()
+    }
+  }
+
+  async #turn(
+    link: AgentLink,
+    prompt: ContentBlock[],
+    cancel: AbortSignal,
+    watch: ModelWatch,
+  ): Promise<{ readonly stopReason: StopReason; readonly error?: unknown }> {
+    const { context, harness, timeoutMs } = this.#options
+    const late = AbortSignal.timeout(timeoutMs)
+    const isCancelled = () => cancel.aborted || context.signal.aborted
+    try {
+      return await watched(watch, isCancelled, async (giveUp) => {
+        giveUp.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
+        const stopReason = await link.turn(prompt, AbortSignal.any([cancel, late]))
+        if (late.aborted && !isCancelled()) throw outOfTime(harness, timeoutMs)
+        return { stopReason }
+      })
+    } catch (error) {
+      // Whatever it still does is not wanted any more.
+      if (link.isBroken) await link.close(false)
+      const isOutOfTime = late.aborted && error instanceof CraikError && error.code === 'interrupted'
+      return {
+        stopReason: isCancelled() ? 'cancelled' : 'end_turn',
+        error: isOutOfTime && !isCancelled() ? outOfTime(harness, timeoutMs) : error,
+      }
+    }
+  }
+
+  async #ended(ended: EndedRun): Promise<void> {
+    const { context, outbox, isApplied } = this.#options
+    this.#last = ended.run
+    if (context.signal.aborted) return
+    const { words, isBroughtOver } = await tellChanges(context, ended, isApplied)
+    this.#isBroughtOver = isBroughtOver
+    if (words === undefined) return
+    const content = { type: 'text' as const, text: `\n\n---\n${words}\n` }
+    outbox.send(this.id, { sessionUpdate: 'agent_message_chunk', content })
+  }
+
+  /** The agent, or another one that takes up its session when it has ended meanwhile. */
+  #awake(): Promise<AgentLink> {
+    this.#waking ??= this.#wake().finally(() => {
+      this.#waking = undefined
+    })
+    return this.#waking
+  }
+
+  async #wake(): Promise<AgentLink> {
+    const { context, client, harness } = this.#options
+    const isOld = context.clock.nowMs() - this.#linkedAtMs > AGENT_MS
+    if (this.#link !== undefined && !this.#link.isBroken && !isOld) return this.#link
+    await this.#link?.close(!this.#link.isBroken)
+    await awake(context, client, this.#place.sandbox.id, harness)
+    this.#telling = 'known'
+    await this.#start()
+    const link = this.#link!
+    if (this.#modeId !== undefined) await link.setMode(this.#modeId)
+    for (const [id, value] of this.#configured) await link.setConfigOption(id, value)
+    this.#telling = 'told'
+    return link
+  }
+
+  async #start(): Promise<LoadSessionResponse> {
+    const { context, client, harness, login, model, outbox, timeoutMs } = this.#options
+    const sandboxId = this.#place.sandbox.id
+    const wanted = { harness, login, model, sandboxId, session: this.#agentSession }
+    await readyHarness(context, client, wanted)
+    const job = startHarness(context, client, wanted, AGENT_MS + timeoutMs)
+    const link = new AgentLink(
+      { ...job, output: outbox.paced(job.output) },
+      {
+        ...{ harness: harness.name, cwd: INSIDE.workspace, kill: context.signal },
+        onUpdate: (update) => this.#heard(update),
+        permit: (tool, asked, until) => this.#permit(tool, asked, until),
+      },
+    )
+    this.#link = link
+    this.#linkedAtMs = context.clock.nowMs()
+    try {
+      const { sessionId, takes, state } = await link.open(this.#agentSession)
+      if (this.id === '') this.id = sessionIdOf(sandboxId, sessionId, harness.name)
+      this.#agentSession = sessionId
+      this.#takes = takes
+      return stateForEditor(state)
+    } catch (error) {
+      await link.close(false)
+      throw error
+    }
+  }
+
+  #heard(update: SessionUpdate): void {
+    if (this.#telling === 'known') return
+    const told = updateForEditor(update, this.#paths)
+    if (told === undefined) return
+    if (this.#telling === 'told') this.#options.outbox.send(this.id, told)
+    else if (this.#held.length < MAX_HELD) this.#held.push(told)
+  }
+
+  async #permit(tool: ToolState, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
+    const run = this.#run
+    if (run === undefined) return false
+    const { allowed, rule, receiptId } = await run.permissions.decide(tool, () =>
+      this.#askEditor(tool, asked, until),
+    )
+    if (!allowed)
+      this.#options.context.stderr.write(`craik: ${tool.kind} denied by ${rule} · receipt ${receiptId}\n`)
+    return allowed
+  }
+
+  /** What is shown is what is decided on, whatever else the agent calls it. */
+  async #askEditor(tool: ToolState, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
+    const title = this.#paths.textToHost(tool.title)
+    const toolCall = { ...toolForEditor(asked, this.#paths), title, kind: tool.kind }
+    try {
+      const { outcome } = await this.#options.editor.request(
+        'session/request_permission',
+        { sessionId: this.id, toolCall, options: OPTIONS },
+        { cancellationSignal: until, stopWaitingOnCancel: true },
+      )
+      return outcome.outcome === 'selected' && outcome.optionId === 'allow'
+    } catch {
+      return false
+    }
+  }
+}
+
+function outOfTime({ name }: Harness, timeoutMs: number): CraikError {
+  return new CraikError('timeout', `${name} was not done within ${Math.round(timeoutMs / 1000)} s`, {
+    hint: 'give it longer:  craik acp --timeout 4h',
+  })
+}

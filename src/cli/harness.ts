@@ -1,0 +1,18 @@
+/** `craik harness`: the agents' command lines that sandboxes can have. Nothing of them is ever given to anybody else. */
+import { Command } from 'commander'
+import type { NounBuilder } from './context.ts'
+import { addCommand } from './harness/add.ts'
+import { infoCommand } from './harness/info.ts'
+import { installCommand } from './harness/install.ts'
+import { listCommand } from './harness/list.ts'
+import { pruneCommand } from './harness/prune.ts'
+import { updateCommand } from './harness/update.ts'
+
+export const harnessCommand: NounBuilder = (context) =>
+  new Command('harness')
+    .addCommand(listCommand(context))
+    .addCommand(infoCommand(context))
+    .addCommand(installCommand(context))
+    .addCommand(addCommand(context))
+    .addCommand(updateCommand(context))
+    .addCommand(pruneCommand(context))

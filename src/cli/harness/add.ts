@@ -1,0 +1,127 @@
+/** `craik harness add`: brings one of the agents' command lines into the home of a sandbox that runs. */
+import { randomBytes } from 'node:crypto'
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { HARNESS_MANIFEST } from '../../sandboxes/harness-package.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { readFile } from '../../sdk/transfer.ts'
+import { INSIDE } from '../../sidecar/protocol.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printRecord } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { connect } from '../sandbox/connect.ts'
+import { copyFolderIn, statInside } from '../sandbox/copy-in.ts'
+import { installHarnesses } from './install-with-bar.ts'
+import { harnessesOf } from './typed.ts'
+
+interface AddOptions {
+  readonly sandbox: string
+  readonly format?: string
+}
+
+const ALL_INSIDE = `${INSIDE.home}/${INSIDE.addedHarnesses}`
+const MAX_MANIFEST_BYTES = 64 * 1024
+
+export function addCommand(context: CliContext): Command {
+  return new Command('add')
+    .description('bring one into the home of a sandbox that runs')
+    .argument('<name>', 'such as codex')
+    .requiredOption('--sandbox <sandbox>', 'its id or name')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (name: string, options: AddOptions) => {
+      const names = await harnessesOf(name)
+      if (names.length !== 1) throw new CraikError('usage', 'one is added at a time')
+      using client = await connect(context)
+      const sandbox = await client.sandboxes.get(options.sandbox, { signal: context.signal })
+      requireOwnRoot(sandbox)
+      const [harness] = await installHarnesses(context, names, true)
+      const { id, version, folder } = harness!
+      const isNew = !(await isInside(context, client, sandbox.id, names[0]!, id))
+      const bytes = isNew ? await bringIn(context, client, sandbox.id, names[0]!, folder) : 0
+      const record = {
+        sandbox_id: sandbox.id,
+        name,
+        version,
+        id,
+        at: `${ALL_INSIDE}/${name}`,
+        added: isNew,
+        bytes,
+      }
+      printRecord(context, options, record, () =>
+        isNew
+          ? `  added  ${name} ${version}  ${formatBytes(bytes)} · ${record.at}/bin is on the PATH of what is started from now on\n`
+          : `  ${name} ${version} is there already\n`,
+      )
+    })
+}
+
+function requireOwnRoot({ isolation, name }: { readonly isolation: string; readonly name: string }): void {
+  if (isolation !== 'none') return
+  throw new CraikError('conflict', `sandbox ${name} runs on this machine itself, and has its programs`, {
+    hint: 'make one with a root of its own:  craik sandbox create',
+  })
+}
+
+/** What the inside says of itself: whoever lies there deceives only what runs there. */
+async function isInside(
+  { signal }: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  name: string,
+  id: string,
+): Promise<boolean> {
+  const path = `${ALL_INSIDE}/${name}/${HARNESS_MANIFEST}`
+  const found = await statInside(client, sandbox, path, signal)
+  if (found?.type !== 'file') return false
+  const chunks: Buffer[] = []
+  for await (const chunk of readFile(client, sandbox, path, { signal, length: MAX_MANIFEST_BYTES }))
+    chunks.push(chunk)
+  try {
+    return (JSON.parse(Buffer.concat(chunks).toString()) as { id?: unknown }).id === id
+  } catch {
+    return false
+  }
+}
+
+/** Under a name that is no harness's until it is whole; what had the name before goes last. */
+async function bringIn(
+  context: CliContext,
+  client: ApiClient,
+  sandbox: string,
+  name: string,
+  folder: string,
+): Promise<number> {
+  const { signal } = context
+  const mark = randomBytes(4).toString('hex')
+  const [target, coming, going] = [name, `.${name}-${mark}`, `.${name}-${mark}-old`].map(
+    (one) => `${ALL_INSIDE}/${one}`,
+  )
+  await client.files.mkdir(sandbox, coming!, { parents: true, signal })
+  try {
+    const source = { folder, files: 0, bytes: await treeBytes(folder), exclude: () => false }
+    const { bytes } = await copyFolderIn(context, client, sandbox, coming!, source)
+    const before = await statInside(client, sandbox, target!, signal)
+    if (before !== undefined) await client.files.move(sandbox, target!, going!, { signal })
+    await client.files.move(sandbox, coming!, target!, { signal })
+    if (before !== undefined) await client.files.remove(sandbox, going!, { recursive: true })
+    return bytes
+  } catch (error) {
+    // Not with the signal, which may be why it failed.
+    await client.files.remove(sandbox, coming!, { recursive: true }).catch(() => {})
+    throw error
+  }
+}
+
+async function treeBytes(folder: string): Promise<number> {
+  const { readManifest } = await import('../../harnesses/packages/manifest.ts')
+  return (await readManifest(folder))?.bytes ?? 0
+}
+
+const HELP = `
+It comes through the boundary like any other file, and is in the sandbox’s home whole or not at all. It takes room on
+the sandbox’s disk and goes with it; craik sandbox create --harness shows it without taking any.
+
+Example:
+  craik harness add kimi --sandbox parser
+`

@@ -1,0 +1,61 @@
+/** `craik harness info`: one of the agents' command lines, with all that is known of it. */
+import { Command } from 'commander'
+import { INSIDE } from '../../sidecar/protocol.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { harnessJson } from './list.ts'
+import { type HarnessRow, harnessRow } from './rows.ts'
+
+interface InfoOptions {
+  readonly format?: string
+}
+
+export function infoCommand(context: CliContext): Command {
+  return new Command('info')
+    .description('show one: its programs, where they are, what it needs, its login')
+    .argument('<name>', 'such as codex')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik harness info codex\n')
+    .action(async (name: string, options: InfoOptions) => {
+      const row = await harnessRow(context, name)
+      printRecord(context, options, harnessJson(row), () => describe(row))
+    })
+}
+
+const PROPRIETARY = 'proprietary: for use on this machine, not to be given to others'
+
+function describe({ name, source, installed, older, images, logins }: HarnessRow): string {
+  if (source === undefined) return `  ${name}  there is none for this kind of processor\n`
+  const { settings, version, packages } = source
+  const needsNode = Object.values(settings.programs).some((program) => 'node' in program)
+  const rows: readonly (readonly [string, string])[] = [
+    ['harness', `${settings.title} ${version}`],
+    ['programs', Object.keys(settings.programs).join(', ')],
+    ['inside', `${INSIDE.harnesses}/${name}/bin, on PATH`],
+    [
+      'installed',
+      installed === undefined
+        ? `no:  craik harness install ${name}`
+        : `${formatBytes(installed.bytes)} in ${installed.files.toLocaleString('en')} files · ${installed.folder}`,
+    ],
+    ...(older.length === 0 ? [] : [['older', older.map(({ id }) => id).join(', ')] as const]),
+    ['images', images === undefined ? 'no engine to ask' : images.join(', ') || 'none'],
+    ['speaks', settings.wire],
+    [
+      'needs',
+      needsNode
+        ? `a model, by the gateway; Node, which is at ${INSIDE.runtime}/node`
+        : 'a model, by the gateway',
+    ],
+    ['login', logins.join(', ') || 'none was found here:  craik accounts'],
+    ['license', settings.license === 'proprietary' ? PROPRIETARY : settings.license],
+    [
+      'packages',
+      Object.entries(packages)
+        .map(([one, exact]) => `${one} ${exact}`)
+        .join(', '),
+    ],
+  ]
+  return rows.map(([label, value]) => `  ${label.padEnd(9)} ${printable(value)}\n`).join('')
+}

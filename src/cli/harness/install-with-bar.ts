@@ -1,0 +1,22 @@
+/** Installs the agents' command lines with the bar that a person watches; at once when they are there. */
+import type { PackageName } from '../../harnesses/packages/catalogue.ts'
+import type { InstalledHarness } from '../../harnesses/packages/install.ts'
+import type { CliContext } from '../context.ts'
+import { ImageBar } from '../image/image-bar.ts'
+
+/** `thorough`: what is there is looked at to the last byte. */
+export async function installHarnesses(
+  context: CliContext,
+  names: readonly PackageName[],
+  thorough = false,
+): Promise<readonly InstalledHarness[]> {
+  const { ensureHarnesses } = await import('../../harnesses/packages/install.ts')
+  using bar = new ImageBar(context, 'harness')
+  return await ensureHarnesses(names, {
+    craikHome: context.home.root,
+    environment: context.environment,
+    signal: context.signal,
+    progress: bar.at,
+    thorough,
+  })
+}

@@ -1,0 +1,64 @@
+/** `craik harness list`: which agents' command lines there are, and what of them is on this machine. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { CliContext } from '../context.ts'
+import { type Column, formatOption, printRows } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { type HarnessRow, harnessRows } from './rows.ts'
+
+interface ListOptions {
+  readonly format?: string
+}
+
+const HELP = `
+The agent \`fixture\` is not among them: it is Craik’s own, asks no model, and is put into a sandbox by the prompt that names it.
+
+Examples:
+  craik harness list
+  craik prompt "RUN: ls" --harness fixture
+`
+
+export function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('list the agents’ command lines that sandboxes can have')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (options: ListOptions) => {
+      printRows(context, options, await harnessRows(context), COLUMNS, harnessJson)
+    })
+}
+
+const COLUMNS: readonly Column<HarnessRow>[] = [
+  { title: 'harness', value: ({ name }) => name },
+  { title: 'version', value: ({ source }) => source?.version ?? 'not for this processor' },
+  {
+    title: 'installed',
+    value: ({ installed }) => (installed === undefined ? 'no' : formatBytes(installed.bytes)),
+  },
+  {
+    title: 'images',
+    value: ({ images }) => (images === undefined ? '–' : String(images.length)),
+    goes: 1,
+  },
+  { title: 'login', value: ({ logins }) => (logins.length === 0 ? 'none' : 'found') },
+  { title: 'license', value: ({ source }) => source?.settings.license ?? '–', goes: 2 },
+]
+
+export function harnessJson({ name, source, installed, older, images, logins }: HarnessRow): Json {
+  return {
+    name,
+    title: source?.settings.title ?? null,
+    version: source?.version ?? null,
+    id: source?.id ?? null,
+    license: source?.settings.license ?? null,
+    wire: source?.settings.wire ?? null,
+    programs: Object.keys(source?.settings.programs ?? {}),
+    packages: { ...source?.packages },
+    installed: installed
+      ? { folder: installed.folder, files: installed.files, bytes: installed.bytes }
+      : null,
+    older: older.map(({ id, bytes }) => ({ id, bytes })),
+    images: images === undefined ? null : [...images],
+    logins: [...logins],
+  }
+}

@@ -1,0 +1,51 @@
+/** `craik harness prune`: frees the space of agents' command lines that no sandbox of this home is shown. */
+import { existsSync } from 'node:fs'
+import { Command } from 'commander'
+import type { FoundHarness } from '../../harnesses/packages/installed.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printRecord } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+
+interface PruneOptions {
+  readonly all?: boolean
+  readonly format?: string
+}
+
+/** More than a home can hold. */
+const ALL = 100_000
+
+export function pruneCommand(context: CliContext): Command {
+  return new Command('prune')
+    .description('remove what other builds of Craik installed and no sandbox is shown')
+    .option('--all', 'also what this build installed; images keep what they hold')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik harness prune\n')
+    .action(async (options: PruneOptions) => {
+      const { pruneInstalled } = await import('../../harnesses/packages/installed.ts')
+      const { removed, kept } = await pruneInstalled(context.home.root, await harnessesInUse(context), {
+        all: options.all === true,
+        signal: context.signal,
+      })
+      const record = {
+        removed: removed.map(({ id, bytes }) => ({ id, bytes })),
+        kept: kept.map(({ harness, why }) => ({ id: harness.id, why })),
+      }
+      printRecord(context, options, record, () => {
+        const lines = [
+          ...removed.map((one) => `  removed  ${one.id}  ${formatBytes(one.bytes)}`),
+          ...kept.map(({ harness, why }) => `  kept     ${harness.id}  ${why}`),
+        ]
+        return lines.length === 0 ? '  none\n' : `${lines.join('\n')}\n`
+      })
+    })
+}
+
+/** Every id that stands anywhere in a record counts, whatever else is wrong with the record. */
+async function harnessesInUse(context: CliContext): Promise<ReadonlySet<FoundHarness['id']>> {
+  if (!existsSync(context.home.database)) return new Set()
+  const store = await context.store()
+  const rows = await store.read((tables) => tables.sandboxes.list({}, ALL))
+  return new Set(
+    rows.flatMap(({ document }) => document.match(/[a-z-]+-[0-9][0-9A-Za-z.]*-[0-9a-f]{12}/g) ?? []),
+  )
+}

@@ -1,0 +1,138 @@
+/** `craik prompt`: an agent in a sandbox is asked to do something, and watched while it does. */
+import { Command, Option } from 'commander'
+import { CraikError } from '../errors.ts'
+import { HARNESS_NAMES } from '../harnesses/harness.ts'
+import { parseDuration } from '../lib/duration.ts'
+import { parseReference } from '../lib/ids.ts'
+import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
+import { promptFrom } from './agent/prompt-text.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { chosenFormat, formatOption } from './output.ts'
+import type { PlaceOptions } from './prompt/place.ts'
+import { connect } from './sandbox/connect.ts'
+
+interface PromptOptions extends PlaceOptions {
+  readonly harness?: string
+  readonly resume?: string
+  readonly budget?: string
+  readonly model?: string
+  readonly permissions: PermissionMode
+  readonly timeout: string
+  readonly apply?: true
+  readonly format?: string
+}
+
+const HELP = `
+The agent works on a copy of the folder, in a sandbox without a network; models are reached through the gateway, with the login that
+this machine has. The sandbox is kept (stopped after half an hour, removed after a week), so that --resume can go on where a
+prompt ended.
+
+Examples:
+  craik prompt "make the parser test pass" --harness codex --budget 2usd
+  craik prompt "RUN: ls" --harness fixture --workspace .
+`
+
+export const promptCommand: NounBuilder = (context) =>
+  new Command('prompt')
+    .argument('<text>', 'what to do, in quotes, or - to read it from stdin')
+    .option('--harness <name>', `which agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
+    .option('--sandbox <id>', 'in this sandbox, by id or name (default: a new one)')
+    .addOption(
+      new Option('--backend <kind>', 'what a new sandbox is (default: process)').choices([
+        'process',
+        'docker',
+      ]),
+    )
+    .option('--workspace <folder>', 'the folder that a new sandbox gets a copy of (default: this one)')
+    .option('--in-place', 'let it work on the folder itself, in place of a copy')
+    .option('--resume <run>', 'go on where an earlier prompt ended, in its sandbox and its session')
+    .option('--budget <amount>', 'let models cost at most so much in this sandbox, such as 2usd')
+    .option('--model <name>', 'the model, as the agent calls it')
+    .addOption(
+      new Option('--permissions <mode>', 'what the agent may do without asking you')
+        .choices([...PERMISSION_MODES])
+        .default('allow'),
+    )
+    .option('--apply', 'bring what it changed over into the folder when it is done')
+    .option('--timeout <duration>', 'end it after this long', '1h')
+    .option('--max-copy <size>', 'refuse to copy more', '4g')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action((text: string, options: PromptOptions) => prompt(context, text, options))
+
+async function prompt(context: CliContext, typed: string, options: PromptOptions): Promise<void> {
+  const text = await promptFrom(context, typed)
+  if (text.trim() === '')
+    throw new CraikError('usage', 'the prompt is empty', { hint: 'craik prompt "what to do"' })
+  requireOnePlace(options)
+  const timeoutMs = parseDuration(options.timeout, '--timeout')
+  const { limitSandbox, parseBudget } = await import('./prompt/budget.ts')
+  const budgetNanoUsd = parseBudget(options.budget)
+  const [
+    { firstWithLogin, loginsHere, NO_LOGINS, requireLogin },
+    { harnessNamed },
+    { placeFor },
+    { runPrompt },
+    show,
+  ] = await Promise.all([
+    import('./prompt/logins.ts'),
+    import('../harnesses/all.ts'),
+    import('./prompt/place.ts'),
+    import('./prompt/run-prompt.ts'),
+    import('./prompt/show.ts'),
+  ])
+  const resumes = await resumedRun(context, options.resume)
+  const chosen = resumes?.harness ?? options.harness
+  const named = chosen === undefined ? undefined : harnessNamed(chosen)
+  const logins = named?.logins.length === 0 ? NO_LOGINS : await loginsHere(context)
+  const harness = named ?? firstWithLogin(logins)
+  const login = await requireLogin(harness, logins)
+  using client = await connect(context)
+  const { sandbox, made, workspace, copied } = await placeFor(context, client, harness, options, resumes)
+  if (budgetNanoUsd !== undefined) await limitSandbox(context, sandbox.id, budgetNanoUsd)
+  const view = show.viewFor(context, chosenFormat(context, options) === 'table')
+  const { run, usage, kept } = await runPrompt(
+    context,
+    client,
+    {
+      ...{ harness, login, text, timeoutMs, resumes, sandbox, workspace },
+      ...{ model: options.model, permissions: options.permissions, madeSandbox: made },
+    },
+    view.event,
+    (begun) => view.begun(begun, sandbox, copied),
+    (failed) => view.ended(failed.run, failed.usage, sandbox, failed.kept, false),
+  )
+  const isForPerson = chosenFormat(context, options) === 'table'
+  await view.ended(run, usage, sandbox, kept, options.apply === true)
+  if (options.apply && kept !== undefined && run.status === 'completed') {
+    const { applyRun, printApplied } = await import('./run-changes/bring-over.ts')
+    const flags = { format: isForPerson ? 'table' : 'jsonl' }
+    await printApplied(context, flags, await applyRun(context, run.id, flags, 'craik prompt --apply'))
+  }
+  if (run.status === 'cancelled') context.setExitCode(130)
+  else if (run.stop_reason !== 'end_turn') context.setExitCode(1)
+}
+
+function requireOnePlace({ sandbox, resume, backend, workspace, inPlace, harness }: PromptOptions): void {
+  const isThere = sandbox !== undefined || resume !== undefined
+  if (sandbox !== undefined && resume !== undefined)
+    throw new CraikError('usage', 'a run goes on in its own sandbox: --resume and --sandbox are too much')
+  if (resume !== undefined && harness !== undefined)
+    throw new CraikError('usage', 'a run goes on with its own agent: --resume and --harness are too much')
+  if (isThere && (backend !== undefined || workspace !== undefined || inPlace !== undefined))
+    throw new CraikError('usage', '--backend, --workspace and --in-place are for a new sandbox', {
+      hint: 'leave them out: the sandbox has its own',
+    })
+}
+
+async function resumedRun(context: CliContext, id: string | undefined) {
+  if (id === undefined) return undefined
+  const { getPromptRun } = await import('../run/prompts/runs.ts')
+  const place = { store: await context.store(), home: context.home }
+  const run = await getPromptRun(place, await context.operator(), parseReference(id, '--resume'))
+  if (run.agent_session === null)
+    throw new CraikError('usage', `run ${run.id} ended before the agent had a session`, {
+      hint: `ask anew in its sandbox:  craik prompt "…" --harness ${run.harness} --sandbox ${run.sandbox_id}`,
+    })
+  return run
+}

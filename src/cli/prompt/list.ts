@@ -1,0 +1,54 @@
+/** Prompts that were asked, as `craik run` shows them. */
+import { CraikError } from '../../errors.ts'
+import { ownerState } from '../../lib/owner.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import { getPromptRun, listPromptRuns } from '../../run/prompts/runs.ts'
+import type { CliContext } from '../context.ts'
+import { type Column, printable, printRecord, printRows } from '../output.ts'
+
+interface Flags {
+  readonly format?: string
+}
+
+/** One whose process is gone did not come to its end, whatever its record says. */
+function statusOf(run: PromptRun): string {
+  return run.status === 'running' && ownerState(run.owner) === 'dead' ? 'interrupted' : run.status
+}
+
+const COLUMNS: readonly Column<PromptRun>[] = [
+  { title: 'run', value: ({ id }) => id },
+  { title: 'harness', value: ({ harness }) => harness },
+  { title: 'status', value: statusOf },
+  { title: 'changed', value: ({ changed_files }) => (changed_files === null ? '–' : String(changed_files)) },
+  { title: 'asked', value: ({ created_at }) => created_at },
+  { title: 'sandbox', value: ({ sandbox_id }) => sandbox_id, goes: 1 },
+  { title: 'workspace', value: ({ workspace }) => printable(workspace ?? '–'), goes: 2, shortens: true },
+]
+
+export async function listPrompts(context: CliContext, flags: Flags): Promise<void> {
+  const place = { store: await context.store(), home: context.home }
+  const { runs, damaged } = await listPromptRuns(place, await context.operator())
+  printRows(context, flags, runs, COLUMNS, jsonOf)
+  if (damaged > 0) context.stderr.write(`craik: ${damaged} were changed outside Craik, and are not shown\n`)
+}
+
+/** False: no prompt has that id. */
+export async function showPrompt(context: CliContext, flags: Flags, id: string): Promise<boolean> {
+  const place = { store: await context.store(), home: context.home }
+  const run = await getPromptRun(place, await context.operator(), id).catch((error: unknown) => {
+    if (error instanceof CraikError && error.code === 'not_found') return undefined
+    throw error
+  })
+  if (run === undefined) return false
+  printRecord(context, flags, jsonOf(run), () =>
+    Object.entries(jsonOf(run))
+      .map(([name, value]) => `  ${name.padEnd(20)}${printable(String(value ?? '–'))}\n`)
+      .join(''),
+  )
+  return true
+}
+
+function jsonOf(run: PromptRun) {
+  const { owner: _, ...shown } = run
+  return { ...shown, status: statusOf(run) }
+}

@@ -1,0 +1,84 @@
+/** One prompt from its beginning to its end: kept, given leave, watched, and what came of it told. */
+import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
+import { promptAgent } from '../../harnesses/acp/talk.ts'
+import type { HarnessLogin } from '../../harnesses/harness.ts'
+import type { Kept } from '../../run/changes/kept.ts'
+import { ModelWatch } from '../../run/prompts/model-watch.ts'
+import type { ToolDecision } from '../../run/prompts/permissions.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import { changeRun } from '../../run/prompts/runs.ts'
+import { type PromptUsage, receiptsSoFar, usageSince } from '../../run/prompts/usage.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { INSIDE } from '../../sidecar/protocol.ts'
+import type { CliContext } from '../context.ts'
+import { readyHarness, startHarness } from './harness-agent.ts'
+import { beginKeptRun, type RunAsked } from './kept-run.ts'
+import { moreOfLogin } from './logins.ts'
+import { askTerminal } from './permission.ts'
+import { watched } from './watched.ts'
+
+export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> {
+  readonly login: HarnessLogin | undefined
+  readonly model: string | undefined
+}
+
+export type PromptEvent =
+  | AgentEvent
+  | { readonly type: 'permission'; readonly tool: ToolState; readonly decision: ToolDecision }
+
+export interface PromptResult {
+  readonly run: PromptRun
+  readonly usage: PromptUsage
+  readonly kept: Kept | undefined
+}
+
+export async function runPrompt(
+  context: CliContext,
+  client: ApiClient,
+  asked: PromptAsked,
+  onEvent: (event: PromptEvent) => void,
+  onBegun: (run: PromptRun) => void,
+  /** What is left of one that failed, before that is thrown. */
+  onFailed: (result: PromptResult) => Promise<void>,
+): Promise<PromptResult> {
+  const { harness, login, model, sandbox } = asked
+  const store = await context.store()
+  const agentSession = asked.resumes?.agent_session ?? null
+  const wanted = { harness, login, model, sandboxId: sandbox.id, session: agentSession }
+  await readyHarness(context, client, wanted)
+  const from = await receiptsSoFar(store)
+  const { begun, permissions, end, fail } = await beginKeptRun(context, client, {
+    ...{ ...asked, agentSession, command: 'craik prompt' },
+  })
+  onBegun(begun)
+  const watch = new ModelWatch(store, harness, sandbox.id, from)
+  try {
+    const agent = startHarness(context, client, wanted, asked.timeoutMs)
+    const isCancelled = () => context.signal.aborted
+    const { stopReason } = await watched(watch, isCancelled, (giveUp) =>
+      promptAgent(agent, {
+        giveUp,
+        ...{ harness: harness.name, cwd: INSIDE.workspace, text: asked.text, onEvent },
+        sessionId: agentSession ?? undefined,
+        onSession: async (session) => {
+          await changeRun(store, { id: begun.id, agentSession: session })
+        },
+        async permit(tool, until) {
+          const decision = await permissions.decide(tool, () => askTerminal(context, tool, until))
+          onEvent({ type: 'permission', tool, decision })
+          return decision.allowed
+        },
+        cancel: context.signal,
+        kill: context.kill,
+      }),
+    )
+    const ended = await end(stopReason === 'cancelled' ? 'cancelled' : 'completed', stopReason)
+    return { ...ended, usage: await usageSince(store, sandbox.id, from) }
+  } catch (error) {
+    const ended = await fail(error, context.signal.aborted)
+    await onFailed({ ...ended, usage: await usageSince(store, sandbox.id, from) })
+    throw await moreOfLogin(context, harness, error)
+  } finally {
+    await permissions.end()
+  }
+}

@@ -1,0 +1,188 @@
+/** How a prompt is shown: lines for a person, or each event as a line of JSON for a program. */
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import { formatUsd } from '../../providers/ledger/money.ts'
+import { type Kept, kindOf } from '../../run/changes/kept.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import type { PromptUsage } from '../../run/prompts/usage.ts'
+import type { CliContext } from '../context.ts'
+import { printable } from '../output.ts'
+import { redraw } from '../progress.ts'
+import { placeOf } from '../sandbox/view.ts'
+import type { PromptEvent } from './run-prompt.ts'
+import { TerminalView } from './terminal-view.ts'
+
+export interface PromptView {
+  begun(run: PromptRun, sandbox: SandboxBody, copied: number | undefined): void
+  readonly event: (event: PromptEvent) => void
+  ended(
+    run: PromptRun,
+    usage: PromptUsage,
+    sandbox: SandboxBody,
+    kept: Kept | undefined,
+    isApplied: boolean,
+  ): Promise<void>
+}
+
+export function viewFor(context: CliContext, isForPerson: boolean): PromptView {
+  return isForPerson ? personView(context) : programView(context)
+}
+
+function programView({ stdout }: CliContext): PromptView {
+  const line = (value: object) => stdout.write(`${JSON.stringify(value)}\n`)
+  return {
+    begun: ({ id, harness, workspace, workspace_mode, resumed_from }, sandbox) =>
+      line({
+        ...{ type: 'started', run_id: id, harness, sandbox_id: sandbox.id, backend: sandbox.backend },
+        ...{ isolation: sandbox.isolation, workspace, workspace_mode, resumed_from },
+      }),
+    event: (event) => line(snake(event)),
+    async ended({ id, status, stop_reason }, usage, _, kept) {
+      const changed =
+        kept?.record.changes.map((change) => ({ path: change.path, change: kindOf(change) })) ?? null
+      line({ type: 'ended', run_id: id, status, stop_reason, changed, usage: usageFacts(usage) })
+    },
+  }
+}
+
+function snake(event: PromptEvent): object {
+  if (event.type === 'tool') return { type: 'tool', ...toolFacts(event.tool) }
+  if (event.type === 'permission') {
+    const { allowed, rule, receiptId } = event.decision
+    return { type: 'permission', ...toolFacts(event.tool), allowed, rule, receipt_id: receiptId }
+  }
+  return event
+}
+
+function toolFacts({ exitCode, ...tool }: Extract<PromptEvent, { type: 'tool' }>['tool']): object {
+  return { ...tool, exit_code: exitCode }
+}
+
+function usageFacts(usage: PromptUsage): object {
+  return {
+    ...{ calls: usage.calls, input_tokens: usage.inputTokens, output_tokens: usage.outputTokens },
+    ...{ cost_nano_usd: usage.costNanoUsd, providers: usage.providers, estimated: usage.isEstimated },
+    ...{ receipts: usage.receipts, denied: usage.denied },
+  }
+}
+
+function personView(context: CliContext): PromptView {
+  const { stdout, stderr } = context
+  const isTerminal = stderr.isTTY === true
+  let isDrawn = false
+  const clear = () => {
+    if (isDrawn) stderr.write('\r\u001b[K')
+    isDrawn = false
+  }
+  const view = new TerminalView({
+    write(text) {
+      clear()
+      stdout.write(text)
+    },
+    draw(line) {
+      if (!isTerminal) return
+      redraw(stderr, line)
+      isDrawn = true
+    },
+    nowMs: () => performance.now(),
+    dim: (text) => (stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text),
+  })
+  const stopping = () => {
+    if (isTerminal) stderr.write('\r\u001b[K  stopping …  (Ctrl-C again: without waiting for it)\n')
+  }
+  return {
+    begun({ harness, workspace_mode, resumed_from }, sandbox, copied) {
+      context.signal.addEventListener('abort', stopping, { once: true })
+      const facts = [
+        `${harness} in ${printable(sandbox.name)}`,
+        placeOf(sandbox),
+        ...(workspace_mode === 'in-place' ? ['workspace in place'] : []),
+        ...(copied === undefined ? [] : [`workspace copied (${copied.toLocaleString('en')} files)`]),
+        ...(resumed_from === null ? [] : [`goes on from ${resumed_from}`]),
+      ]
+      view.line(`  ${facts.join(' · ')}`)
+    },
+    event(event) {
+      if (event.type !== 'permission') view.show(event)
+      else if (!event.decision.allowed) {
+        const { rule, receiptId } = event.decision
+        view.line(`  ✗ ${event.tool.kind} denied by ${rule} · receipt ${receiptId}`)
+      }
+    },
+    async ended(run, usage, { name }, kept, isApplied) {
+      context.signal.removeEventListener('abort', stopping)
+      view.end()
+      clear()
+      const changed =
+        kept === undefined
+          ? notLookedAt(run)
+          : await changedLines(run, kept, isApplied, AbortSignal.timeout(PATCH_MS))
+      stdout.write(`\n${summaryOf(run, usage, name, changed).join('\n')}\n`)
+    },
+  }
+}
+
+function summaryOf(
+  run: PromptRun,
+  usage: PromptUsage,
+  sandboxName: string,
+  changed: readonly string[],
+): string[] {
+  const number = (value: number) => value.toLocaleString('en')
+  const denials = usage.denied === 0 ? 'none denied' : `${number(usage.denied)} denied`
+  return [
+    ...(run.status === 'completed' && run.stop_reason === 'end_turn'
+      ? []
+      : [`  ended     ${[...new Set([run.status, run.stop_reason ?? 'unknown'])].join(': ')}`]),
+    ...changed,
+    ...(usage.calls === 0
+      ? []
+      : [
+          `  model     ${usage.providers.join(', ')} · ${number(usage.inputTokens)} in · ${number(usage.outputTokens)} out · ${costOf(usage)}`,
+        ]),
+    `${`  receipts  ${number(usage.receipts)}, ${denials}`.padEnd(42)}show:   craik receipts list --run ${run.id}`,
+    `${`  sandbox   ${printable(sandboxName)}`.padEnd(42)}go on:  craik prompt "…" --resume ${run.id}`,
+  ]
+}
+
+function notLookedAt({ workspace_mode, workspace }: PromptRun): string[] {
+  if (workspace_mode === 'in-place')
+    return ['  changed   in the folder itself: look there, with git for example']
+  return workspace === null
+    ? ['  changed   not looked at: the sandbox is a copy of no folder that is known here']
+    : []
+}
+
+const PATCH_MS = 30_000
+/** How many files are named. */
+const NAMED = 8
+
+async function changedLines(
+  { id }: PromptRun,
+  kept: Kept,
+  isApplied: boolean,
+  until: AbortSignal,
+): Promise<string[]> {
+  const { changes, left_count } = kept.record
+  if (changes.length === 0)
+    return [`  changed   nothing${left_count > 0 ? ' that could be brought over' : ''}`]
+  const { patchOf } = await import('../../run/changes/patch.ts')
+  const files: string[] = []
+  for await (const { path, addedLines: added, removedLines: removed } of patchOf(kept, until)) {
+    if (files.length === NAMED) break
+    files.push(`${printable(path)}${added === null ? '' : ` (+${added} −${removed})`}`)
+  }
+  const more = changes.length - files.length
+  const next = isApplied ? '' : `apply:  craik run apply ${id}`
+  return [
+    ...files.map((file, at) => {
+      const line = `  ${at === 0 ? 'changed ' : '        '}  ${file}`
+      return at === 0 ? `${line.padEnd(42)}${next}`.trimEnd() : line
+    }),
+    ...(more > 0 ? [`            and ${more.toLocaleString('en')} more`] : []),
+  ]
+}
+
+function costOf({ costNanoUsd, isEstimated }: PromptUsage): string {
+  if (costNanoUsd === null) return 'no price (a subscription, or unknown)'
+  return `${formatUsd(costNanoUsd)} (${isEstimated ? 'estimated' : 'measured'})`
+}

@@ -1,0 +1,55 @@
+import { expect, it } from 'vitest'
+import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
+import { TerminalView } from './terminal-view.ts'
+
+function shown(events: readonly AgentEvent[]): string {
+  let text = ''
+  let now = 0
+  const view = new TerminalView({
+    write: (piece) => {
+      text += piece
+    },
+    draw: () => {},
+    nowMs: () => (now += 1050),
+    dim: (each) => each,
+  })
+  for (const event of events) view.show(event)
+  view.end()
+  return text
+}
+
+const tool = (more: Partial<ToolState>): AgentEvent => ({
+  type: 'tool',
+  tool: {
+    ...{ id: 'a', kind: 'execute', title: 'npm test', status: 'completed' },
+    ...{ paths: [], diffs: [], output: '', exitCode: null },
+    ...more,
+  },
+})
+
+it('words are one text, however they are cut, and each thing that is done is a line', () => {
+  const text = shown([
+    { type: 'text', text: 'Look' },
+    { type: 'text', text: 'ing.\nThen' },
+    tool({ status: 'pending' }),
+    tool({ status: 'completed', exitCode: 1 }),
+    tool({ status: 'completed', exitCode: 1 }),
+    tool({ id: 'b', kind: 'edit', title: 'Write', diffs: [{ path: 'src/a.ts', added: 4, removed: 1 }] }),
+    { type: 'text', text: 'Done.' },
+  ])
+  expect(text.split('\n')).toEqual([
+    '  Looking.',
+    '  Then',
+    expect.stringMatching(/^ {2}● \$ npm test +exit 1 {3}1\.1 s$/),
+    expect.stringMatching(/^ {2}● edit src\/a\.ts +\+4 −1$/),
+    '  Done.',
+    '',
+  ])
+})
+
+it('what an agent says cannot move the cursor, and what was refused has its own sign', () => {
+  expect(shown([{ type: 'text', text: 'a\u001b[2Jb' }])).not.toContain('\u001b')
+  expect(shown([tool({ title: 'rm\u001b]0;x\u0007 y', status: 'failed' })])).toMatch(
+    /^ {2}✗ \$ rm[^\u001b\u0007]*\n$/,
+  )
+})

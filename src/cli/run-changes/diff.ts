@@ -1,0 +1,86 @@
+/** `craik run diff`: what a run changed in its copy of the workspace, as a patch. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { Kept } from '../../run/changes/kept.ts'
+import type { FilePatch } from '../../run/changes/patch.ts'
+import type { CliContext } from '../context.ts'
+import { formatOption, printable, table } from '../output.ts'
+import { writeTo } from '../sandbox/streams.ts'
+import { leftLines, ownChanges } from './own-changes.ts'
+import { coloured, fitForTerminal, linesOf } from './patch-lines.ts'
+
+interface DiffFlags {
+  readonly stat?: boolean
+  readonly format?: string
+}
+
+export function diffCommand(context: CliContext): Command {
+  return new Command('diff')
+    .description('what a run changed in its copy of the workspace, as a patch')
+    .argument('<run>')
+    .option('--stat', 'which files, and how many lines of each')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (runId: string, flags: DiffFlags) => {
+      const kept = await ownChanges(context, runId, 'diff')
+      const { patchOf } = await import('../../run/changes/patch.ts')
+      if (flags.format === 'json' || flags.format === 'jsonl') return printJson(context, flags, kept)
+      if (flags.stat) return printStat(context, kept)
+      context.exitWhenUnread(0)
+      for await (const { text, note } of patchOf(kept, context.signal)) {
+        const shown = context.stdout.isTTY ? coloured(fitForTerminal(text), context.environment) : text
+        await writeTo(context.stdout, Buffer.from(shown))
+        if (note !== null && context.stdout.isTTY) context.stdout.write(`  (${printable(note)})\n`)
+      }
+      context.stderr.write(leftLines(kept))
+    })
+}
+
+async function printStat(context: CliContext, kept: Kept): Promise<void> {
+  const { patchOf } = await import('../../run/changes/patch.ts')
+  const rows: Omit<FilePatch, 'text'>[] = []
+  for await (const { text: _, ...row } of patchOf(kept, context.signal)) rows.push(row)
+  const shown = table(
+    [
+      { title: 'path', value: ({ path }) => path },
+      { title: 'change', value: ({ change }) => change },
+      { title: 'lines', value: linesOf },
+      { title: 'note', value: ({ note }) => note ?? '', shortens: true },
+    ],
+    rows,
+    context.stdout.columns,
+  )
+  context.stdout.write(rows.length === 0 ? '  nothing was changed\n' : shown)
+  context.stderr.write(leftLines(kept))
+}
+
+/** File by file: all patches together may be large. */
+async function printJson(context: CliContext, flags: DiffFlags, kept: Kept): Promise<void> {
+  const { patchOf } = await import('../../run/changes/patch.ts')
+  const { run_id, sandbox_id, workspace, left, left_count } = kept.record
+  const head = JSON.stringify({ run_id, sandbox_id, workspace, left, left_count })
+  const write = (text: string) => writeTo(context.stdout, Buffer.from(text))
+  const isLines = flags.format === 'jsonl'
+  await write(isLines ? `${head}\n` : `${head.slice(0, -1)},"files":[`)
+  let isFirst = true
+  for await (const patch of patchOf(kept, context.signal)) {
+    const file = JSON.stringify(fileJson(patch, flags.stat === true))
+    await write(isLines ? `${file}\n` : `${isFirst ? '\n' : ',\n'}${file}`)
+    isFirst = false
+  }
+  if (!isLines) await write('\n]}\n')
+}
+
+function fileJson({ path, change, addedLines, removedLines, note, text }: FilePatch, isStat: boolean): Json {
+  const facts = { path, change, added_lines: addedLines, removed_lines: removedLines, note }
+  return isStat ? facts : { ...facts, patch: text }
+}
+
+const HELP = `
+The patch is made of what was kept when the run ended. In a pipe it comes as it is, for git apply or patch -p1; on a
+terminal control characters are made visible. What could not be kept is named on stderr.
+
+Examples:
+  craik run diff run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD
+  craik run diff run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD --stat
+`

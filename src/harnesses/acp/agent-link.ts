@@ -1,0 +1,309 @@
+/**
+ * A line to an agent over the Agent Client Protocol: a session is begun or taken up again, and asked turn after turn. Nothing here
+ * waits for ever, and nothing that the agent says is taken for more than words: it may tell and ask leave, and has no other method.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type ContentBlock,
+  client,
+  type LoadSessionResponse,
+  ndJsonStream,
+  type PromptCapabilities,
+  RequestError,
+  type SessionUpdate,
+  type StopReason,
+  type ToolCallUpdate,
+} from '@agentclientprotocol/sdk'
+import { CraikError } from '../../errors.ts'
+import type { AgentProcess } from './agent-process.ts'
+import { boundedInput } from './bounded-input.ts'
+import { type AgentEvent, type ToolState, Updates } from './events.ts'
+import { failureOf } from './failures.ts'
+
+export interface LinkOptions {
+  /** What it is called in errors. */
+  readonly harness: string
+  /** Where it works, inside. */
+  readonly cwd: string
+  /** What it tells, as it comes, and in our own form; also what it tells again of a session that is taken up. */
+  readonly onUpdate: (update: SessionUpdate, event: AgentEvent | undefined) => void
+  /** Whether it may do what it asks leave for. Asked only during a turn. */
+  readonly permit: (tool: ToolState, asked: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
+  /** Aborts: nothing is waited for any more. */
+  readonly kill: AbortSignal
+  readonly patience?: Partial<Patience> | undefined
+}
+
+export interface Patience {
+  /** From its start until it has a session. */
+  readonly readyMs: number
+  /** Between two signs of life while it does nothing that takes long. */
+  readonly silentMs: number
+  /** Until it says that it has stopped, once it was asked to. */
+  readonly cancelMs: number
+  /** Until it has ended by itself, once its turn is over and its input has ended. */
+  readonly leaveMs: number
+}
+
+export interface LinkSession {
+  readonly sessionId: string
+  /** What a prompt may have besides text and links. */
+  readonly takes: PromptCapabilities
+  readonly state: Pick<LoadSessionResponse, 'modes' | 'configOptions'>
+}
+
+const PATIENCE: Patience = { readyMs: 90_000, silentMs: 10 * 60_000, cancelMs: 5_000, leaveMs: 1_000 }
+/** Of one message: agents send whole files in theirs. */
+const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+/** More than the largest prompt. */
+const MAX_UNREAD_BYTES = 128 * 1024 * 1024
+const MAX_SESSION_ID = 200
+/** Questions that wait for their answer: one that asks more is refused. */
+const MAX_ASKING = 64
+
+interface Turn {
+  readonly cancel: AbortSignal
+  readonly over: AbortController
+  /** Tools that were begun and not ended. */
+  readonly running: Set<string>
+  asking: number
+}
+
+export class AgentLink {
+  readonly #process: AgentProcess
+  readonly #options: LinkOptions
+  readonly #patience: Patience
+  /** Of this turn: it keeps what is told of each tool. */
+  #updates = new Updates()
+  readonly #input: WritableStream<Uint8Array>
+  readonly #connection
+  readonly #broken = Promise.withResolvers<never>()
+  #isBroken = false
+  #sessionId = ''
+  #turn: Turn | undefined
+  #silence: NodeJS.Timeout | undefined
+  #closed: Promise<void> | undefined
+  readonly #killed = () => this.#break(cancelled())
+
+  constructor(process: AgentProcess, options: LinkOptions) {
+    this.#process = process
+    this.#options = options
+    this.#patience = { ...PATIENCE, ...options.patience }
+    this.#broken.promise.catch(() => {})
+    silenceLibrary()
+    const app = client({ name: 'craik' })
+      .onNotification('session/update', ({ params }) => this.#heard(params.update))
+      .onRequest('session/request_permission', async ({ params }) => {
+        this.#listen()
+        const tool = this.#updates.tool(params.toolCall)
+        const isAllowed = tool !== undefined && (await this.#permit(tool, params.toolCall))
+        const kind = isAllowed ? 'allow_once' : 'reject_once'
+        const option = params.options.find((each) => each.kind === kind)
+        return option === undefined
+          ? { outcome: { outcome: 'cancelled' } }
+          : { outcome: { outcome: 'selected', optionId: option.optionId } }
+      })
+    this.#input = boundedInput(process.input, MAX_UNREAD_BYTES, () =>
+      this.#break(failureOf(options.harness, 'it does not read what it is told', '')),
+    )
+    this.#connection = app.connect(
+      ndJsonStream(this.#input, process.output, { maxMessageBytes: MAX_MESSAGE_BYTES }),
+    )
+    void process.ended.then(({ how, complaint }) =>
+      this.#break(failureOf(options.harness, `it ${how}`, complaint)),
+    )
+    void this.#connection.closed.then(() => this.#failSoon())
+    options.kill.addEventListener('abort', this.#killed, { once: true })
+    if (options.kill.aborted) this.#break(cancelled())
+  }
+
+  /** It will not answer any more: another one has to take up its session. */
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** Once, before everything else: a new session, or the one of that name. */
+  async open(sessionId?: string): Promise<LinkSession> {
+    const { agent } = this.#connection
+    const { harness, cwd } = this.#options
+    const { readyMs } = this.#patience
+    const ready = this.#timer(readyMs, `it was not ready within ${readyMs / 1000} s`)
+    try {
+      const { protocolVersion, agentCapabilities } = await this.#until(
+        agent.request('initialize', {
+          protocolVersion: 1,
+          clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+          clientInfo: { name: 'craik', version: '1' },
+        }),
+      )
+      if (protocolVersion !== 1)
+        throw failureOf(harness, `it speaks version ${protocolVersion} of the protocol, and not 1`, '')
+      const takes = agentCapabilities?.promptCapabilities ?? {}
+      if (sessionId !== undefined) {
+        const state = await this.#until(agent.request('session/load', { sessionId, cwd, mcpServers: [] }))
+        this.#sessionId = sessionId
+        return { sessionId, takes, state: state ?? {} }
+      }
+      const begun = await this.#until(agent.request('session/new', { cwd, mcpServers: [] }))
+      this.#sessionId = begun.sessionId.slice(0, MAX_SESSION_ID)
+      return { sessionId: this.#sessionId, takes, state: begun }
+    } finally {
+      clearTimeout(ready)
+    }
+  }
+
+  /** One at a time. `cancel` asks the agent to stop, and it has a while to say that it did. */
+  async turn(prompt: ContentBlock[], cancel: AbortSignal): Promise<StopReason> {
+    if (cancel.aborted) throw cancelled()
+    this.#updates = new Updates()
+    this.#turn = { cancel, over: new AbortController(), running: new Set(), asking: 0 }
+    this.#listen()
+    const stop = () => this.#cancel()
+    cancel.addEventListener('abort', stop, { once: true })
+    try {
+      const { agent } = this.#connection
+      const answered = agent.request('session/prompt', { sessionId: this.#sessionId, prompt })
+      const { stopReason } = await this.#until(answered)
+      return cancel.aborted ? 'cancelled' : stopReason
+    } catch (error) {
+      if (cancel.aborted && !this.#isBroken && !this.#options.kill.aborted) return 'cancelled'
+      throw error
+    } finally {
+      cancel.removeEventListener('abort', stop)
+      clearTimeout(this.#silence)
+      this.#turn.over.abort()
+      this.#turn = undefined
+    }
+  }
+
+  async setMode(modeId: string): Promise<void> {
+    const { agent } = this.#connection
+    await this.#untilReady(agent.request('session/set_mode', { sessionId: this.#sessionId, modeId }))
+  }
+
+  async setConfigOption(configId: string, value: string | boolean): Promise<LinkSession['state']> {
+    const { agent } = this.#connection
+    const named = { sessionId: this.#sessionId, configId }
+    const asked =
+      typeof value === 'boolean' ? { ...named, type: 'boolean' as const, value } : { ...named, value }
+    return this.#untilReady(agent.request('session/set_config_option', asked))
+  }
+
+  /** Nothing is to be expected of it, for this reason. */
+  giveUp(error: CraikError): void {
+    this.#break(error)
+  }
+
+  /** One that did what it was asked has a moment to put its session in order: it sees that nobody listens any more. */
+  close(isWell: boolean): Promise<void> {
+    this.#closed ??= this.#close(isWell)
+    return this.#closed
+  }
+
+  async #close(isWell: boolean): Promise<void> {
+    this.#isBroken = true
+    this.#options.kill.removeEventListener('abort', this.#killed)
+    this.#turn?.over.abort()
+    clearTimeout(this.#silence)
+    this.#connection.close()
+    // One that does not read would not take the end either.
+    void this.#input.close().catch(() => {})
+    if (isWell && !this.#options.kill.aborted)
+      await Promise.race([this.#process.ended, sleep(this.#patience.leaveMs, undefined, { ref: false })])
+    await this.#process.kill()
+  }
+
+  #heard(update: SessionUpdate): void {
+    const event = this.#updates.take(update)
+    this.#listen()
+    if (event?.type === 'tool') this.#noteRunning(event.tool)
+    this.#options.onUpdate(update, event)
+  }
+
+  #noteRunning({ id, status }: ToolState): void {
+    if (status === 'running' || status === 'pending') this.#turn?.running.add(id)
+    else this.#turn?.running.delete(id)
+  }
+
+  async #permit(tool: ToolState, asked: ToolCallUpdate): Promise<boolean> {
+    const turn = this.#turn
+    if (turn === undefined || turn.cancel.aborted || turn.over.signal.aborted) return false
+    if (turn.asking >= MAX_ASKING) return false
+    turn.asking++
+    clearTimeout(this.#silence)
+    try {
+      return await this.#options.permit(tool, asked, turn.over.signal)
+    } finally {
+      turn.asking--
+      this.#listen()
+    }
+  }
+
+  /** A command may be silent for long; a model that says nothing, and does nothing, has been lost. */
+  #listen(): void {
+    if (this.#turn === undefined || this.#turn.over.signal.aborted || this.#turn.cancel.aborted) return
+    clearTimeout(this.#silence)
+    const patienceMs = this.#patience.silentMs * (this.#turn.running.size > 0 ? 6 : 1)
+    this.#silence = this.#timer(
+      patienceMs,
+      `nothing was heard of it for ${Math.round(patienceMs / 60_000)} min`,
+    )
+  }
+
+  #timer(ms: number, what: string): NodeJS.Timeout {
+    return setTimeout(() => this.#break(failureOf(this.#options.harness, what, '')), ms)
+  }
+
+  #cancel(): void {
+    const { agent } = this.#connection
+    void agent.notify('session/cancel', { sessionId: this.#sessionId }).catch(() => {})
+    clearTimeout(this.#silence)
+    this.#silence = setTimeout(() => this.#break(cancelled()), this.#patience.cancelMs)
+  }
+
+  #break(error: CraikError): void {
+    this.#isBroken = true
+    this.#broken.reject(error)
+  }
+
+  /** Its output ended: if that was its end, how it ended says more. */
+  #failSoon(): void {
+    setTimeout(() => this.#break(failureOf(this.#options.harness, 'it stopped talking', '')), 2_000).unref()
+  }
+
+  async #untilReady<T>(answer: Promise<T>): Promise<T> {
+    const { readyMs } = this.#patience
+    const late = this.#timer(readyMs, `it did not answer within ${readyMs / 1000} s`)
+    try {
+      return await this.#until(answer)
+    } finally {
+      clearTimeout(late)
+    }
+  }
+
+  async #until<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await Promise.race([answer, this.#broken.promise])
+    } catch (error) {
+      if (error instanceof CraikError) throw error
+      // The stream closed under it: how the agent ended says more, and comes in a moment.
+      if (!(error instanceof RequestError)) return this.#broken.promise
+      throw failureOf(this.#options.harness, error.message, detailOf(error), error.code)
+    }
+  }
+}
+
+function cancelled(): CraikError {
+  return new CraikError('interrupted', 'the prompt was cancelled')
+}
+
+function detailOf({ data }: RequestError): string {
+  if (typeof data === 'string') return data
+  const { details, message } = (data ?? {}) as { details?: unknown; message?: unknown }
+  return [details, message].filter((each) => typeof each === 'string').join(' ')
+}
+
+/** The library tells of odd messages on standard error, in the agent's own words: a terminal would obey what is in them. */
+function silenceLibrary(): void {
+  console.error = () => {}
+}

@@ -1,0 +1,43 @@
+import type { ContentBlock } from '@agentclientprotocol/sdk'
+import { describe, expect, it } from 'vitest'
+import { promptForAgent } from './for-agent.ts'
+import { workspacePaths } from './workspace-paths.ts'
+
+const paths = workspacePaths('/srv/parser', '/workspace/home/project')
+const given = (block: ContentBlock, takes = {}) => promptForAgent([block], paths, takes, 'codex')[0]
+
+describe('what a person asks in an editor', () => {
+  it('names files as the agent sees them', () => {
+    expect(given({ type: 'text', text: 'fix /srv/parser/a.ts' })).toEqual({
+      ...{ type: 'text', text: 'fix /workspace/home/project/a.ts' },
+    })
+    const link = {
+      type: 'resource_link',
+      name: 'a.ts',
+      uri: 'file:///srv/parser/a.ts#L1',
+      _meta: { x: 1 },
+    } as const
+    expect(given(link)).toEqual({
+      ...{ type: 'resource_link', name: 'a.ts', uri: 'file:///workspace/home/project/a.ts#L1' },
+    })
+  })
+
+  it('has files that the agent does not take as such in words', () => {
+    const file: ContentBlock = { type: 'resource', resource: { uri: 'file:///srv/parser/a', text: 'one' } }
+    expect(given(file)).toEqual({ type: 'text', text: 'file:///workspace/home/project/a:\none' })
+    expect(given(file, { embeddedContext: true })).toEqual({
+      ...{ type: 'resource', resource: { uri: 'file:///workspace/home/project/a', text: 'one' } },
+    })
+  })
+
+  it('has a picture only for an agent that takes pictures', () => {
+    const picture: ContentBlock = {
+      type: 'image',
+      data: 'AA==',
+      mimeType: 'image/png',
+      uri: 'file:///srv/x.png',
+    }
+    expect(given(picture, { image: true })).toEqual({ type: 'image', data: 'AA==', mimeType: 'image/png' })
+    expect(() => given(picture)).toThrow('codex takes no images in a prompt')
+  })
+})

@@ -1,0 +1,162 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { AgentEvent, ToolState } from './events.ts'
+import { localAgent } from './local-agent.fixture.ts'
+import { type PromptRequest, promptAgent } from './talk.ts'
+
+let home: string
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'craik-agent-'))
+})
+afterEach(() => rmSync(home, { recursive: true, force: true }))
+
+/** A prompt to the fixture, with what was told and what leave was asked for. */
+async function prompt(text: string, more: Partial<PromptRequest> = {}, script?: string) {
+  const agent = localAgent(home, script)
+  const events: AgentEvent[] = []
+  const asked: ToolState[] = []
+  const never = new AbortController().signal
+  const ended = promptAgent(agent, {
+    ...{ harness: 'fixture', cwd: home, text, cancel: never, kill: never },
+    onEvent: (event) => events.push(event),
+    permit: async (tool) => {
+      asked.push(tool)
+      return true
+    },
+    ...more,
+  })
+  const end = await ended.catch((error: unknown) => error)
+  await agent.ended
+  return { end, events, asked, said: events.map((each) => (each.type === 'text' ? each.text : '')).join('') }
+}
+
+describe('a prompt', () => {
+  it('runs what the agent asks leave for, and tells all of it in order', async () => {
+    const { end, events, asked, said } = await prompt(
+      'THINK: hm\nRUN: echo made > proof; echo out\nSAY: there',
+    )
+    expect(end).toMatchObject({ stopReason: 'end_turn' })
+    expect(readFileSync(join(home, 'proof'), 'utf8')).toBe('made\n')
+    expect(asked).toMatchObject([{ kind: 'execute', title: 'echo made > proof; echo out' }])
+    expect(events[0]).toEqual({ type: 'thinking', text: 'hm' })
+    const states = events.flatMap((each) => (each.type === 'tool' ? [each.tool.status] : []))
+    expect(states).toEqual(['pending', 'completed'])
+    expect(events).toContainEqual(
+      expect.objectContaining({ tool: expect.objectContaining({ output: 'out\n' }) }),
+    )
+    expect(said).toBe('there\nDone.')
+  })
+
+  it('that is refused leave does nothing, and goes on', async () => {
+    const { end, said } = await prompt('RUN: touch proof', { permit: async () => false })
+    expect(end).toMatchObject({ stopReason: 'end_turn' })
+    expect(said).toBe('That was refused.\nDone.')
+    expect(existsSync(join(home, 'proof'))).toBe(false)
+  })
+
+  it('goes on in the session of an earlier one, of which nothing is told again', async () => {
+    const first = await prompt('SAY: one')
+    const { sessionId } = first.end as { sessionId: string }
+    const second = await prompt('SAY: two', { sessionId })
+    expect(second.end).toEqual({ sessionId, stopReason: 'end_turn' })
+    expect(second.said).toBe('two\nDone.')
+  })
+
+  it('in a session that is not there fails, and says so', async () => {
+    const { end } = await prompt('SAY: x', { sessionId: '00000000-0000-0000-0000-000000000000' })
+    expect(end).toMatchObject({ code: 'harness_failed', message: 'fixture: no such session' })
+  })
+
+  it('that is cancelled ends as cancelled', async () => {
+    const cancel = new AbortController()
+    const { end } = await prompt('SAY: begun\nWAIT', {
+      cancel: cancel.signal,
+      onEvent: () => cancel.abort(),
+    })
+    expect(end).toMatchObject({ stopReason: 'cancelled' })
+  })
+
+  it('that is to be killed does not wait for the agent', async () => {
+    const kill = new AbortController()
+    const { end } = await prompt('SAY: begun\nWAIT', { kill: kill.signal, onEvent: () => kill.abort() })
+    expect(end).toMatchObject({ code: 'interrupted' })
+  })
+
+  it('to an agent that ends is an error that says how it ended', async () => {
+    expect((await prompt('FAIL')).end).toMatchObject({
+      code: 'harness_failed',
+      message: 'fixture: it exited with 3',
+    })
+  })
+})
+
+describe('an agent that', () => {
+  it.each([
+    ['never answers', 'setInterval(() => {}, 1000)', /not ready within/],
+    ['answers garbage and ends', 'console.log("what?"); process.exit(1)', /exited with 1/],
+    [
+      'complains and ends',
+      'console.error("no such thing as a model"); process.exit(1)',
+      /no such thing as a model/,
+    ],
+    [
+      'does not know the protocol',
+      'process.stdin.on("data", (d) => console.log(JSON.stringify({jsonrpc:"2.0",id:JSON.parse(d).id,result:{protocolVersion:9}})))',
+      /version 9/,
+    ],
+  ])('%s is an error within its time', async (_, script, message) => {
+    const { end } = await prompt('SAY: x', { patience: { readyMs: 1500 } }, script)
+    expect(end).toMatchObject({ code: 'harness_failed', message: expect.stringMatching(message) })
+  })
+
+  it('answers what was never asked reaches no terminal', async () => {
+    const told: unknown[] = []
+    const { error } = console
+    console.error = (...words: unknown[]) => void told.push(words)
+    try {
+      const odd = 'console.log(JSON.stringify({jsonrpc:"2.0",id:"x\\u001b]0;y\\u0007",result:{}}))'
+      const script = `${odd}; setTimeout(() => process.exit(1), 200)`
+      expect((await prompt('SAY: x', {}, script)).end).toMatchObject({ code: 'harness_failed' })
+    } finally {
+      console.error = error
+    }
+    expect(told).toEqual([])
+  })
+
+  it('says that nobody is logged in is told as that', async () => {
+    const answer = '{jsonrpc:"2.0",id:JSON.parse(d).id,error:{code:-32000,message:"Authentication required"}}'
+    const script = `process.stdin.on("data", (d) => console.log(JSON.stringify(${answer})))`
+    expect((await prompt('SAY: x', {}, script)).end).toMatchObject({ code: 'no_login' })
+  })
+
+  it('asks for what it may not have is answered that there is no such thing', async () => {
+    const ask =
+      '{jsonrpc:"2.0",id:"x",method:"fs/write_text_file",params:{sessionId:"s",path:"/x",content:""}}'
+    const script = `process.stdin.on("data", (d) => {
+      const { id, method, error } = JSON.parse(d)
+      if (id === "x") { console.error(error.code); process.exit(1) }
+      if (method === "initialize") console.log(JSON.stringify(${ask}))
+    })`
+    expect((await prompt('SAY: x', {}, script)).end).toMatchObject({
+      message: expect.stringContaining('-32601'),
+    })
+  })
+
+  it('asks and asks, and reads no answer, is given up', async () => {
+    const script = `import { writeSync } from "node:fs"
+      const line = JSON.stringify({ jsonrpc: "2.0", id: "x".repeat(60000), method: "y" }) + "\\n"
+      process.stdin.once("data", () => { process.stdin.pause(); for (;;) try { writeSync(1, line) } catch (e) { if (e.code !== "EAGAIN") throw e } })`
+    const { end } = await prompt('SAY: x', { patience: { readyMs: 15_000 } }, script)
+    expect(end).toMatchObject({ code: 'harness_failed', message: expect.stringContaining('does not read') })
+  })
+
+  it('falls silent in the middle is given up', async () => {
+    const { end } = await prompt('SAY: x\nWAIT', { patience: { silentMs: 200 } })
+    expect(end).toMatchObject({
+      code: 'harness_failed',
+      message: expect.stringContaining('nothing was heard'),
+    })
+  })
+})

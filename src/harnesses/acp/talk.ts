@@ -1,0 +1,57 @@
+/** One prompt to an agent over the Agent Client Protocol: a session is begun or taken up again, asked once, and left. */
+import type { StopReason } from '@agentclientprotocol/sdk'
+import { AgentLink, type Patience } from './agent-link.ts'
+import type { AgentProcess } from './agent-process.ts'
+import type { AgentEvent, ToolState } from './events.ts'
+
+export interface PromptRequest {
+  /** What it is called in errors. */
+  readonly harness: string
+  /** Where it works, inside. */
+  readonly cwd: string
+  readonly text: string
+  /** A session of an earlier prompt, which goes on. */
+  readonly sessionId?: string | undefined
+  readonly onSession?: (sessionId: string) => void | Promise<void>
+  readonly onEvent: (event: AgentEvent) => void
+  /** Whether it may do what it asks leave for. */
+  readonly permit: (tool: ToolState, until: AbortSignal) => Promise<boolean>
+  /** Aborts: the agent is asked to stop, and has a while to say that it did. */
+  readonly cancel: AbortSignal
+  /** Aborts: nothing is waited for any more. */
+  readonly kill: AbortSignal
+  /** Aborts with an error: the agent is given up for it. */
+  readonly giveUp?: AbortSignal
+  readonly patience?: Partial<Patience>
+}
+
+export interface PromptEnd {
+  readonly sessionId: string
+  readonly stopReason: StopReason
+}
+
+export async function promptAgent(process: AgentProcess, request: PromptRequest): Promise<PromptEnd> {
+  const { harness, cwd, text, kill, cancel, patience } = request
+  // What is told of a session that is taken up again is what was said before.
+  let isTold = false
+  const link = new AgentLink(process, {
+    ...{ harness, cwd, kill, patience },
+    onUpdate(_, event) {
+      if (isTold && event !== undefined) request.onEvent(event)
+    },
+    permit: (tool, _, until) => request.permit(tool, until),
+  })
+  const { giveUp } = request
+  giveUp?.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
+  let isWell = false
+  try {
+    const { sessionId } = await link.open(request.sessionId)
+    await request.onSession?.(sessionId)
+    isTold = true
+    const stopReason = await link.turn([{ type: 'text', text }], cancel)
+    isWell = true
+    return { sessionId, stopReason }
+  } finally {
+    await link.close(isWell)
+  }
+}

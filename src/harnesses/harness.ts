@@ -1,0 +1,66 @@
+/** What an agent CLI is to Craik: which login serves it, how it is set up for the gateway, and what speaks for it. */
+
+export const HARNESS_NAMES = ['claude-code', 'codex', 'gemini', 'opencode', 'kimi', 'fixture'] as const
+export type HarnessName = (typeof HARNESS_NAMES)[number]
+
+/** A login of the host that a sandbox has a stand-in for. */
+export interface HarnessLogin {
+  readonly family: 'anthropic' | 'openai' | 'gemini' | 'openrouter' | 'kimi'
+  readonly kind: 'oauth' | 'api_key'
+}
+
+/** Where it runs, as it is to be told. */
+export interface HarnessPlace {
+  /** The gateway, as programs inside reach it: no slash at its end. */
+  readonly gateway: string
+  /** Undefined: it needs none. */
+  readonly login: HarnessLogin | undefined
+  /** As the harness names it; undefined: its own default. */
+  readonly model: string | undefined
+}
+
+/** Of the home inside. It is put there when nothing is, or when what is there was put there by us. */
+interface SettingFile {
+  /** Relative to the home. */
+  readonly path: string
+  readonly content: string
+}
+
+export interface Harness {
+  readonly name: HarnessName
+  /** As its makers call it. */
+  readonly title: string
+  /** What it can work with, best first. Empty: it asks no model. */
+  readonly logins: readonly HarnessLogin[]
+  /** What a person types on the host to log in. */
+  readonly logIn: string
+  /** The secret that takes the place of a login. */
+  readonly keyName: string | undefined
+  /** What speaks the Agent Client Protocol on its standard input and output, inside. */
+  readonly agent: readonly [string, ...string[]]
+  /** What is run inside before a session is taken up again. */
+  beforeResume?(sessionId: string): readonly [string, ...string[]]
+  environment(place: HarnessPlace): Readonly<Record<string, string>>
+  settings(place: HarnessPlace): readonly SettingFile[]
+}
+
+/** The one of those that the sandbox has which serves it best. */
+export function loginFor(
+  harness: Harness,
+  logins: readonly { readonly family: string; readonly kind: HarnessLogin['kind'] }[],
+): HarnessLogin | undefined {
+  return harness.logins.find((wanted) =>
+    logins.some(({ family, kind }) => family === wanted.family && kind === wanted.kind),
+  )
+}
+
+/** Every text that we would put at a path, whatever the login, with the model or none: what equals one of them is ours to replace. */
+export function ownContents(harness: Harness, place: Omit<HarnessPlace, 'login'>, path: string): Set<string> {
+  const logins = [undefined, ...harness.logins]
+  const places = logins.flatMap((login) => [
+    { ...place, login },
+    { ...place, login, model: undefined },
+  ])
+  const files = places.flatMap((each) => harness.settings(each))
+  return new Set(files.flatMap((file) => (file.path === path ? [file.content] : [])))
+}

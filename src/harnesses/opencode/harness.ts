@@ -1,0 +1,58 @@
+/** OpenCode, which speaks the Agent Client Protocol itself, and works with whichever key there is. */
+import type { Harness, HarnessLogin, HarnessPlace } from '../harness.ts'
+
+/** Its own name for each provider, the variable that the stand-in is in, where it is served, and a model to begin with. */
+const PROVIDERS: Readonly<
+  Partial<Record<HarnessLogin['family'], { name: string; key: string; path: string; model: string }>>
+> = {
+  openrouter: {
+    ...{ name: 'openrouter', key: 'OPENROUTER_API_KEY', path: '/p/provider_openrouter/v1' },
+    model: 'anthropic/claude-sonnet-4.5',
+  },
+  anthropic: { name: 'anthropic', key: 'ANTHROPIC_API_KEY', path: '/v1', model: 'claude-sonnet-4-5' },
+  openai: { name: 'openai', key: 'OPENAI_API_KEY', path: '/v1', model: 'gpt-5' },
+  gemini: { name: 'google', key: 'GEMINI_API_KEY', path: '/v1beta', model: 'gemini-2.5-pro' },
+}
+
+export const opencode: Harness = {
+  name: 'opencode',
+  title: 'OpenCode',
+  logins: [
+    { family: 'openrouter', kind: 'api_key' },
+    { family: 'anthropic', kind: 'api_key' },
+    { family: 'openai', kind: 'api_key' },
+    { family: 'gemini', kind: 'api_key' },
+  ],
+  logIn: 'opencode auth login',
+  keyName: 'OPENROUTER_API_KEY',
+  agent: ['opencode', 'acp'],
+  environment: () => ({
+    OPENCODE_DISABLE_MODELS_FETCH: '1',
+    OPENCODE_DISABLE_AUTOUPDATE: '1',
+    OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
+    OPENCODE_DISABLE_DEFAULT_PLUGINS: '1',
+  }),
+  settings: (place) => [{ path: '.config/opencode/opencode.json', content: configFile(place) }],
+}
+
+/** Its free models are reached without any login, by a network that there is not: only what has a login is offered. */
+function configFile({ gateway, login, model }: HarnessPlace): string {
+  const provider = login && PROVIDERS[login.family]
+  const chosen = provider && `${provider.name}/${model ?? provider.model}`
+  const config = {
+    $schema: 'https://opencode.ai/config.json',
+    share: 'disabled',
+    permission: { bash: 'ask', edit: 'ask', webfetch: 'ask', external_directory: 'ask' },
+    ...(provider && {
+      enabled_providers: [provider.name],
+      model: chosen,
+      small_model: chosen,
+      provider: {
+        [provider.name]: {
+          options: { baseURL: `${gateway}${provider.path}`, apiKey: `{env:${provider.key}}` },
+        },
+      },
+    }),
+  }
+  return `${JSON.stringify(config, null, 2)}\n`
+}

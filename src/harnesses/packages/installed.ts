@@ -1,0 +1,82 @@
+/** Which of the agents' command lines are on this machine, and which of them can go. */
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { waitForFileLock } from '../../lib/wait-for-lock.ts'
+import { harnessesFolder, harnessName, harnessVersion, isHarnessId } from '../../sandboxes/harness-package.ts'
+import { removeTree } from '../../sandboxes/remove-tree.ts'
+import { PACKAGE_NAMES, readPackage } from './catalogue.ts'
+import { removeAbandoned } from './install.ts'
+import { readManifest } from './manifest.ts'
+
+export interface FoundHarness {
+  readonly id: string
+  readonly name: string
+  readonly version: string
+  readonly folder: string
+  readonly files: number
+  readonly bytes: number
+  /** Whether this build of Craik would make the same. */
+  readonly isCurrent: boolean
+}
+
+/** What was never finished is not among them. */
+export async function listInstalled(craikHome: string): Promise<readonly FoundHarness[]> {
+  const all = harnessesFolder(craikHome)
+  const current = currentIds()
+  const found: FoundHarness[] = []
+  for (const id of (await readdir(all).catch(() => [])).filter(isHarnessId).sort()) {
+    const folder = join(all, id)
+    const manifest = await readManifest(folder)
+    const { files = 0, bytes = 0 } = manifest ?? {}
+    found.push({
+      ...{ id, name: harnessName(id), version: harnessVersion(id), folder, files, bytes },
+      isCurrent: current.has(id),
+    })
+  }
+  return found
+}
+
+/** Removes those of other recipes that nothing needs, or with `all` these too. */
+export async function pruneInstalled(
+  craikHome: string,
+  inUse: ReadonlySet<string>,
+  { all = false, signal }: { readonly all?: boolean; readonly signal: AbortSignal },
+): Promise<{
+  readonly removed: readonly FoundHarness[]
+  readonly kept: readonly { harness: FoundHarness; why: string }[]
+}> {
+  const removed: FoundHarness[] = []
+  const kept: { harness: FoundHarness; why: string }[] = []
+  const installed = await listInstalled(craikHome)
+  if (installed.length === 0) return { removed, kept }
+  const folder = harnessesFolder(craikHome)
+  using _lock = await waitForFileLock(join(folder, 'lock'), 'lock of the harnesses', {
+    doing: 'installs a harness',
+    signal,
+    onWait: () => {},
+  })
+  await removeAbandoned(folder)
+  for (const harness of installed) {
+    signal.throwIfAborted()
+    if (inUse.has(harness.id)) kept.push({ harness, why: 'a sandbox needs it' })
+    else if (harness.isCurrent && !all) kept.push({ harness, why: 'this build of Craik uses it' })
+    else {
+      await removeTree(harness.folder)
+      removed.push(harness)
+    }
+  }
+  return { removed, kept }
+}
+
+function currentIds(): ReadonlySet<string> {
+  return new Set(
+    PACKAGE_NAMES.flatMap((name) => {
+      try {
+        return [readPackage(name).id]
+      } catch {
+        // Not for this kind of processor.
+        return []
+      }
+    }),
+  )
+}

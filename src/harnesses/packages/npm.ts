@@ -1,0 +1,131 @@
+/** npm, as the person who runs Craik has set it up: it fetches what a lock names, and runs none of it. */
+import { CraikError } from '../../errors.ts'
+import { runChild } from '../../lib/child.ts'
+import { findUserProgram } from '../../lib/user-program.ts'
+
+export interface NpmOptions {
+  readonly folder: string
+  readonly environment: NodeJS.ProcessEnv
+  readonly signal: AbortSignal
+  /** One more package has arrived. */
+  readonly onFetched?: () => void
+}
+
+const INSTALL_DEADLINE_MS = 20 * 60_000
+const VIEW_DEADLINE_MS = 60_000
+const GRACE_MS = 2_000
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+const KEPT_CHARS = 16_000
+const MAX_ANSWER_CHARS = 64 * 1024
+
+/** Where things are and how they are reached; what is secret stands in npm's own files, and is left to them. */
+const PASSED = new Set([
+  ...['path', 'home', 'lang', 'tmpdir', 'xdg_config_home'],
+  ...['http_proxy', 'https_proxy', 'no_proxy', 'all_proxy'],
+  ...['node_extra_ca_certs', 'ssl_cert_file', 'ssl_cert_dir'],
+  ...[
+    'registry',
+    'cafile',
+    'ca',
+    'proxy',
+    'https_proxy',
+    'noproxy',
+    'strict_ssl',
+    'userconfig',
+    'globalconfig',
+  ]
+    .concat(['cache', 'offline', 'prefer_offline', 'fetch_retries', 'fetch_timeout', 'maxsockets'])
+    .map((name) => `npm_config_${name}`),
+])
+
+/** Whatever npm's own settings say of these. */
+const QUIET = [
+  ...['--no-audit', '--no-fund', '--no-update-notifier', '--no-progress', '--no-color'],
+  ...['--global=false', '--workspaces=false', '--fetch-retries=2'],
+]
+
+/** Exactly what the lock says, for Linux on that kind of processor. No script of a package runs. */
+export async function npmInstall(architecture: string, options: NpmOptions): Promise<void> {
+  const platform = ['--os=linux', `--cpu=${architecture}`, '--libc=glibc']
+  await npm(
+    ['ci', '--ignore-scripts', '--omit=dev', '--include=optional', '--loglevel=http', ...platform],
+    INSTALL_DEADLINE_MS,
+    options,
+  )
+}
+
+/** The newest version that is offered to everybody. */
+export async function npmLatest(name: string, options: NpmOptions): Promise<string> {
+  const said = await npm(['view', name, 'version', '--json'], VIEW_DEADLINE_MS, options)
+  const version = /^"([0-9][0-9A-Za-z.+-]{0,60})"$/.exec(said.trim())?.[1]
+  if (version !== undefined) return version
+  throw new CraikError('unavailable', `npm does not say which version of ${name} is the newest`)
+}
+
+async function npm(
+  args: readonly string[],
+  timeoutMs: number,
+  { folder, environment, signal, onFetched = () => {} }: NpmOptions,
+): Promise<string> {
+  const program = await findUserProgram('npm', environment)
+  if (program === undefined)
+    throw new CraikError('unavailable', 'npm is not on this machine, or not on its PATH', {
+      hint: 'install it:  sudo apt-get install npm',
+    })
+  let said = ''
+  let answer = ''
+  const result = await runChild({
+    argv: [program, ...args, ...QUIET],
+    cwd: folder,
+    env: environmentFor(environment),
+    inputs: [],
+    ...{ timeoutMs, graceMs: GRACE_MS, signal, maxOutputBytes: MAX_OUTPUT_BYTES },
+    onStdout(chunk) {
+      answer = (answer + chunk).slice(0, MAX_ANSWER_CHARS)
+    },
+    onStderr(chunk) {
+      const text = chunk.toString()
+      for (const _ of text.matchAll(/npm http (?:fetch GET 200|cache) \S+\.tgz/g)) onFetched()
+      said = (said + text).slice(-KEPT_CHARS)
+    },
+  })
+  signal.throwIfAborted()
+  if (result.end === 'exited' && result.exitCode === 0) return answer
+  throw explain(said, result.end)
+}
+
+function environmentFor(environment: NodeJS.ProcessEnv): Record<string, string> {
+  const passed = Object.entries(environment).filter(([name]) => PASSED.has(name.toLowerCase()))
+  return Object.fromEntries(passed as [string, string][])
+}
+
+const OFFLINE =
+  /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ENOTCACHED|ERR_SOCKET_TIMEOUT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_[A-Z_]+)\b/
+
+/** Of what npm says only its complaints, and no address: one may have somebody's password in it. */
+function explain(said: string, end: string): CraikError {
+  const complaints = said
+    .split('\n')
+    .filter((line) => line.startsWith('npm error'))
+    .map((line) =>
+      line
+        .slice('npm error '.length)
+        .replaceAll(/\b[a-z]+:\/\/\S+/g, '…')
+        .slice(0, 300),
+    )
+    .slice(0, 10)
+  const details = { said: complaints }
+  if (/\b(ENOSPC|EDQUOT)\b/.test(said))
+    return new CraikError('disk_full', 'no space left to install a harness', { details })
+  const offline = OFFLINE.exec(said)?.[1]
+  if (offline !== undefined || end === 'timeout')
+    return new CraikError('unavailable', `npm’s registry cannot be reached (${offline ?? 'no answer'})`, {
+      hint: 'check the network and npm’s settings:  npm ping',
+      details,
+    })
+  const code = /^npm error code (\S{1,40})/m.exec(said)?.[1] ?? end
+  return new CraikError('unavailable', `npm failed (${code}): ${complaints[1] ?? 'it does not say why'}`, {
+    hint: 'check npm’s settings:  npm ping',
+    details,
+  })
+}

@@ -1,0 +1,37 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { wrapperOf } from './wrappers.ts'
+
+it('a program is run with its arguments as they are, from a folder with any name', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'craik wrapper '))
+  try {
+    for (const name of ['bin', 'node_modules/a']) mkdirSync(join(folder, name), { recursive: true })
+    writeFileSync(join(folder, 'node_modules/a/run'), '#!/bin/sh\nprintf "<%s>" "$@"\n')
+    writeFileSync(join(folder, 'bin/run'), wrapperOf({ native: { x64: 'node_modules/a/run' } }, 'x64'))
+    for (const path of ['bin/run', 'node_modules/a/run']) chmodSync(join(folder, path), 0o755)
+    const args = ['a b', '', '$(touch x)', '*', "'"]
+    const expected = args.map((arg) => `<${arg}>`).join('')
+    expect(spawnSync(join(folder, 'bin/run'), args, { encoding: 'utf8' }).stdout).toBe(expected)
+    const options = { encoding: 'utf8', env: { PATH: `${folder}/bin:/usr/bin:/bin` } } as const
+    expect(spawnSync('/bin/sh', ['-c', 'run "$@"', 'sh', ...args], options).stdout).toBe(expected)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+it('a file for Node is run by the sandbox’s own, and told where its other program is unless somebody said so', () => {
+  const program = { node: 'node_modules/acp/index.js', programs: { CODEX_PATH: 'codex' } }
+  expect(wrapperOf(program, 'arm64').split('\n')).toEqual([
+    '#!/bin/sh',
+    `export CODEX_PATH="\${CODEX_PATH:-\${0%/*}/codex}"`,
+    `exec /opt/craik/node "\${0%/*}/../node_modules/acp/index.js" "$@"`,
+    '',
+  ])
+})
+
+it('a tool may bring the sandbox’s own Node', () => {
+  expect(wrapperOf({ runtime: true }, 'x64')).toBe('#!/bin/sh\nexec /opt/craik/node "$@"\n')
+})

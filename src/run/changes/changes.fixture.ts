@@ -1,0 +1,67 @@
+/** A workspace on this machine and changes to it, without a sandbox: what one says and sends is written here. */
+import { mkdirSync, realpathSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { tempFolder } from '../../../test/temp-folder.ts'
+import { homeAt } from '../../store/home.ts'
+import { sha256 } from './content-store.ts'
+import type { WorkspaceInside } from './inside.ts'
+import { contentsIn, type Kept, type KeptChange, runFolder, type State, writeRecord } from './kept.ts'
+
+const RUN_ID = 'run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
+export const never = new AbortController().signal
+
+export function file(content: string, executable = false): Extract<State, { kind: 'file' }> {
+  return { kind: 'file', digest: sha256(content), bytes: Buffer.byteLength(content), executable }
+}
+
+export function link(target: string): State {
+  return { kind: 'link', target }
+}
+
+export interface Place {
+  readonly workspace: string
+  readonly home: string
+}
+
+/** A folder with these files, and a home beside it. */
+export function newPlace(files: Readonly<Record<string, string>>): Place {
+  const folder = realpathSync(tempFolder('craik-changes-'))
+  const workspace = join(folder, 'workspace')
+  mkdirSync(workspace)
+  write(workspace, files)
+  return { workspace, home: join(folder, 'home') }
+}
+
+export function write(folder: string, files: Readonly<Record<string, string>>): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), content)
+  }
+}
+
+/** Kept changes with these contents. */
+export function keep(place: Place, changes: readonly KeptChange[], contents: readonly string[] = []): Kept {
+  const home = homeAt(place.home)
+  const folder = runFolder(home, RUN_ID)
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const store = contentsIn(folder)
+  store.create()
+  for (const content of contents) store.put(Buffer.from(content))
+  return writeRecord(folder, {
+    ...{ schema: 'craik.run_changes', version: 1, run_id: RUN_ID, sandbox_id: 'sbx_1' },
+    ...{ operator_subject: 'local-user:ada', workspace: place.workspace },
+    kept_at: new Date(0).toISOString(),
+    changes: [...changes].sort((a, b) => (a.path < b.path ? -1 : 1)),
+    ...{ left: [], left_count: 0 },
+  })
+}
+
+/** A sandbox that answers each program with these bytes, cut as they are. */
+export function answering(...answers: readonly (readonly Buffer[])[]): WorkspaceInside {
+  let next = 0
+  return {
+    async runNode({ onOutput }) {
+      for (const chunk of answers[next++] ?? []) await onOutput(chunk)
+    },
+  }
+}

@@ -1,0 +1,96 @@
+/** What became of a workspace between two looks at it. */
+import { shown } from '../../lib/safe-tar/names.ts'
+import { CHANGE_LIMITS } from './limits.ts'
+import type { Entry, FileEntry, LinkEntry, Manifest } from './manifest.ts'
+import { foldersOf, linkProblem, pathProblem } from './paths.ts'
+
+export type Bringable = FileEntry | LinkEntry
+
+export interface Change {
+  readonly path: string
+  /** Null: there was nothing. */
+  readonly before: Bringable | null
+  /** Null: there is nothing any more. */
+  readonly after: Bringable | null
+}
+
+export interface LeftChange {
+  /** As it is spelt; of a name that cannot be, as it is shown. */
+  readonly path: string
+  readonly reason: string
+}
+
+export interface Changes {
+  /** In the order of their paths. */
+  readonly changes: readonly Change[]
+  /** What differs and cannot be brought over. */
+  readonly left: readonly LeftChange[]
+  readonly leftCount: number
+}
+
+export function changesBetween(before: Manifest, after: Manifest): Changes {
+  const changes: Change[] = []
+  const left = new LeftList()
+  for (const path of new Set([...before.entries.keys(), ...after.entries.keys()])) {
+    const was = before.entries.get(path)
+    const is = after.entries.get(path)
+    if (isSame(was, is)) continue
+    const reason = whyLeft(path, was, is, after)
+    if (reason !== undefined) left.add(path, reason)
+    else changes.push({ path, before: bringable(was), after: bringable(is) })
+  }
+  const known = new Set(before.unfit)
+  const unfit = after.unfit.filter((name) => !known.has(name))
+  for (const name of unfit) left.add(name, 'its name cannot be spelt')
+  changes.sort((a, b) => (a.path < b.path ? -1 : 1))
+  return { changes, ...left.report() }
+}
+
+function whyLeft(
+  path: string,
+  was: Entry | undefined,
+  is: Entry | undefined,
+  after: Manifest,
+): string | undefined {
+  const problem = pathProblem(path)
+  if (problem !== undefined) return problem
+  if (is?.kind === 'other')
+    return is.what === 'unreadable' ? 'it cannot be read inside' : `it is a ${is.what}`
+  // What was none before is none on the host either, or is something else there.
+  if (was?.kind === 'other') return `it was ${was.what === 'unreadable' ? 'not to be read' : `a ${was.what}`}`
+  if (is === undefined && foldersOf(path).some((folder) => after.entries.get(folder)?.kind === 'other'))
+    return 'its folder cannot be read inside'
+  if (is?.kind === 'file' && is.tooLarge) return 'it is too large'
+  if (was?.kind === 'file' && was.tooLarge) return 'it was too large to be compared'
+  return is?.kind === 'link' ? linkProblem(path, is.target) : undefined
+}
+
+function bringable(entry: Entry | undefined): Bringable | null {
+  return entry === undefined || entry.kind === 'other' ? null : entry
+}
+
+function isSame(a: Entry | undefined, b: Entry | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  if (a.kind === 'file' && b.kind === 'file') return a.digest === b.digest && a.executable === b.executable
+  if (a.kind === 'link' && b.kind === 'link') return a.target === b.target
+  return a.kind === 'other' && b.kind === 'other' && a.what === b.what
+}
+
+/** Counted in full, named up to a limit. */
+export class LeftList {
+  readonly #named: LeftChange[] = []
+  #count = 0
+
+  add(path: string, reason: string): void {
+    this.#count++
+    if (this.#named.length < CHANGE_LIMITS.named) this.#named.push({ path: readable(path), reason })
+  }
+
+  report(): { readonly left: readonly LeftChange[]; readonly leftCount: number } {
+    return { left: this.#named, leftCount: this.#count }
+  }
+}
+
+function readable(path: string): string {
+  return /\p{Cc}/u.test(path) ? shown(path) : path
+}

@@ -1,0 +1,164 @@
+/** What is kept of a run’s changes: a record that names each path with what was there and what is, and contents beside it. */
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import { REFERENCE } from '../../lib/ids.ts'
+import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
+import type { Home } from '../../store/home.ts'
+import { ContentStore, sha256 } from './content-store.ts'
+import { CHANGE_LIMITS } from './limits.ts'
+import { type Entry, type Manifest, SHA256 } from './manifest.ts'
+import { linkTarget, workspacePath } from './paths.ts'
+
+const reference = z.string().regex(REFERENCE)
+const state = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('file'),
+    digest: z.string().regex(SHA256),
+    bytes: z.int().nonnegative(),
+    executable: z.boolean(),
+  }),
+  z.strictObject({ kind: z.literal('link'), target: linkTarget }),
+])
+
+const keptChange = z
+  .strictObject({ path: workspacePath, before: state.nullable(), after: state.nullable() })
+  .refine(({ before, after }) => before !== null || after !== null, 'says nothing')
+
+const keptChanges = z.strictObject({
+  schema: z.literal('craik.run_changes'),
+  version: z.literal(1),
+  run_id: reference,
+  sandbox_id: reference,
+  operator_subject: reference,
+  /** The folder on this machine that was copied. */
+  workspace: z.string().min(1).startsWith('/').max(4096),
+  kept_at: z.iso.datetime(),
+  changes: z.array(keptChange).max(2 * CHANGE_LIMITS.entries),
+  left: z.array(z.strictObject({ path: z.string().max(8192), reason: z.string().max(200) })),
+  left_count: z.int().nonnegative(),
+})
+
+export type State = z.infer<typeof state>
+export type KeptChange = z.infer<typeof keptChange>
+export type KeptChanges = z.infer<typeof keptChanges>
+
+export type ChangeKind = 'added' | 'changed' | 'removed'
+
+export function kindOf({ before, after }: KeptChange): ChangeKind {
+  return before === null ? 'added' : after === null ? 'removed' : 'changed'
+}
+
+/** A run’s changes as they are read back. */
+export interface Kept {
+  readonly record: KeptChanges
+  /** Of the record’s bytes, `sha256:…`. */
+  readonly digest: string
+  readonly contents: ContentStore
+  readonly folder: string
+}
+
+/** `runs/<id>` of the home. An id that is no single name has no folder. */
+export function runFolder(home: Home, runId: string): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_-]{0,199}$/.test(runId)) throw noChanges(runId)
+  return join(home.runs, runId)
+}
+
+export function contentsIn(folder: string): ContentStore {
+  return new ContentStore(join(folder, 'files'))
+}
+
+/** From here on they are kept: the record comes last, and whole. */
+export function writeRecord(folder: string, record: KeptChanges): Kept {
+  const text = `${JSON.stringify(keptChanges.parse(record))}\n`
+  writePrivateFile(recordPath(folder), text, 'record of changes')
+  return { record, digest: `sha256:${sha256(text)}`, contents: contentsIn(folder), folder }
+}
+
+export async function readKept(home: Home, runId: string): Promise<Kept> {
+  const folder = runFolder(home, runId)
+  const bytes = await readRecord(recordPath(folder), 'record of changes')
+  if (bytes === undefined) throw noChanges(runId)
+  const parsed = keptChanges.safeParse(parsedJson(bytes))
+  if (!parsed.success || parsed.data.run_id !== runId)
+    throw new CraikError('store_damaged', `the record of what run ${runId} changed cannot be read`, {
+      hint: 'run the prompt again: it is not one that Craik wrote',
+    })
+  return { record: parsed.data, digest: `sha256:${sha256(bytes)}`, contents: contentsIn(folder), folder }
+}
+
+const entry: z.ZodType<Entry> = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('file'),
+    bytes: z.int().nonnegative(),
+    executable: z.boolean(),
+    digest: z.string().max(100),
+    tooLarge: z.literal(true).optional(),
+  }),
+  z.strictObject({ kind: z.literal('link'), target: linkTarget }),
+  z.strictObject({ kind: z.literal('other'), what: z.enum(['pipe', 'socket', 'device', 'unreadable']) }),
+]) as z.ZodType<Entry>
+
+const baseline = z.strictObject({
+  schema: z.literal('craik.run_baseline'),
+  version: z.literal(1),
+  entries: z.array(z.tuple([workspacePath, entry])),
+  unfit: z.array(z.string()),
+  unfit_count: z.int(),
+})
+
+/** Keeps the first look at a workspace, so that a run that was broken off can be looked at later. */
+export function keepBaseline(home: Home, runId: string, { entries, unfit, unfitCount }: Manifest): void {
+  const folder = runFolder(home, runId)
+  ensurePrivateFolder(home.runs, 'folder of runs')
+  ensurePrivateFolder(folder, 'folder of the run')
+  const record = {
+    schema: 'craik.run_baseline',
+    version: 1,
+    entries: [...entries],
+    unfit,
+    unfit_count: unfitCount,
+  }
+  writePrivateFile(join(folder, 'baseline.json'), `${JSON.stringify(record)}\n`, 'baseline of the run')
+}
+
+export async function readBaseline(home: Home, runId: string): Promise<Manifest | undefined> {
+  const bytes = await readRecord(join(runFolder(home, runId), 'baseline.json'), 'baseline of the run')
+  const parsed = bytes === undefined ? undefined : baseline.safeParse(parsedJson(bytes))
+  if (parsed?.success !== true) return undefined
+  const { entries, unfit, unfit_count } = parsed.data
+  return { entries: new Map(entries), unfit, unfitCount: unfit_count }
+}
+
+function recordPath(folder: string): string {
+  return join(folder, 'changes.json')
+}
+
+/** Sized first: the reader takes as much memory as the most that it may read. */
+async function readRecord(path: string, label: string): Promise<Buffer | undefined> {
+  try {
+    const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    const { size } = await file.stat().finally(() => file.close())
+    return readPrivateFile(path, Math.min(size, CHANGE_LIMITS.recordBytes), label)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+function parsedJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString())
+  } catch {
+    return undefined
+  }
+}
+
+function noChanges(runId: string): CraikError {
+  return new CraikError('not_found', `no changes are kept of a run ${JSON.stringify(runId.slice(0, 80))}`, {
+    hint: 'only a prompt on a copy of a workspace keeps some; see your runs:  craik run list',
+  })
+}

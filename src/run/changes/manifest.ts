@@ -1,0 +1,164 @@
+/** What a workspace inside holds at one moment, as the sandbox says: parsed as the word of somebody who may lie. */
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import { shown } from '../../lib/safe-tar/names.ts'
+import type { WorkspaceInside } from './inside.ts'
+import { CHANGE_LIMITS } from './limits.ts'
+import { foldersOf, linkTarget, workspacePath } from './paths.ts'
+import { LIST_PROGRAM } from './programs.ts'
+
+export const SHA256 = /^[0-9a-f]{64}$/
+
+export interface FileEntry {
+  readonly kind: 'file'
+  readonly bytes: number
+  readonly executable: boolean
+  /** SHA-256, or of a file that is too large to be read a mark that differs when it was written to. */
+  readonly digest: string
+  readonly tooLarge?: true
+}
+
+export interface LinkEntry {
+  readonly kind: 'link'
+  readonly target: string
+}
+
+/** Neither a file nor a link, or not to be read; a folder that is not to be read hides what is below it. */
+interface OtherEntry {
+  readonly kind: 'other'
+  readonly what: 'pipe' | 'socket' | 'device' | 'unreadable'
+}
+
+export type Entry = FileEntry | LinkEntry | OtherEntry
+
+export interface Manifest {
+  readonly entries: ReadonlyMap<string, Entry>
+  /** Names that cannot be spelt, made fit to be shown; so many of them as are named at all. */
+  readonly unfit: readonly string[]
+  readonly unfitCount: number
+}
+
+const bytes = z.int().nonnegative()
+const flag = z.union([z.literal(0), z.literal(1)])
+
+const line = z.discriminatedUnion('t', [
+  z.strictObject({
+    t: z.literal('f'),
+    p: workspacePath,
+    s: bytes,
+    x: flag,
+    h: z.string().regex(SHA256).optional(),
+    m: z
+      .string()
+      .regex(/^-?\d{1,20}$/)
+      .optional(),
+  }),
+  z.strictObject({ t: z.literal('l'), p: workspacePath, to: linkTarget }),
+  z.strictObject({
+    t: z.literal('o'),
+    p: workspacePath,
+    k: z.enum(['pipe', 'socket', 'device', 'unreadable']),
+  }),
+  z.strictObject({ t: z.literal('u'), b: z.base64().max(CHANGE_LIMITS.pathBytes * 2) }),
+])
+
+/** Takes no longer than its limit. Nothing inside should write meanwhile: what does may be listed as it was before. */
+export async function takeManifest(inside: WorkspaceInside, until: AbortSignal): Promise<Manifest> {
+  const listing = new Listing()
+  await inside.runNode(
+    {
+      doing: 'listing the workspace inside',
+      script: LIST_PROGRAM,
+      input: '',
+      timeoutMs: CHANGE_LIMITS.listingMs,
+      onOutput: (chunk) => listing.push(chunk),
+    },
+    until,
+  )
+  return listing.end()
+}
+
+/** Takes the lines as they come, in any cut. */
+class Listing {
+  readonly #entries = new Map<string, Entry>()
+  readonly #unfit: string[] = []
+  #unfitCount = 0
+  #bytes = 0
+  #pending: Buffer = Buffer.alloc(0)
+
+  push(chunk: Buffer): void {
+    this.#bytes += chunk.length
+    if (this.#bytes > CHANGE_LIMITS.listingBytes) throw tooMuch()
+    let all = this.#pending.length === 0 ? chunk : Buffer.concat([this.#pending, chunk])
+    for (let end = all.indexOf(10); end !== -1; end = all.indexOf(10)) {
+      if (end > CHANGE_LIMITS.lineBytes) throw lie('a line is too long')
+      this.#take(all.toString('utf8', 0, end))
+      all = all.subarray(end + 1)
+    }
+    if (all.length > CHANGE_LIMITS.lineBytes) throw lie('a line is too long')
+    this.#pending = Buffer.from(all)
+  }
+
+  end(): Manifest {
+    if (this.#pending.length > 0) throw lie('it breaks off')
+    for (const path of this.#entries.keys()) {
+      const inTheWay = foldersOf(path).find((folder) => this.#entries.has(folder))
+      if (inTheWay !== undefined) throw lie(`${shown(inTheWay)} is no folder, and has files in it`)
+    }
+    return { entries: this.#entries, unfit: this.#unfit, unfitCount: this.#unfitCount }
+  }
+
+  #take(text: string): void {
+    const parsed = line.safeParse(parsedJson(text))
+    if (!parsed.success) {
+      const [issue] = parsed.error.issues
+      throw lie(`${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`.trim())
+    }
+    if (this.#entries.size + this.#unfitCount >= CHANGE_LIMITS.entries) throw tooMuch()
+    const said = parsed.data
+    if (said.t === 'u') {
+      this.#unfitCount++
+      if (this.#unfit.length < CHANGE_LIMITS.named)
+        this.#unfit.push(shown(Buffer.from(said.b, 'base64').toString()))
+      return
+    }
+    if (this.#entries.has(said.p)) throw lie(`${shown(said.p)} is listed twice`)
+    this.#entries.set(said.p, entryOf(said))
+  }
+}
+
+type Said = Exclude<z.infer<typeof line>, { t: 'u' }>
+
+function entryOf(said: Said): Entry {
+  if (said.t === 'l') return { kind: 'link', target: said.to }
+  if (said.t === 'o') return { kind: 'other', what: said.k }
+  const { s, x, h, m } = said
+  const file = { kind: 'file', bytes: s, executable: x === 1 } as const
+  if (h !== undefined && s <= CHANGE_LIMITS.fileBytes) return { ...file, digest: h }
+  return { ...file, digest: `${s}:${m ?? 'unknown'}`, tooLarge: true }
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw lie('a line is no JSON')
+  }
+}
+
+function lie(why: string): CraikError {
+  return new CraikError('boundary_failed', `the list of the workspace inside cannot be used: ${why}`, {
+    hint: 'something inside wrote to it meanwhile, or lies; end what runs there, then try again',
+  })
+}
+
+function tooMuch(): CraikError {
+  const most = CHANGE_LIMITS.entries.toLocaleString('en')
+  return new CraikError(
+    'too_large',
+    `the workspace inside holds more than ${most} files, or too long names`,
+    {
+      hint: 'remove what is not needed inside, such as caches, then try again',
+    },
+  )
+}

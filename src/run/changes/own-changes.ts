@@ -1,0 +1,29 @@
+/** What a run changed is for its own operator, to look at and to bring over. */
+import { CraikError } from '../../errors.ts'
+import type { ReceiptLog } from '../../receipts/log.ts'
+import type { Kept } from './kept.ts'
+
+/** Throws what another operator is told, after a denial receipt. */
+export async function requireOwnChanges(
+  log: ReceiptLog,
+  operator: string,
+  operation: 'diff' | 'apply',
+  { record }: Kept,
+): Promise<void> {
+  const { run_id, sandbox_id, operator_subject } = record
+  if (operator_subject === operator) return
+  const receipt = await log.append({
+    kind: 'denial',
+    status: 'denied',
+    operator,
+    capability: 'agent.run',
+    operation,
+    target: run_id,
+    links: { run_id, sandbox_id },
+    decision: { effect: 'deny', rule: 'run.operator', missing: [], replayable: false },
+  })
+  throw new CraikError('denied', `run ${run_id} belongs to ${operator_subject}, not to ${operator}`, {
+    hint: `nothing was done (receipt ${receipt.id}); see who you are:  craik whoami`,
+    details: { rule: 'run.operator', receipt_id: receipt.id },
+  })
+}

@@ -1,0 +1,123 @@
+/** What would become of each change, in the workspace as it is now. Nothing is written. */
+import type { HostTree, Seen } from './host-tree.ts'
+import type { Kept, KeptChange, State } from './kept.ts'
+import { isTrustedHere, linkProblem, pathProblem } from './paths.ts'
+
+export type Verdict =
+  | { readonly status: 'ready' | 'already' }
+  | { readonly status: 'conflict' | 'left'; readonly reason: string }
+
+export interface PlanRules {
+  /** Craik’s own home, where the workspace holds it: never copied, and never written to. */
+  readonly own?: string | undefined
+  /** Also what programs of this machine run or trust unasked. */
+  readonly withSettings?: boolean | undefined
+}
+
+export interface Planned {
+  readonly change: KeptChange
+  readonly verdict: Verdict
+}
+
+const NOTHING: Seen = { kind: 'nothing' }
+
+/**
+ * Removals come first, the innermost before the others, so that a file can take the place of a folder and a folder that
+ * of a file.
+ */
+export async function planChanges(
+  tree: HostTree,
+  { record }: Kept,
+  rules: PlanRules,
+  until: AbortSignal,
+): Promise<readonly Planned[]> {
+  const removals = record.changes.filter(({ after }) => after === null).reverse()
+  const puts = record.changes.filter(({ after }) => after !== null)
+  const coming = new Set(puts.map(({ path }) => path))
+  const planned: Planned[] = []
+  const going = new Set<string>()
+  for (const change of removals) {
+    until.throwIfAborted()
+    const verdict =
+      forbidden(change, rules) ??
+      judge(change, replacedAlready(change.path, await lookFor(tree, change), coming))
+    if (verdict.status === 'ready') going.add(change.path)
+    planned.push({ change, verdict })
+  }
+  for (const change of puts) {
+    until.throwIfAborted()
+    const seen = async () => withoutRemovals(tree, change.path, await lookFor(tree, change), going)
+    planned.push({ change, verdict: forbidden(change, rules) ?? judge(change, await seen()) })
+  }
+  return planned
+}
+
+function forbidden({ path, after }: KeptChange, { own, withSettings }: PlanRules): Verdict | undefined {
+  const isOwn = own !== undefined && `${path}/`.toLowerCase().startsWith(`${own}/`.toLowerCase())
+  const problem =
+    (isOwn ? 'it belongs to Craik' : pathProblem(path)) ??
+    (after?.kind === 'link' ? linkProblem(path, after.target) : undefined) ??
+    (isTrustedHere(path) && !withSettings ? 'programs here run or trust it unasked' : undefined)
+  return problem === undefined ? undefined : { status: 'left', reason: problem }
+}
+
+/** A file whose length is neither the old nor the new one need not be read to know that it is another. */
+export function lookFor(tree: HostTree, { path, before, after }: KeptChange): Promise<Seen> {
+  const lengths = [before, after].flatMap((state) => (state?.kind === 'file' ? [state.bytes] : []))
+  return tree.look(path, lengths)
+}
+
+/** What an earlier attempt put in the place of what it removed is judged by itself. */
+function replacedAlready(path: string, seen: Seen, coming: ReadonlySet<string>): Seen {
+  if (seen.kind === 'blocked') return coming.has(seen.at) ? NOTHING : seen
+  return seen.kind === 'folder' && hasBelow(coming, path) ? NOTHING : seen
+}
+
+/** As it will be when what is to be removed is gone. */
+async function withoutRemovals(
+  tree: HostTree,
+  path: string,
+  seen: Seen,
+  going: ReadonlySet<string>,
+): Promise<Seen> {
+  if (seen.kind === 'blocked') return going.has(seen.at) ? NOTHING : seen
+  if (seen.kind !== 'folder' || !hasBelow(going, path)) return seen
+  return (await tree.holdsOnly(path, going)) ? NOTHING : seen
+}
+
+function hasBelow(paths: ReadonlySet<string>, folder: string): boolean {
+  return [...paths].some((path) => path.startsWith(`${folder}/`))
+}
+
+export function judge({ before, after }: KeptChange, seen: Seen): Verdict {
+  if (isThere(seen, after) && hasRight(seen, after)) return { status: 'already' }
+  if (isThere(seen, before)) return { status: 'ready' }
+  // The content came over before, and only the right to run it did not.
+  if (isThere(seen, after)) return { status: 'ready' }
+  return { status: 'conflict', reason: whyConflict(before, seen) }
+}
+
+function isThere(seen: Seen, state: State | null): boolean {
+  if (state === null) return seen.kind === 'nothing'
+  if (state.kind === 'link') return seen.kind === 'link' && seen.target === state.target
+  return seen.kind === 'file' && seen.digest === state.digest
+}
+
+function hasRight(seen: Seen, state: State | null): boolean {
+  return state?.kind !== 'file' || (seen.kind === 'file' && seen.executable === state.executable)
+}
+
+function whyConflict(before: State | null, seen: Seen): string {
+  switch (seen.kind) {
+    case 'nothing':
+      return 'it was removed here'
+    case 'blocked':
+      return `${seen.at} is no folder here`
+    case 'folder':
+      return 'a folder is in its place here'
+    case 'special':
+      return 'what is in its place here is no file'
+    default:
+      return before === null ? 'it was added here too' : 'it was changed here'
+  }
+}
