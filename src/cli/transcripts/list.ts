@@ -1,0 +1,73 @@
+/** `craik transcripts list`. */
+import { Command } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import { type Conversation, nameOf } from '../../transcripts/conversation.ts'
+import { findConversations } from '../../transcripts/find-transcripts.ts'
+import type { CliContext } from '../context.ts'
+import { type Column, formatOption, printRows } from '../output.ts'
+import { Progress } from '../progress.ts'
+import { addWhere, inPlace, type WhereOptions } from './where.ts'
+
+/** All that is kept of a conversation while others are read. */
+interface Row extends Omit<Conversation, 'turns'> {
+  readonly name: string
+  readonly turnCount: number
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { title: 'id', value: ({ id }) => id },
+  { title: 'harness', value: ({ harness }) => harness },
+  { title: 'started', value: ({ startedAtMs }) => minuteOf(startedAtMs) },
+  { title: 'turns', value: ({ turnCount }) => turnCount.toLocaleString('en'), goes: 3 },
+  { title: 'about', value: ({ name }) => name, shortens: true },
+  { title: 'workspace', value: ({ cwd }) => cwd ?? '–', goes: 1, shortens: true },
+  { title: 'model', value: ({ model }) => model ?? '–', goes: 2 },
+]
+
+export function listCommand(context: CliContext): Command {
+  return addWhere(new Command('list'))
+    .description('list conversations, the newest first')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (options: WhereOptions) => {
+      const rows = await inPlace(context, options, async (place) => {
+        using progress = new Progress(context, 'reading transcripts:')
+        const found: Row[] = []
+        for await (const { turns, ...rest } of findConversations(place)) {
+          found.push({ ...rest, name: nameOf({ ...rest, turns }), turnCount: turns.length })
+          await progress.tick(found.length)
+        }
+        return found.sort((a, b) => (b.startedAtMs ?? 0) - (a.startedAtMs ?? 0))
+      })
+      printRows(context, options, rows, COLUMNS, rowJson)
+    })
+}
+
+function minuteOf(atMs: number | undefined): string {
+  return atMs === undefined ? '–' : new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
+}
+
+function rowJson({ harness, id, path, name, turnCount, cwd, model, usage, damage, ...times }: Row): Json {
+  return {
+    ...{ harness, id, path, about: name, turns: turnCount },
+    started: instantOf(times.startedAtMs),
+    updated: instantOf(times.updatedAtMs),
+    workspace: cwd ?? null,
+    model: model ?? null,
+    usage: usage ? { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens } : null,
+    damage: { ...damage },
+  }
+}
+
+export function instantOf(atMs: number | undefined): string | null {
+  return atMs === undefined ? null : new Date(atMs).toISOString()
+}
+
+const HELP = `
+What Claude Code, Codex, Gemini, OpenCode and Kimi keep of their sessions in a home, read without changing it and with
+secrets masked.
+
+Examples:
+  craik transcripts list
+  craik transcripts list --sandbox parser --harness codex
+`

@@ -1,0 +1,59 @@
+/** The home of a running sandbox, through its boundary. All of it is what the inside says, numbers and names included. */
+import { CraikError, type ErrorCode } from '../../errors.ts'
+import type { FileBody } from '../../operator/api/bodies.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { readFile } from '../../sdk/transfer.ts'
+import { INSIDE } from '../../sidecar/protocol.ts'
+import { TRANSCRIPT_LIMITS } from '../../transcripts/limits.ts'
+import type { TranscriptFile, TranscriptSource } from '../../transcripts/source.ts'
+
+const PAGE_ENTRIES = 1000
+
+export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSignal): TranscriptSource {
+  return {
+    list: (folder, depth) => listed(folder, depth),
+    async *read(path, maxBytes) {
+      try {
+        yield* readFile(client, sandbox, `${INSIDE.home}/${path}`, { signal, length: maxBytes })
+      } catch (error) {
+        if (!isNotThere(error)) throw error
+      }
+    },
+  }
+
+  async function* listed(folder: string, depth: number): AsyncGenerator<TranscriptFile> {
+    for await (const { path, type, bytes, modified_at_ms } of entriesOf(folder)) {
+      const name = path.slice(path.lastIndexOf('/') + 1)
+      if (name === '' || name === '.' || name === '..') continue
+      const below = `${folder}/${name}`
+      if (type === 'file') yield { path: below, bytes: whole(bytes), modifiedAtMs: whole(modified_at_ms) }
+      else if (type === 'folder' && depth > 0) yield* listed(below, depth - 1)
+    }
+  }
+
+  async function* entriesOf(folder: string): AsyncGenerator<FileBody> {
+    let after: string | undefined
+    // A page without a next one is the last, and an inside that never comes to an end is not listened to for ever.
+    for (let page = 0; page * PAGE_ENTRIES < TRANSCRIPT_LIMITS.folderEntries; page++) {
+      const asked = { signal, limit: PAGE_ENTRIES, ...(after !== undefined && { after }) }
+      const found = await client.files.list(sandbox, `${INSIDE.home}/${folder}`, asked).catch((error) => {
+        if (isNotThere(error)) return undefined
+        throw error
+      })
+      yield* found?.entries ?? []
+      if (found?.next === undefined) return
+      after = found.next
+    }
+  }
+}
+
+const NOT_THERE: readonly ErrorCode[] = ['not_found', 'conflict', 'refused_inside', 'usage', 'too_large']
+
+/** Gone, something else by now, or not to be read by the user inside. */
+function isNotThere(error: unknown): boolean {
+  return error instanceof CraikError && NOT_THERE.includes(error.code)
+}
+
+function whole(number: number): number {
+  return Number.isSafeInteger(number) && number >= 0 ? number : 0
+}

@@ -1,0 +1,60 @@
+/** `craik transcripts search`. */
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { Harness } from '../../transcripts/conversation.ts'
+import { findConversations } from '../../transcripts/find-transcripts.ts'
+import { type Match, searchIn } from '../../transcripts/search.ts'
+import type { CliContext } from '../context.ts'
+import { type Column, formatOption, printRows } from '../output.ts'
+import { Progress } from '../progress.ts'
+import { addWhere, inPlace, type WhereOptions } from './where.ts'
+
+interface Row extends Match {
+  readonly harness: Harness
+  readonly id: string
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { title: 'id', value: ({ id }) => id },
+  { title: 'harness', value: ({ harness }) => harness, goes: 1 },
+  { title: 'turn', value: ({ turn, role }) => `${turn} ${role}` },
+  { title: 'where', value: ({ where }) => where, goes: 2 },
+  { title: 'excerpt', value: ({ excerpt }) => excerpt, shortens: true },
+]
+
+const MAX_ROWS = 1000
+
+export function searchCommand(context: CliContext): Command {
+  return addWhere(new Command('search'))
+    .description('find a text in what was said, thought, and passed to and from tools')
+    .argument('<text>', 'as it stands there; capitals and small letters are alike')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nExamples:\n  craik transcripts search "parser test"\n  craik transcripts search npm --sandbox parser\n',
+    )
+    .action(async (text: string, options: WhereOptions) => {
+      if (text.trim() === '')
+        throw new CraikError('usage', 'there is nothing to search for', {
+          hint: 'craik transcripts search "parser test"',
+        })
+      const rows = await inPlace(context, options, async (place) => {
+        using progress = new Progress(context, 'reading transcripts:')
+        const found: Row[] = []
+        let count = 0
+        for await (const conversation of findConversations(place)) {
+          await progress.tick(++count)
+          const { harness, id } = conversation
+          for (const match of searchIn(conversation, text)) {
+            if (found.length < MAX_ROWS) found.push({ harness, id, ...match })
+            else {
+              place.onProblem?.('search', `shows the first ${MAX_ROWS.toLocaleString('en')} matches`)
+              return found
+            }
+          }
+        }
+        return found
+      })
+      printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
+    })
+}

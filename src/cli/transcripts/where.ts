@@ -1,0 +1,107 @@
+/** Which transcripts a command is about: those of a sandbox, of a folder, or of whoever types it. */
+import { realpathSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { resolve } from 'node:path'
+import { type Command, Option } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { LoginRecords } from '../../login-sandbox/records.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import { redactText } from '../../receipts/redaction/redact.ts'
+import { HARNESSES, type Harness } from '../../transcripts/conversation.ts'
+import type { FindOptions } from '../../transcripts/find-transcripts.ts'
+import { homeFolder } from '../../transcripts/home-folder.ts'
+import type { CliContext } from '../context.ts'
+import { transcriptsPlace } from '../login-sandbox/transcripts-place.ts'
+import { printable } from '../output.ts'
+import { connect } from '../sandbox/connect.ts'
+import { sandboxHome } from './sandbox-home.ts'
+
+export interface WhereOptions {
+  readonly sandbox?: string
+  readonly home?: string
+  readonly harness?: Harness
+  readonly format?: string
+}
+
+export interface Place extends FindOptions {
+  /** A sandbox's id, or a folder. */
+  readonly scope: string
+  readonly sandbox?: string
+}
+
+export function addWhere(command: Command): Command {
+  return command
+    .option(
+      '--sandbox <id>',
+      'those in the home of a running sandbox, or in the volume of a login’s; id or name',
+    )
+    .option('--home <folder>', 'those in a folder that is shaped like a home (default: your own home)')
+    .addOption(new Option('--harness <name>', 'only those of this program').choices(HARNESSES))
+}
+
+/** How many files that are not whole are named. */
+const NAMED = 5
+
+export async function inPlace<T>(
+  context: CliContext,
+  options: WhereOptions,
+  work: (place: Place) => Promise<T>,
+): Promise<T> {
+  if (options.sandbox !== undefined && options.home !== undefined)
+    throw new CraikError('usage', '--sandbox and --home are too much: transcripts are in one place', {
+      hint: 'craik transcripts list --sandbox ID',
+    })
+  const notes: string[] = []
+  const note = (path: string, problem: string) => {
+    notes.push(`craik: ${printable(path)} ${printable(problem)}\n`)
+  }
+  const common = {
+    redact: (text: string) => redactText(text).text,
+    signal: context.signal,
+    onProblem: note,
+    ...(options.harness !== undefined && { harnesses: [options.harness] }),
+  }
+  try {
+    if (options.sandbox === undefined) {
+      const home = homeOf(context, options)
+      const source = homeFolder(home, {
+        signal: context.signal,
+        onLink: (path) => note(path, 'is a link, which is not followed'),
+      })
+      return await work({ ...common, source, scope: realFolder(home) })
+    }
+    using client = await connect(context)
+    const sandbox = await client.sandboxes.get(options.sandbox, { signal: context.signal })
+    requireHome(sandbox)
+    const { id } = sandbox
+    const login = new LoginRecords(context.home.loginSandboxes).list().find((one) => one.sandboxId === id)
+    if (login !== undefined) return await work({ ...common, ...transcriptsPlace(context, login.login, note) })
+    return await work({ ...common, source: sandboxHome(client, id, context.signal), scope: id, sandbox: id })
+  } finally {
+    for (const line of notes.slice(0, NAMED)) context.stderr.write(line)
+    if (notes.length > NAMED)
+      context.stderr.write(`craik: and ${(notes.length - NAMED).toLocaleString('en')} more like this\n`)
+  }
+}
+
+function homeOf({ environment }: CliContext, { home }: WhereOptions): string {
+  if (home === '')
+    throw new CraikError('usage', '--home is empty', { hint: 'leave it out for your own home' })
+  return resolve(home ?? (environment.HOME || homedir()))
+}
+
+/** By whichever name it is reached, it is one place. */
+function realFolder(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+function requireHome({ isolation, name }: SandboxBody): void {
+  if (isolation !== 'none') return
+  throw new CraikError('usage', `${printable(name)} runs on this machine itself and has no home of its own`, {
+    hint: 'what agents in it write is in your own home:  craik transcripts list',
+  })
+}

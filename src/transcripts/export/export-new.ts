@@ -1,0 +1,221 @@
+/**
+ * Writes each conversation of a home to the inbox once, and brings what it wrote up to date when the conversation went on. It
+ * can be called again and again, by a person and by what saves every few minutes, and be killed at any moment.
+ */
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../../errors.ts'
+import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
+import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import type { Conversation } from '../conversation.ts'
+import { conversationsIn, type FindOptions, type FoundFile, findTranscripts } from '../find-transcripts.ts'
+import { renderMarkdown } from '../markdown/render.ts'
+import { folderOf, slugOf } from '../slug.ts'
+import { Inbox } from './inbox.ts'
+import { ExportRecords } from './records.ts'
+
+export interface ExportOptions extends FindOptions {
+  /** The user's folder; `conversations/` is made in it. */
+  readonly inbox: string
+  /** Of Craik's own, private: what was written, and the lock. */
+  readonly records: string
+  /** What the source is, so that no other one can touch what was written for it: a sandbox's id, or a folder. */
+  readonly scope: string
+  /** The sandbox that it is, if it is one. */
+  readonly sandbox?: string
+  /** How long another export is waited for. */
+  readonly patienceMs?: number
+}
+
+export interface Exported {
+  readonly path: string
+  readonly conversation: Pick<Conversation, 'harness' | 'id'> & { readonly turns: number }
+  /**
+   * `edited`, `gone`: its owner changed or took away what was written, so it is theirs. `unknown`: what was written cannot
+   * be told any more.
+   */
+  readonly outcome: 'written' | 'updated' | 'unchanged' | 'edited' | 'gone' | 'unknown'
+}
+
+const PATIENCE_MS = 60_000
+const POLL_MS = 100
+/** Of one run: what an agent writes is bounded by its own disk, and this is the user's. */
+const MAX_NEW = 2000
+const MAX_NEW_BYTES = 1024 * 1024 * 1024
+/** Conversations that began in the same second with the same words. */
+const MAX_SAME = 1000
+
+export async function exportNew(options: ExportOptions): Promise<Exported[]> {
+  ensurePrivateFolder(options.records, 'folder of exported transcripts')
+  // A sandbox that never comes to an end holds up its own exports and no others.
+  const lock = await waitForLock(options, `lock-${sha256(options.scope).slice(0, 40)}`)
+  try {
+    const inbox = await Inbox.open(options.inbox)
+    try {
+      return await new Export(options, inbox).run()
+    } finally {
+      await inbox.close()
+    }
+  } finally {
+    lock.release()
+  }
+}
+
+async function waitForLock(
+  { records, signal, patienceMs = PATIENCE_MS }: ExportOptions,
+  name: string,
+): Promise<FileLock> {
+  const until = performance.now() + patienceMs
+  for (;;) {
+    signal.throwIfAborted()
+    const lock = takeFileLock(join(records, name), 'lock of exports')
+    if (lock !== undefined) return lock
+    if (performance.now() >= until)
+      throw new CraikError('store_busy', 'another export of transcripts has not ended', {
+        hint: 'try again when it is done:  craik transcripts export',
+      })
+    await sleep(POLL_MS, undefined, { signal })
+  }
+}
+
+interface Work {
+  readonly text: string
+  readonly digest: string
+}
+
+class Export {
+  readonly #options: ExportOptions
+  readonly #inbox: Inbox
+  readonly #records: ExportRecords
+  #hasProblem = false
+  #new = 0
+  #newBytes = 0
+
+  constructor(options: ExportOptions, inbox: Inbox) {
+    this.#options = {
+      ...options,
+      onProblem: (path, problem) => {
+        this.#hasProblem = true
+        options.onProblem?.(path, problem)
+      },
+    }
+    this.#inbox = inbox
+    this.#records = new ExportRecords(options.records)
+  }
+
+  async run(): Promise<Exported[]> {
+    const exported: Exported[] = []
+    for await (const file of findTranscripts(this.#options)) {
+      const key = this.#key(file)
+      if (this.#records.stamp(key) === file.stamp) continue
+      this.#hasProblem = false
+      if (this.#new >= MAX_NEW || this.#newBytes >= MAX_NEW_BYTES) {
+        this.#options.onProblem?.(file.path, 'and more wait for the next export: so much is new')
+        return exported
+      }
+      for await (const conversation of conversationsIn(file, this.#options))
+        exported.push(await this.#export(conversation, file))
+      if (!this.#hasProblem) this.#records.setStamp(key, file.stamp)
+    }
+    return exported
+  }
+
+  #key({ harness, path }: FoundFile, ...more: string[]): string[] {
+    return [this.#options.scope, this.#inbox.path, harness, path, ...more]
+  }
+
+  async #export(conversation: Conversation, file: FoundFile): Promise<Exported> {
+    const { sandbox } = this.#options
+    const text = renderMarkdown(conversation, sandbox === undefined ? {} : { sandbox })
+    const lock = await waitForLock(this.#options, 'lock')
+    try {
+      return await this.#write(conversation, file, { text, digest: sha256(text) })
+    } finally {
+      lock.release()
+    }
+  }
+
+  async #write(conversation: Conversation, file: FoundFile, work: Work): Promise<Exported> {
+    const key = this.#key(file, conversation.id)
+    const record = this.#records.read(key)
+    if (record === undefined) {
+      this.#new++
+      this.#newBytes += work.text.length
+    }
+    const { harness, id, turns } = conversation
+    const done = (path: string, outcome: Exported['outcome']): Exported => ({
+      ...{ path, outcome, conversation: { harness, id, turns: turns.length } },
+    })
+    if (record === 'damaged') return done(this.#inbox.path, 'unknown')
+    if (record === undefined) {
+      const startedAtMs = conversation.startedAtMs ?? file.modifiedAtMs
+      const { path, outcome } = await this.#create(key, work, {
+        folder: folderOf(startedAtMs),
+        slug: slugOf(conversation),
+      })
+      return done(path, outcome)
+    }
+    const { folder, name, digest, next } = record
+    const path = this.#inbox.pathOf(folder, name)
+    const found = await this.#inbox.find(folder, name)
+    if (found === 'missing') {
+      // Killed before it was there: nobody can have taken it away.
+      const isBegun = digest === null && next !== null
+      if (!isBegun) return done(path, 'gone')
+      this.#records.write(key, { folder, name, digest: null, next: work.digest })
+      if (!(await this.#inbox.create(folder, name, work.text))) return done(path, 'edited')
+      this.#records.write(key, { folder, name, digest: work.digest, next: null })
+      return done(path, 'written')
+    }
+    if (typeof found === 'string' || (found.digest !== digest && found.digest !== next))
+      return done(path, 'edited')
+    if (found.digest !== work.digest) {
+      this.#records.write(key, { folder, name, digest: found.digest, next: work.digest })
+      await this.#inbox.replace(folder, name, work.text)
+    }
+    if (found.digest !== work.digest || digest !== work.digest || next !== null)
+      this.#records.write(key, { folder, name, digest: work.digest, next: null })
+    return done(path, found.digest === work.digest ? 'unchanged' : 'updated')
+  }
+
+  /** Under the first name that nothing has. A file that is of this very conversation is one that records were lost of. */
+  async #create(
+    key: readonly string[],
+    { text, digest }: Work,
+    { folder, slug }: { readonly folder: string; readonly slug: string },
+  ): Promise<Pick<Exported, 'path' | 'outcome'>> {
+    for (let same = 1; same <= MAX_SAME; same++) {
+      const name = `${slug}${same === 1 ? '' : `-${same}`}.md`
+      const path = this.#inbox.pathOf(folder, name)
+      const found = await this.#inbox.find(folder, name)
+      // When its folder is none, making the file says so.
+      if (found === 'missing' || found === 'elsewhere') {
+        this.#records.write(key, { folder, name, digest: null, next: digest })
+        if (!(await this.#inbox.create(folder, name, text))) continue
+        this.#records.write(key, { folder, name, digest, next: null })
+        return { path, outcome: 'written' }
+      }
+      if (found === 'odd' || identityOf(found.head) !== identityOf(text)) continue
+      const isSame = found.digest === digest
+      this.#records.write(key, { folder, name, digest: isSame ? digest : null, next: null })
+      return { path, outcome: isSame ? 'unchanged' : 'edited' }
+    }
+    throw new CraikError('conflict', `there is no name left in ${folder} of the inbox`, {
+      hint: 'move some of the conversations in it elsewhere',
+    })
+  }
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** The lines of the front matter that say which conversation it is. */
+function identityOf(text: string): string {
+  const [, front = ''] = /^---\n([\s\S]{0,4000}?)\n---\n/.exec(text) ?? []
+  return front
+    .split('\n')
+    .filter((line) => /^(?:harness|session|sandbox): /.test(line))
+    .join('\n')
+}

@@ -1,0 +1,57 @@
+/**
+ * Folders of the user's that are written to: entered by name and never through a link, made when they are not there, and
+ * refused when somebody else can write to them.
+ */
+import { lstat, mkdir } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+
+/** The inbox itself; closed by the caller. */
+export async function openInbox(typed: string): Promise<HeldFolder> {
+  const path = resolve(typed)
+  const parent = await HeldFolder.open(dirname(path)).catch((cause) => {
+    throw new CraikError('not_found', `there is no folder for the inbox ${typed} to be in`, {
+      hint: `mkdir -p ${quoteArgument(dirname(path))}`,
+      cause,
+    })
+  })
+  try {
+    return await enterOwn(parent, path === '/' ? '.' : basename(path), typed)
+  } finally {
+    await parent.close()
+  }
+}
+
+/** Made when it is not there. A link, or a folder that others can write to, is none to write to. */
+export async function enterOwn(parent: HeldFolder, name: string, shown: string): Promise<HeldFolder> {
+  await mkdir(parent.at(name), 0o700).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw asExport(error, shown)
+  })
+  const found = await lstat(parent.at(name)).catch(() => undefined)
+  const refuse = (problem: string, hint: string) =>
+    new CraikError('export_failed', `cannot write to ${shown}: ${problem}`, { hint })
+  if (found?.isSymbolicLink())
+    throw refuse('it is a link', `name what it leads to:  --inbox "$(readlink -f ${quoteArgument(shown)})"`)
+  if (found?.isDirectory() !== true) throw refuse('it is no folder', 'move it away, or choose another inbox')
+  if (found.uid !== process.geteuid?.()) throw refuse('it is another user’s', 'choose a folder of your own')
+  if ((found.mode & 0o002) !== 0)
+    throw refuse('everybody can write to it', `chmod o-w ${quoteArgument(shown)}`)
+  return parent.enter(name).catch((error) => {
+    throw asExport(error, shown)
+  })
+}
+
+/** As what could not be written says it. */
+export function asExport(error: unknown, shown: string): unknown {
+  if (error instanceof CraikError && error.code !== 'home_unwritable') return error
+  const cause = error instanceof CraikError ? error.cause : error
+  const { code = 'unknown error' } = (cause ?? {}) as NodeJS.ErrnoException
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new CraikError('disk_full', `no space left to write to ${shown}`, { cause })
+  return new CraikError('export_failed', `cannot write to ${shown} (${code})`, {
+    hint: 'choose a folder that you may write to:  craik transcripts export --inbox DIR',
+    cause,
+  })
+}

@@ -1,0 +1,80 @@
+/**
+ * What was written to the inbox, remembered outside of it: so that a file that its owner moved, edited or deleted is known for
+ * one, also when the whole inbox is gone. One small file for each conversation, replaced as a whole.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { CraikError } from '../../errors.ts'
+import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
+
+const MAX_BYTES = 16 * 1024
+const digest = z.string().regex(/^[0-9a-f]{64}$/)
+
+const exportRecord = z.object({
+  version: z.literal(1),
+  folder: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/),
+  name: z.string().regex(/^[a-z0-9][a-z0-9-]{0,80}\.md$/),
+  /** Of what was written last; null: nothing was, or it is not ours to write. */
+  digest: digest.nullable(),
+  /** Of what is about to be written: whoever is killed meanwhile left either. */
+  next: digest.nullable(),
+})
+export type ExportRecord = z.infer<typeof exportRecord>
+
+const stampRecord = z.object({ version: z.literal(1), stamp: z.string().max(200) })
+
+export class ExportRecords {
+  readonly #folder: string
+
+  /** The folder is made when it is not there. */
+  constructor(folder: string) {
+    ensurePrivateFolder(folder, 'folder of exported transcripts')
+    this.#folder = folder
+  }
+
+  /** Undefined: it was never exported. `damaged`: nobody knows what was written. */
+  read(key: readonly string[]): ExportRecord | 'damaged' | undefined {
+    return this.#read(exportRecord, 'conversation', key)
+  }
+
+  write(key: readonly string[], record: Omit<ExportRecord, 'version'>): void {
+    this.#write('conversation', key, { version: 1, ...record } satisfies ExportRecord)
+  }
+
+  /** What a file was like when all in it was exported. */
+  stamp(key: readonly string[]): string | undefined {
+    const found = this.#read(stampRecord, 'file', key)
+    return found === 'damaged' ? undefined : found?.stamp
+  }
+
+  setStamp(key: readonly string[], stamp: string): void {
+    this.#write('file', key, { version: 1, stamp })
+  }
+
+  #read<T extends z.ZodType>(
+    schema: T,
+    kind: string,
+    key: readonly string[],
+  ): z.output<T> | 'damaged' | undefined {
+    const path = this.#path(kind, key)
+    if (!existsSync(path)) return undefined
+    try {
+      return schema.parse(JSON.parse(readPrivateFile(path, MAX_BYTES, 'record of an export').toString()))
+    } catch (error) {
+      // Somebody else's file, or one that somebody else can write, is no record to go by.
+      if (error instanceof CraikError && error.code === 'key_exposed') throw error
+      return 'damaged'
+    }
+  }
+
+  #write(kind: string, key: readonly string[], record: object): void {
+    writePrivateFile(this.#path(kind, key), `${JSON.stringify(record)}\n`, 'record of an export')
+  }
+
+  #path(kind: string, key: readonly string[]): string {
+    const name = createHash('sha256').update(JSON.stringify(key)).digest('hex')
+    return join(this.#folder, `${kind}-${name.slice(0, 40)}.json`)
+  }
+}

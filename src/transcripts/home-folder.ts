@@ -1,0 +1,123 @@
+/**
+ * Transcripts in a folder of this machine that is shaped like a home. Folders are held open and entered by name, links are
+ * never followed: a sandbox may write to what is below.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
+import { CraikError } from '../errors.ts'
+import { HeldFolder } from '../lib/safe-tar/held-folder.ts'
+import { TRANSCRIPT_LIMITS } from './limits.ts'
+import type { TranscriptFile, TranscriptSource } from './source.ts'
+
+export interface HomeFolderOptions {
+  readonly signal: AbortSignal
+  /** A link in the way, which is not followed; relative to the home. */
+  readonly onLink?: (path: string) => void
+}
+
+const CHUNK_BYTES = 256 * 1024
+
+/** The path of the home itself is the caller's own word, and may be a link. */
+export function homeFolder(home: string, options: HomeFolderOptions): TranscriptSource {
+  return {
+    async *list(folder, depth) {
+      const held = await enterAll(home, folder.split('/'), options)
+      if (held === undefined) return
+      yield* listed(held, folder, depth, options)
+    },
+    async *read(path, maxBytes) {
+      const names = path.split('/')
+      const folder = await enterAll(home, names.slice(0, -1), {})
+      if (folder === undefined) return
+      let file: FileHandle | undefined
+      try {
+        file = await openRegular(folder.at(names.at(-1)!))
+        if (file !== undefined) yield* contentOf(file, maxBytes, options.signal)
+      } finally {
+        await file?.close()
+        await folder.close()
+      }
+    },
+  }
+}
+
+async function enterAll(
+  home: string,
+  names: readonly string[],
+  { onLink }: Pick<HomeFolderOptions, 'onLink'>,
+): Promise<HeldFolder | undefined> {
+  let at: HeldFolder | undefined = await openHome(home)
+  for (const [i, name] of names.entries()) {
+    const inner: HeldFolder | undefined = await at.enter(name).catch(() => undefined)
+    if (inner === undefined) {
+      const found = await lstat(at.at(name)).catch(() => undefined)
+      if (found?.isSymbolicLink()) onLink?.(names.slice(0, i + 1).join('/'))
+    }
+    await at.close()
+    if (inner === undefined) return undefined
+    at = inner
+  }
+  return at
+}
+
+async function openHome(home: string): Promise<HeldFolder> {
+  try {
+    return await HeldFolder.open(home)
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new CraikError('not_found', `cannot look for transcripts in ${home}: ${why(code)}`, {
+      hint: 'name a folder that is shaped like a home:  craik transcripts list --home DIR',
+      cause,
+    })
+  }
+}
+
+function why(code: string | undefined): string {
+  if (code === 'ENOENT') return 'there is no such folder'
+  return code === 'ENOTDIR' ? 'it is no folder' : String(code)
+}
+
+async function* listed(
+  folder: HeldFolder,
+  path: string,
+  depth: number,
+  options: HomeFolderOptions,
+): AsyncGenerator<TranscriptFile> {
+  try {
+    let looked = 0
+    for await (const { name } of await opendir(folder.path)) {
+      options.signal.throwIfAborted()
+      if (looked++ >= TRANSCRIPT_LIMITS.folderEntries) return
+      const below = `${path}/${name}`
+      const found = await lstat(folder.at(name)).catch(() => undefined)
+      if (found?.isFile()) yield { path: below, bytes: found.size, modifiedAtMs: Math.floor(found.mtimeMs) }
+      else if (found?.isSymbolicLink()) options.onLink?.(below)
+      else if (found?.isDirectory() && depth > 0) {
+        const inner = await folder.enter(name).catch(() => undefined)
+        if (inner !== undefined) yield* listed(inner, below, depth - 1, options)
+      }
+    }
+  } finally {
+    await folder.close()
+  }
+}
+
+/** Non-blocking: it may be a FIFO by now. */
+async function openRegular(path: string): Promise<FileHandle | undefined> {
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
+  const file = await open(path, flags).catch(() => undefined)
+  if (file === undefined || (await file.stat()).isFile()) return file
+  await file.close()
+  return undefined
+}
+
+async function* contentOf(file: FileHandle, maxBytes: number, signal: AbortSignal): AsyncGenerator<Buffer> {
+  for (let at = 0; at < maxBytes; ) {
+    signal.throwIfAborted()
+    const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, maxBytes - at))
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}

@@ -1,0 +1,100 @@
+/** A conversation as Markdown: front matter, then one section for each turn, with thoughts and tools folded. */
+import type { Conversation, Part, ToolCall, Turn } from '../conversation.ts'
+import { nameOf } from '../conversation.ts'
+import { defuse, fenced, htmlText } from './defuse.ts'
+
+export interface RenderOptions {
+  /** The sandbox that it was held in; as the host knows it. */
+  readonly sandbox?: string
+}
+
+/** What is in the conversation is cleaned and redacted already. The same conversation is the same text. */
+export function renderMarkdown(conversation: Conversation, options: RenderOptions = {}): string {
+  const sections = conversation.turns.map(sectionOf)
+  return [frontMatter(conversation, options), ...sections, ...notes(conversation)].join('\n\n').concat('\n')
+}
+
+const SUMMARY_CHARS = 100
+
+function frontMatter(conversation: Conversation, { sandbox }: RenderOptions): string {
+  const { harness, id, startedAtMs, model, cwd, turns, usage } = conversation
+  const name = nameOf(conversation)
+  const facts: readonly (readonly [string, string | number | undefined])[] = [
+    ['title', name === '' ? undefined : quoted(name)],
+    ['harness', harness],
+    ['session', quoted(id)],
+    ['sandbox', sandbox === undefined ? undefined : quoted(sandbox)],
+    ['started', startedAtMs === undefined ? undefined : new Date(startedAtMs).toISOString()],
+    ['model', model === undefined ? undefined : quoted(model)],
+    ['workspace', cwd === undefined ? undefined : quoted(cwd)],
+    ['turns', turns.length],
+    ['input_tokens', usage?.inputTokens],
+    ['output_tokens', usage?.outputTokens],
+  ]
+  const lines = facts.flatMap(([key, value]) => (value === undefined ? [] : [`${key}: ${value}`]))
+  return ['---', ...lines, '---'].join('\n')
+}
+
+/** JSON in double quotes is YAML in double quotes. */
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…`.toWellFormed() : text)
+}
+
+function sectionOf({ role, parts }: Turn): string {
+  return [`## ${role}`, ...parts.map(partOf)].join('\n\n')
+}
+
+function partOf(part: Part): string {
+  if (part.type === 'text') return defuse(part.text)
+  return part.type === 'thinking' ? folded('thinking', defuse(part.text)) : toolOf(part)
+}
+
+function toolOf({ name, input, output, ok }: ToolCall): string {
+  const outcome = output === undefined ? ' · no answer' : ok === false ? ' · failed' : ''
+  const gist = gistOf(input)
+  const summary = `${oneLine(name)}${gist === '' ? '' : ` · ${gist}`}${outcome}`
+  const content = [
+    ...(input === '' ? [] : [fenced(input, input.startsWith('{') ? 'json' : '')]),
+    ...(output === undefined || output.trim() === '' ? [] : [fenced(output, 'text')]),
+  ]
+  return folded(summary, content.join('\n\n'))
+}
+
+/** Of what went into a tool, what a person would call it by. */
+function gistOf(input: string): string {
+  const named =
+    /"(?:command|cmd|file_path|path|pattern|query|url|description)": ("(?:[^"\\]|\\.){1,400}")/.exec(
+      input.slice(0, 4096),
+    )
+  const text = (named !== null && unquoted(named[1]!)) || input.slice(0, 4096).replace(/[{}"]/g, ' ')
+  const line = oneLine(text)
+  return line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…`.toWellFormed() : line
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim()
+}
+
+function unquoted(text: string): string | undefined {
+  try {
+    return JSON.parse(text) as string
+  } catch {
+    return undefined
+  }
+}
+
+/** Blank lines around what is inside, so that it is Markdown again. */
+function folded(summary: string, content: string): string {
+  const head = `<details>\n<summary>${htmlText(summary)}</summary>`
+  return [head, ...(content === '' ? [] : [content]), '</details>'].join('\n\n')
+}
+
+function notes({ damage }: Conversation): string[] {
+  const { damaged, oversized, cut } = damage
+  const said = [
+    ...(damaged === 0 ? [] : [`${damaged.toLocaleString('en')} damaged entries were left out`]),
+    ...(oversized === 0 ? [] : [`${oversized.toLocaleString('en')} entries were too long to be read`]),
+    ...(cut ? ['it goes on beyond what is kept'] : []),
+  ]
+  return said.length === 0 ? [] : [`*Not whole: ${said.join('; ')}.*`]
+}

@@ -1,0 +1,16 @@
+/** The programs whose transcripts are read. */
+import type { Harness } from '../conversation.ts'
+import { claudeCodeReader } from './claude-code.ts'
+import { codexReader } from './codex.ts'
+import { geminiReader } from './gemini.ts'
+import { kimiReader } from './kimi.ts'
+import { opencodeReader } from './opencode.ts'
+import type { TranscriptReader } from './reader.ts'
+
+export const READERS: Readonly<Record<Harness, TranscriptReader>> = {
+  'claude-code': claudeCodeReader,
+  codex: codexReader,
+  gemini: geminiReader,
+  opencode: opencodeReader,
+  kimi: kimiReader,
+}

@@ -1,0 +1,201 @@
+/**
+ * Claude Code: one file of lines for each session, in which messages name their parents. A prompt that was rewound and typed
+ * anew leaves a branch behind; what is read is the branch that the last message is on. So the file is read twice: first who
+ * follows whom, then what was said.
+ */
+import { z } from 'zod'
+import { nameIn, timeOf, tokensIn } from '../claimed.ts'
+import type { Entry } from '../entries.ts'
+import { TRANSCRIPT_LIMITS } from '../limits.ts'
+import { anything, fits, type JsonLines } from '../lines.ts'
+import { ActiveBranch } from './active-branch.ts'
+import { damageOf, linesOf, stemOf, type TranscriptReader } from './reader.ts'
+
+const text = z.string()
+const block = z.looseObject({
+  type: text,
+  text: text.optional(),
+  thinking: text.optional(),
+  id: text.optional(),
+  name: text.optional(),
+  input: anything,
+  tool_use_id: text.optional(),
+  content: anything,
+  is_error: z.boolean().nullish(),
+})
+type Block = z.infer<typeof block>
+
+const message = z.object({
+  type: z.enum(['user', 'assistant']),
+  uuid: text.max(200),
+  parentUuid: text.max(200).nullish(),
+  timestamp: anything,
+  isSidechain: z.boolean().nullish(),
+  isMeta: z.boolean().nullish(),
+  isCompactSummary: z.boolean().nullish(),
+  isVisibleInTranscriptOnly: z.boolean().nullish(),
+  cwd: anything,
+  message: z.object({
+    id: text.max(200).optional(),
+    model: anything,
+    content: z.union([text, z.array(z.unknown()).max(TRANSCRIPT_LIMITS.partsOfTurn)]),
+    usage: z.looseObject({}).nullish().catch(undefined),
+  }),
+})
+type Message = z.infer<typeof message>
+
+/** Any line that has a place in the tree: attachments and boundaries of compaction are links between messages. */
+const node = z.object({
+  type: text,
+  uuid: text.max(200),
+  parentUuid: text.max(200).nullish(),
+  logicalParentUuid: text.max(200).nullish(),
+  isSidechain: z.boolean().nullish(),
+  message: z
+    .object({ id: text.max(200).optional() })
+    .optional()
+    .catch(undefined),
+})
+
+const title = z.object({
+  type: z.enum(['custom-title', 'ai-title', 'summary']),
+  customTitle: text.optional(),
+  aiTitle: text.optional(),
+  summary: text.optional(),
+})
+const TITLES: ReadonlySet<unknown> = new Set(title.shape.type.options)
+
+/** So it calls what it says in place of the model, and so it fills the gap that a prompt leaves which was cancelled. */
+const SYNTHETIC = '<synthetic>'
+const NOTHING_TO_SAY = 'No response requested.'
+const INTERRUPTED = /^\[Request interrupted by user(?: for tool use)?\]$/
+
+export const claudeCodeReader: TranscriptReader = {
+  harness: 'claude-code',
+  folder: '.claude/projects',
+  depth: 1,
+  // Agents of agents have files of their own.
+  matches: (path) => /^[^/]+\/(?!agent-)[^/]+\.jsonl$/.test(path),
+  async *read(source, file) {
+    yield { type: 'begin', id: stemOf(file.path, '.jsonl') }
+    const first = linesOf(source, file)
+    const branch = await activeBranch(first)
+    // What was appended in between is for the next time.
+    const lines = linesOf(source, file, first.bytes)
+    const usage = new Usage()
+    for await (const { value } of lines) {
+      const type = (value as { type?: unknown } | null)?.type
+      if (TITLES.has(type)) yield* titleOf(value)
+      if (type !== 'user' && type !== 'assistant') continue
+      const said = fits(message, value)
+      if (said === undefined) lines.countDamaged()
+      else yield* entriesOf(said, branch, usage)
+    }
+    yield { type: 'facts', usage: usage.total() }
+    yield damageOf(lines, file, branch.isCut)
+  },
+}
+
+async function activeBranch(lines: JsonLines): Promise<ActiveBranch> {
+  const branch = new ActiveBranch()
+  for await (const { value } of lines) {
+    const found = fits(node, value)
+    if (found === undefined || found.isSidechain) continue
+    const isMessage = found.type === 'user' || found.type === 'assistant'
+    // A compaction begins a new tree, and says what went before.
+    const parent = found.parentUuid ?? found.logicalParentUuid ?? undefined
+    branch.add(found.uuid, parent, { isMessage, group: found.message?.id })
+  }
+  branch.close()
+  return branch
+}
+
+function* titleOf(value: unknown): Generator<Entry> {
+  const found = fits(title, value)
+  const name = nameIn(found?.customTitle ?? found?.aiTitle ?? found?.summary)
+  if (name !== undefined) yield { type: 'facts', title: name }
+}
+
+function* entriesOf(said: Message, branch: ActiveBranch, usage: Usage): Generator<Entry> {
+  if (said.isSidechain) return
+  const atMs = timeOf(said.timestamp)
+  const { content, id, model } = said.message
+  const blocks =
+    typeof content === 'string' ? [{ type: 'text', text: content } as Block] : knownBlocks(content)
+  // Tools that ran at the same time have results on branches of their own.
+  for (const { type, tool_use_id: callId, content: output, is_error: failed } of blocks)
+    if (type === 'tool_result' && callId !== undefined)
+      yield { type: 'result', callId, output: plainText(output), ok: failed !== true }
+  if (!branch.takes(said.uuid, id)) return
+  yield { type: 'facts', cwd: nameIn(said.cwd), startedAtMs: atMs }
+  if (said.type === 'user') {
+    if (said.isMeta || said.isCompactSummary || said.isVisibleInTranscriptOnly) return
+    const prompt = blocks.flatMap((one) => (one.type === 'text' ? [typed(one.text ?? '')] : []))
+    const whole = prompt.filter((one) => one !== '').join('\n\n')
+    if (whole !== '') yield { type: 'user', atMs, text: whole }
+    return
+  }
+  usage.add(id ?? said.uuid, said.message.usage)
+  const name = nameIn(model)
+  const isSynthetic = name === SYNTHETIC
+  if (name !== undefined && !isSynthetic) yield { type: 'facts', model: name }
+  for (const one of blocks) {
+    if (isSynthetic && one.text === NOTHING_TO_SAY) continue
+    if (one.type === 'text') yield { type: 'text', atMs, text: one.text ?? '' }
+    else if (one.type === 'thinking') yield { type: 'thinking', atMs, text: one.thinking ?? '' }
+    else if (one.type === 'tool_use' && one.id !== undefined)
+      yield { type: 'call', atMs, callId: one.id, name: one.name ?? 'tool', input: one.input }
+  }
+}
+
+function knownBlocks(content: readonly unknown[]): Block[] {
+  return content.flatMap((one) => {
+    const found = fits(block, one)
+    return found === undefined ? [] : [found]
+  })
+}
+
+/** What a person typed, of what the program wraps around it. */
+function typed(prompt: string): string {
+  if (/^\s*<(?:system-reminder|local-command-(?:stdout|stderr|caveat))>/.test(prompt)) return ''
+  if (INTERRUPTED.test(prompt)) return ''
+  const command = /<command-name>([^<]{1,200})<\/command-name>/.exec(prompt.slice(0, 2000))
+  if (command === null) return prompt
+  const words = /<command-args>([\s\S]*?)<\/command-args>/.exec(prompt)?.[1] ?? ''
+  return `${command[1]} ${words}`.trim()
+}
+
+/** The content of a result: text, or a list of blocks of which some are text. */
+function plainText(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return knownBlocks(content)
+    .map((one) => (one.type === 'text' ? (one.text ?? '') : `(${one.type})`))
+    .join('\n')
+}
+
+/** One answer of the model is several lines, each with the figures of the whole. */
+class Usage {
+  #last: { id: string; input: number; output: number } | undefined
+  #input = 0
+  #output = 0
+
+  add(id: string, usage: Readonly<Record<string, unknown>> | null | undefined): void {
+    if (usage === null || usage === undefined) return
+    if (this.#last?.id === id) {
+      this.#input -= this.#last.input
+      this.#output -= this.#last.output
+    }
+    const input =
+      tokensIn(usage.input_tokens) +
+      tokensIn(usage.cache_creation_input_tokens) +
+      tokensIn(usage.cache_read_input_tokens)
+    this.#last = { id, input, output: tokensIn(usage.output_tokens) }
+    this.#input += this.#last.input
+    this.#output += this.#last.output
+  }
+
+  total(): { readonly inputTokens: number; readonly outputTokens: number } | undefined {
+    return this.#last && { inputTokens: this.#input, outputTokens: this.#output }
+  }
+}

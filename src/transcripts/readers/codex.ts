@@ -1,0 +1,176 @@
+/** Codex: one file of lines for each session; what the model was told and answered are its `response_item`s. */
+import { z } from 'zod'
+import { nameIn, timeOf, tokensIn } from '../claimed.ts'
+import type { Entry } from '../entries.ts'
+import { TRANSCRIPT_LIMITS } from '../limits.ts'
+import { anything, fits } from '../lines.ts'
+import { damageOf, linesOf, stemOf, type TranscriptReader } from './reader.ts'
+
+const text = z.string()
+const line = z.object({ timestamp: anything, type: text, payload: z.looseObject({ type: anything }) })
+
+const meta = z.object({ id: anything, timestamp: anything, cwd: anything, source: anything })
+
+const piece = z.looseObject({ type: text, text: text.optional() })
+const pieces = z.array(piece.or(z.unknown())).max(TRANSCRIPT_LIMITS.partsOfTurn)
+const kinds = z
+  .object({ content_item_kinds: z.array(text).optional() })
+  .optional()
+  .catch(undefined)
+
+const callOutput = z.union([text, pieces, z.looseObject({ content: text })])
+
+/** One schema for each kind of item that is part of a conversation. */
+const item = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('message'),
+    role: text,
+    content: pieces,
+    internal_chat_message_metadata_passthrough: kinds,
+  }),
+  z.object({
+    type: z.literal('reasoning'),
+    summary: pieces.nullish().transform((value) => value ?? []),
+    content: pieces.nullish().transform((value) => value ?? []),
+  }),
+  z.object({ type: z.literal('function_call'), call_id: text, name: text, arguments: text }),
+  z.object({ type: z.literal('custom_tool_call'), call_id: text, name: text, input: text }),
+  z.object({ type: z.literal('local_shell_call'), call_id: text.nullish(), action: anything }),
+  z.object({ type: z.literal('web_search_call'), action: anything }),
+  z.object({ type: z.literal('function_call_output'), call_id: text, output: callOutput }),
+  z.object({ type: z.literal('custom_tool_call_output'), call_id: text, output: callOutput }),
+])
+type Item = z.infer<typeof item>
+const KNOWN: ReadonlySet<unknown> = new Set(item.options.flatMap(({ shape }) => [...shape.type.values]))
+
+/** What the program tells the model in the user's name. */
+const NOT_TYPED =
+  /^\s*(?:<(?:environment_context|user_instructions|turn_aborted|subagent_notification|skill|permissions instructions)>|# AGENTS\.md instructions for )/
+
+export const codexReader: TranscriptReader = {
+  harness: 'codex',
+  folder: '.codex/sessions',
+  depth: 3,
+  matches: (path) => /(?:^|\/)rollout-[^/]+\.jsonl$/.test(path),
+  async *read(source, file) {
+    const lines = linesOf(source, file)
+    let begun = false
+    const begin = function* (id: unknown): Generator<Entry> {
+      if (!begun) yield { type: 'begin', id: typeof id === 'string' ? id : stemOf(file.path, '.jsonl') }
+      begun = true
+    }
+    for await (const { value } of lines) {
+      const found = fits(line, value)
+      if (found === undefined) lines.countDamaged()
+      else if (found.type === 'session_meta') {
+        // A session that was forked holds the beginning of the other one too.
+        if (!begun) {
+          const facts = fits(meta, found.payload)
+          yield* begin(facts?.id)
+          if (facts !== undefined) yield* metaEntries(facts)
+        }
+      } else {
+        yield* begin(undefined)
+        if (found.type === 'turn_context')
+          yield { type: 'facts', model: nameIn(found.payload.model), cwd: nameIn(found.payload.cwd) }
+        else if (found.type === 'event_msg') yield* eventEntries(found.payload)
+        else if (found.type === 'response_item' && KNOWN.has(found.payload.type)) {
+          const known = fits(item, found.payload)
+          if (known === undefined) lines.countDamaged()
+          else yield* itemEntries(known, timeOf(found.timestamp))
+        }
+      }
+    }
+    yield damageOf(lines, file)
+  },
+}
+
+function* metaEntries(facts: z.infer<typeof meta>): Generator<Entry> {
+  yield { type: 'facts', startedAtMs: timeOf(facts.timestamp), cwd: nameIn(facts.cwd) }
+  // `cli`, `exec` and the like are words; an agent that another one started has more to say.
+  const { source } = facts
+  if (typeof source === 'object' && source !== null && 'subagent' in source) yield { type: 'discard' }
+}
+
+const rolledBack = z.object({
+  type: z.literal('thread_rolled_back'),
+  num_turns: z.number().int().positive().max(TRANSCRIPT_LIMITS.turns),
+})
+const counted = z.object({
+  type: z.literal('token_count'),
+  info: z.object({
+    total_token_usage: z.object({ input_tokens: anything, output_tokens: anything }),
+  }),
+})
+
+function* eventEntries(payload: unknown): Generator<Entry> {
+  const back = fits(rolledBack, payload)
+  if (back !== undefined) yield { type: 'undo', count: back.num_turns }
+  const total = fits(counted, payload)?.info.total_token_usage
+  if (total !== undefined)
+    yield {
+      type: 'facts',
+      usage: { inputTokens: tokensIn(total.input_tokens), outputTokens: tokensIn(total.output_tokens) },
+    }
+}
+
+function* itemEntries(known: Item, atMs: number | undefined): Generator<Entry> {
+  switch (known.type) {
+    case 'message':
+      return yield* messageEntries(known, atMs)
+    case 'reasoning': {
+      const thought = [...known.summary, ...known.content].map(textIn).join('\n\n')
+      return yield { type: 'thinking', atMs, text: thought }
+    }
+    case 'function_call':
+      return yield call(known.call_id, known.name, argumentsOf(known.arguments), atMs)
+    case 'custom_tool_call':
+      return yield call(known.call_id, known.name, known.input, atMs)
+    case 'local_shell_call':
+      return yield call(known.call_id ?? '', 'local_shell', known.action, atMs)
+    case 'web_search_call':
+      return yield call('', 'web_search', known.action, atMs)
+    default: {
+      const output = outputOf(known.output)
+      const exit = /^(?:Process exited with code|Exit code:) (-?\d{1,10})$/m.exec(output.slice(0, 1000))
+      const told = output.replace(/^Chunk ID: [\s\S]{0,400}?^Output:\n/m, '')
+      yield { type: 'result', callId: known.call_id, output: told, ok: exit === null || exit[1] === '0' }
+    }
+  }
+}
+
+function* messageEntries(
+  known: Extract<Item, { type: 'message' }>,
+  atMs: number | undefined,
+): Generator<Entry> {
+  const { role, content, internal_chat_message_metadata_passthrough: passed } = known
+  if (role === 'assistant') yield { type: 'text', atMs, text: content.map(textIn).join('\n\n') }
+  if (role !== 'user') return
+  const kindsOf = passed?.content_item_kinds
+  const isTyped = (said: string, i: number) =>
+    kindsOf === undefined ? !NOT_TYPED.test(said) : (kindsOf[i]?.startsWith('user.') ?? false)
+  const prompt = content.map(textIn).filter(isTyped).join('\n\n')
+  if (prompt.trim() !== '') yield { type: 'user', atMs, text: prompt }
+}
+
+function call(callId: string, name: string, input: unknown, atMs: number | undefined): Entry {
+  return { type: 'call', atMs, callId, name, input }
+}
+
+/** JSON in a string, unless a model wrote it wrong. */
+function argumentsOf(said: string): unknown {
+  try {
+    return JSON.parse(said)
+  } catch {
+    return said
+  }
+}
+
+function textIn(one: unknown): string {
+  return fits(piece, one)?.text ?? ''
+}
+
+function outputOf(output: z.infer<typeof callOutput>): string {
+  if (typeof output === 'string') return output
+  return Array.isArray(output) ? output.map(textIn).join('\n') : output.content
+}

@@ -1,0 +1,199 @@
+/**
+ * Gemini: one file of lines for each session. A message is written again, under its id, when a tool has answered, and the last
+ * one counts; `$set` replaces facts, or all messages at once (with copies that say less than what they are of), `$rewindTo`
+ * takes back.
+ */
+import { z } from 'zod'
+import { nameIn, timeOf, tokensIn } from '../claimed.ts'
+import type { Entry } from '../entries.ts'
+import { TRANSCRIPT_LIMITS } from '../limits.ts'
+import { anything, fits } from '../lines.ts'
+import type { TranscriptSource } from '../source.ts'
+import { damageOf, linesOf, stemOf, type TranscriptReader } from './reader.ts'
+
+const text = z.string()
+const list = <T extends z.ZodType>(of: T) => z.array(of).max(TRANSCRIPT_LIMITS.partsOfTurn)
+
+const part = z.looseObject({
+  text: text.optional(),
+  thought: z.boolean().optional(),
+  functionCall: z.object({ id: text.optional(), name: text, args: anything }).optional(),
+})
+const parts = z.union([text, list(z.union([part, text.transform((said) => ({ text: said }))]))])
+
+const toolCall = z.object({
+  id: text.optional(),
+  name: text,
+  args: anything,
+  status: anything,
+  result: anything,
+  resultDisplay: anything,
+})
+
+const message = z.object({
+  id: text.max(200),
+  timestamp: anything,
+  type: text,
+  content: parts.optional(),
+  thoughts: list(z.looseObject({ subject: text.optional(), description: text.optional() })).optional(),
+  toolCalls: list(toolCall).optional(),
+  tokens: z.looseObject({}).nullish(),
+  model: anything,
+})
+type Message = z.infer<typeof message>
+
+const header = z.object({ sessionId: text, startTime: anything, kind: anything })
+const update = z.object({
+  $set: z.looseObject({
+    messages: z.array(z.unknown()).optional(),
+    sessionId: anything,
+    summary: anything,
+  }),
+})
+const rewind = z.object({ $rewindTo: text })
+
+/** What the program tells the model in the user's name. */
+const NOT_TYPED = /^\s*<(?:session_context|state_snapshot|system-reminder)>/
+
+export const geminiReader: TranscriptReader = {
+  harness: 'gemini',
+  folder: '.gemini/tmp',
+  depth: 2,
+  matches: (path) => /^[^/]+\/chats\/session-[^/]+\.jsonl$/.test(path),
+  async *read(source, file) {
+    const lines = linesOf(source, file)
+    const messages = new Messages()
+    const facts: Entry[] = []
+    let id = stemOf(file.path, '.jsonl')
+    for await (const { value, bytes } of lines) {
+      const taken = messages.take(value, bytes)
+      if (taken === 'damaged') lines.countDamaged()
+      if (taken !== 'none') continue
+      const head = fits(header, value)
+      const title = nameIn(fits(update, value)?.$set.summary)
+      if (head !== undefined) {
+        id = head.sessionId
+        facts.push({ type: 'facts', startedAtMs: timeOf(head.startTime) })
+        if (head.kind === 'subagent') facts.push({ type: 'discard' })
+      } else if (title !== undefined) facts.push({ type: 'facts', title })
+    }
+    yield { type: 'begin', id }
+    yield { type: 'facts', cwd: await projectRoot(source, file.path) }
+    yield* facts
+    for (const said of messages.all()) yield* entriesOf(said)
+    yield { type: 'facts', usage: messages.usage() }
+    yield damageOf(lines, file, messages.isCut)
+  },
+}
+
+/** Beside its chats the program keeps the name of the folder that they are about. */
+async function projectRoot(source: TranscriptSource, path: string): Promise<string | undefined> {
+  const pieces: Uint8Array[] = []
+  const name = `${path.split('/').slice(0, -2).join('/')}/.project_root`
+  for await (const piece of source.read(name, TRANSCRIPT_LIMITS.nameChars)) pieces.push(piece)
+  return nameIn(Buffer.concat(pieces).toString('utf8'))
+}
+
+class Messages {
+  /** In their order. */
+  #current = new Map<string, Message>()
+  /** Each as it was last written by itself. */
+  readonly #known = new Map<string, Message>()
+  #bytes = 0
+  isCut = false
+
+  take(value: unknown, bytes: number): 'taken' | 'damaged' | 'none' {
+    if (typeof value !== 'object' || value === null) return 'damaged'
+    if ('$rewindTo' in value) return this.#rewind(value)
+    if ('$set' in value) return this.#set(value)
+    if (!('id' in value) || !('type' in value)) return 'none'
+    const said = fits(message, value)
+    if (said === undefined) return 'damaged'
+    this.#bytes += bytes
+    // Far more than what is kept of a conversation: what is written again and again counts each time.
+    if (this.#bytes > 4 * TRANSCRIPT_LIMITS.conversationChars || this.#known.size >= TRANSCRIPT_LIMITS.lines)
+      this.isCut = true
+    else {
+      this.#known.set(said.id, said)
+      this.#current.set(said.id, said)
+    }
+    return 'taken'
+  }
+
+  all(): Iterable<Message> {
+    return this.#current.values()
+  }
+
+  usage(): { readonly inputTokens: number; readonly outputTokens: number } | undefined {
+    let [inputTokens, outputTokens, any] = [0, 0, false]
+    for (const { tokens } of this.#current.values()) {
+      if (tokens === undefined || tokens === null) continue
+      any = true
+      inputTokens += tokensIn(tokens.input)
+      outputTokens += tokensIn(tokens.output) + tokensIn(tokens.thoughts)
+    }
+    return any ? { inputTokens, outputTokens } : undefined
+  }
+
+  #set(value: object): 'taken' | 'damaged' | 'none' {
+    const found = fits(update, value)
+    if (found === undefined) return 'damaged'
+    const { messages } = found.$set
+    if (messages === undefined) return 'none'
+    const copies = messages.flatMap((one) => fits(message, one) ?? [])
+    this.#current = new Map(copies.map((copy) => [copy.id, this.#known.get(copy.id) ?? copy]))
+    return copies.length < messages.length ? 'damaged' : 'taken'
+  }
+
+  #rewind(value: object): 'taken' | 'damaged' {
+    const found = fits(rewind, value)
+    if (found === undefined) return 'damaged'
+    const ids = [...this.#current.keys()]
+    // As the program has it: back to before this one, and to nothing when there is none of that name.
+    const kept = ids.slice(0, Math.max(0, ids.indexOf(found.$rewindTo)))
+    this.#current = new Map(kept.map((id) => [id, this.#current.get(id)!]))
+    return 'taken'
+  }
+}
+
+function* entriesOf(said: Message): Generator<Entry> {
+  const atMs = timeOf(said.timestamp)
+  const content = typeof said.content === 'string' ? [{ text: said.content }] : (said.content ?? [])
+  if (said.type === 'user') {
+    const typed = content.flatMap(({ text: one }) => (one === undefined || NOT_TYPED.test(one) ? [] : [one]))
+    if (typed.length > 0) yield { type: 'user', atMs, text: typed.join('\n\n') }
+    return
+  }
+  if (said.type !== 'gemini') return
+  const model = nameIn(said.model)
+  if (model !== undefined) yield { type: 'facts', model }
+  for (const { subject = '', description = '' } of said.thoughts ?? [])
+    yield { type: 'thinking', atMs, text: `${subject}\n${description}` }
+  for (const one of content) {
+    const { text: words, thought, functionCall } = one as z.infer<typeof part>
+    if (words !== undefined) yield { type: thought ? 'thinking' : 'text', atMs, text: words }
+    if (functionCall !== undefined && said.toolCalls === undefined)
+      yield {
+        ...{ type: 'call', atMs, callId: functionCall.id ?? '' },
+        ...{ name: functionCall.name, input: functionCall.args },
+      }
+  }
+  for (const [i, tool] of (said.toolCalls ?? []).entries()) {
+    const callId = tool.id ?? `${said.id}-${i}`
+    yield { type: 'call', atMs, callId, name: tool.name, input: tool.args }
+    const output = outputOf(tool)
+    if (output !== undefined) yield { type: 'result', callId, output, ok: tool.status === 'success' }
+  }
+}
+
+const responses = list(
+  z.object({ functionResponse: z.object({ response: z.looseObject({ output: text.optional() }) }) }),
+)
+
+/** What it showed the user, otherwise what it told the model. */
+function outputOf({ resultDisplay, result }: z.infer<typeof toolCall>): string | undefined {
+  if (typeof resultDisplay === 'string') return resultDisplay
+  const told = fits(responses, result)
+  if (told === undefined) return undefined
+  return told.map(({ functionResponse }) => functionResponse.response.output ?? '').join('\n')
+}

@@ -1,0 +1,217 @@
+/** OpenCode: one SQLite database for all sessions, read from a copy. */
+import { mkdtemp, open, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { nameIn, timeOf, tokensIn } from '../claimed.ts'
+import type { Entry } from '../entries.ts'
+import { TRANSCRIPT_LIMITS } from '../limits.ts'
+import { anything, fits } from '../lines.ts'
+import { readDatabase } from '../opencode/apart.ts'
+import type { DatabaseLine } from '../opencode/rows.ts'
+import type { TranscriptFile, TranscriptSource } from '../source.ts'
+import type { TranscriptReader } from './reader.ts'
+
+const FOLDER = '.local/share/opencode'
+const NAME = 'opencode.db'
+
+export const opencodeReader: TranscriptReader = {
+  harness: 'opencode',
+  folder: FOLDER,
+  depth: 0,
+  matches: (path) => path === NAME,
+  companions: (path) => [`${path}-wal`],
+  async *read(source, file, { signal }) {
+    const folder = await mkdtemp(join(tmpdir(), 'craik-transcripts-'))
+    try {
+      const copy = join(folder, NAME)
+      const cut = await copyDatabase(source, file, copy)
+      yield* sessionsIn(readDatabase(copy, signal), cut)
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  },
+}
+
+/** How often a database that was tidied up while it was copied is copied again. */
+const TRIES = 3
+
+/**
+ * The database with its log. When the database itself was not written to in between, the two fit together: what the log
+ * gets meanwhile is whole or not there. True: it is longer than what is read.
+ */
+async function copyDatabase(source: TranscriptSource, file: TranscriptFile, to: string): Promise<boolean> {
+  let before = file
+  for (let attempt = 1; ; attempt++) {
+    await copyFile(source, file.path, to)
+    await copyFile(source, `${file.path}-wal`, `${to}-wal`)
+    const after = await find(source, file.path)
+    const isSame = after?.bytes === before.bytes && after.modifiedAtMs === before.modifiedAtMs
+    if (isSame || after === undefined || attempt === TRIES) return before.bytes > TRANSCRIPT_LIMITS.fileBytes
+    before = after
+  }
+}
+
+async function find(source: TranscriptSource, path: string): Promise<TranscriptFile | undefined> {
+  for await (const one of source.list(FOLDER, 0)) if (one.path === path) return one
+  return undefined
+}
+
+async function copyFile(source: TranscriptSource, path: string, to: string): Promise<void> {
+  const file = await open(to, 'w', 0o600)
+  try {
+    for await (const chunk of source.read(path, TRANSCRIPT_LIMITS.fileBytes)) await file.writeFile(chunk)
+  } finally {
+    await file.close()
+  }
+}
+
+const text = z.string()
+const messageData = z.object({
+  role: z.enum(['user', 'assistant']),
+  modelID: anything,
+  tokens: z
+    .looseObject({ input: anything, output: anything, cache: z.looseObject({}).optional().catch(undefined) })
+    .optional()
+    .catch(undefined),
+})
+const partData = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text'), text, synthetic: anything, ignored: anything }),
+  z.object({ type: z.literal('reasoning'), text }),
+  z.object({
+    type: z.literal('tool'),
+    tool: text,
+    callID: text,
+    state: z.object({ status: anything, input: anything, output: anything, error: anything }),
+  }),
+])
+const KNOWN: ReadonlySet<unknown> = new Set(partData.options.flatMap(({ shape }) => [...shape.type.values]))
+
+async function* sessionsIn(
+  lines: AsyncIterable<DatabaseLine | undefined>,
+  isCut: boolean,
+): AsyncGenerator<Entry> {
+  let session: Session | undefined
+  const damage = (what: Extract<Entry, { type: 'damage' }>['damage']): Entry => ({
+    type: 'damage',
+    damage: what,
+  })
+  for await (const line of lines) {
+    if (line === undefined) {
+      session?.skip()
+      yield damage({ damaged: 1 })
+    } else if ('session' in line) {
+      if (session !== undefined) yield* session.end()
+      session = new Session(line.session)
+      yield* session.begin()
+      if (isCut) yield damage({ cut: true })
+    } else if ('refused' in line) {
+      yield damage({ cut: true })
+      yield { type: 'problem', problem: `is no database that can be read: ${line.refused.slice(0, 200)}` }
+    } else if ('ended' in line) {
+      if (line.ended.cut) yield damage({ cut: true })
+    } else if (session !== undefined) yield* session.take(line)
+  }
+  if (session !== undefined) yield* session.end()
+}
+
+type SessionRow = Extract<DatabaseLine, { session: unknown }>['session']
+type InSession = Extract<DatabaseLine, { message: unknown } | { part: unknown }>
+
+class Session {
+  readonly #row: SessionRow
+  /** From this message on everything was taken back. */
+  readonly #revertedFrom: string | undefined
+  #isReverted = false
+  readonly #usage = { inputTokens: 0, outputTokens: 0 }
+  #message: { readonly role: 'user' | 'assistant'; readonly atMs: number | undefined } | undefined
+  /** A prompt is one turn, of however many parts. */
+  #prompt: string[] = []
+
+  constructor(row: SessionRow) {
+    this.#row = row
+    const revert = fits(z.object({ messageID: text }), parsed(row.revert))
+    this.#revertedFrom = revert?.messageID
+  }
+
+  *begin(): Generator<Entry> {
+    const { id, directory, title, time_created, parent_id } = this.#row
+    yield { type: 'begin', id }
+    yield {
+      ...{ type: 'facts', cwd: nameIn(directory), title: nameIn(title) },
+      startedAtMs: timeOf(time_created),
+    }
+    if (parent_id !== null) yield { type: 'discard' }
+  }
+
+  *take(line: InSession): Generator<Entry> {
+    if ('part' in line) return yield* this.#part(line.part.data)
+    yield* this.#spoken()
+    const { id, time_created, data } = line.message
+    this.#isReverted ||= id === this.#revertedFrom
+    this.#message = undefined
+    if (this.#isReverted) return
+    if (data === null) return yield { type: 'damage', damage: { oversized: 1 } }
+    const found = fits(messageData, parsed(data))
+    if (found === undefined) return yield { type: 'damage', damage: { damaged: 1 } }
+    this.#message = { role: found.role, atMs: timeOf(time_created) }
+    const model = nameIn(found.modelID)
+    if (model !== undefined) yield { type: 'facts', model }
+    const { input, output, cache } = found.tokens ?? {}
+    this.#usage.inputTokens += tokensIn(input) + tokensIn(cache?.read) + tokensIn(cache?.write)
+    this.#usage.outputTokens += tokensIn(output)
+  }
+
+  /** A row that cannot be read may have been a message: what follows is not part of the one before. */
+  skip(): void {
+    this.#message = undefined
+  }
+
+  *end(): Generator<Entry> {
+    yield* this.#spoken()
+    if (this.#usage.inputTokens + this.#usage.outputTokens > 0)
+      yield { type: 'facts', usage: { ...this.#usage } }
+  }
+
+  *#part(data: string | number | null): Generator<Entry> {
+    if (this.#message === undefined) return
+    if (data === null) return yield { type: 'damage', damage: { oversized: 1 } }
+    const value = parsed(data)
+    if (typeof value !== 'object' || value === null) return yield { type: 'damage', damage: { damaged: 1 } }
+    if (!KNOWN.has((value as { readonly type?: unknown }).type)) return
+    const found = fits(partData, value)
+    if (found === undefined) return yield { type: 'damage', damage: { damaged: 1 } }
+    const { role, atMs } = this.#message
+    if (found.type === 'tool') return yield* toolEntries(found, atMs)
+    if (found.type === 'reasoning') return yield { type: 'thinking', atMs, text: found.text }
+    // What the program adds in the user's name.
+    if (found.synthetic === true || found.ignored === true) return
+    if (role === 'user') this.#prompt.push(found.text)
+    else yield { type: 'text', atMs, text: found.text }
+  }
+
+  *#spoken(): Generator<Entry> {
+    if (this.#prompt.length > 0)
+      yield { type: 'user', atMs: this.#message?.atMs, text: this.#prompt.join('\n\n') }
+    this.#prompt = []
+  }
+}
+
+function* toolEntries(
+  { tool, callID, state }: Extract<z.infer<typeof partData>, { type: 'tool' }>,
+  atMs: number | undefined,
+): Generator<Entry> {
+  yield { type: 'call', atMs, callId: callID, name: tool, input: state.input }
+  const output = state.status === 'error' ? state.error : state.output
+  if (typeof output === 'string')
+    yield { type: 'result', callId: callID, output, ok: state.status === 'completed' }
+}
+
+function parsed(data: unknown): unknown {
+  if (typeof data !== 'string') return undefined
+  try {
+    return JSON.parse(data)
+  } catch {
+    return undefined
+  }
+}

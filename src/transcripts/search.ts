@@ -1,0 +1,37 @@
+/** Finds a text in conversations. */
+import type { Conversation, Part } from './conversation.ts'
+
+export interface Match {
+  /** From 1. */
+  readonly turn: number
+  readonly role: 'user' | 'assistant'
+  readonly where: 'text' | 'thinking' | 'tool'
+  /** One line. */
+  readonly excerpt: string
+}
+
+const AROUND_CHARS = 40
+
+/** The first match in each part of each turn; capitals and small letters are alike. */
+export function* searchIn({ turns }: Conversation, wanted: string): Generator<Match> {
+  const needle = wanted.toLowerCase()
+  for (const [i, { role, parts }] of turns.entries())
+    for (const part of parts)
+      for (const text of textsOf(part)) {
+        const at = text.toLowerCase().indexOf(needle)
+        if (at === -1) continue
+        yield { turn: i + 1, role, where: part.type, excerpt: excerptOf(text, at, wanted.length) }
+        break
+      }
+}
+
+function textsOf(part: Part): string[] {
+  return part.type === 'tool' ? [part.name, part.input, part.output ?? ''] : [part.text]
+}
+
+function excerptOf(text: string, at: number, length: number): string {
+  const from = Math.max(0, at - AROUND_CHARS)
+  const to = Math.min(text.length, at + length + AROUND_CHARS)
+  const cut = text.slice(from, to).toWellFormed().replace(/\s+/g, ' ').trim()
+  return `${from > 0 ? '…' : ''}${cut}${to < text.length ? '…' : ''}`
+}
