@@ -1,7 +1,7 @@
 /** The composition root: the only file that names the concrete store, and the door every command comes in by. */
 import { lstatSync, writeSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
-import { userInfo } from 'node:os'
+import { homedir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { CliContext } from './cli/context.ts'
@@ -81,18 +81,31 @@ const context: CliContext = {
         import('./sandboxes/backends/docker/backend.ts'),
         context.store(),
         context.log(),
-        import('./cli/limits-file.ts').then(({ readLimits }) => readLimits(home)),
+        import('./cli/limits-file.ts').then(({ LimitsFile }) => LimitsFile.open(home, logger)),
       ])
     const place = { craikHome: home.root, environment: process.env }
+    const [{ openHostGateway }, { gatewayFor }, { harnessShelf }] = await Promise.all([
+      import('./supervisor/host-gateway.ts'),
+      import('./supervisor/sandbox-gateway.ts'),
+      import('./harnesses/packages/shelf.ts'),
+    ])
+    const gateway = await openHostGateway({
+      ...{ store, log: receipts, clock: systemClock, home, environment: process.env, logger },
+      userHome: homedir(),
+      operator: context.localUser,
+    })
     return createSandboxManager({
+      ...gatewayFor(gateway, { store, clock: systemClock }),
       store,
       log: receipts,
       clock: systemClock,
       home,
       backends: { process: processBackend(place), docker: dockerBackend(place) },
       logger,
+      harnesses: harnessShelf,
       environment: process.env,
-      ...limits,
+      admission: async () => (await limits.current()).admission,
+      warmPlaces: (await limits.current()).warmPlaces,
       async readSecret(name, until) {
         const { resolveSecret } = await import('./secrets/resolve.ts')
         return resolveSecret(store, home, process.env, name, until)

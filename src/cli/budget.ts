@@ -35,7 +35,7 @@ function setCommand(context: CliContext): Command {
     .description('limit what is spent; the same budget again gets other limits, and keeps what was spent')
     .option('--provider <id>', 'of calls to this provider')
     .option('--session <id>', 'of this session')
-    .option('--sandbox <id>', 'of this sandbox')
+    .option('--sandbox <id>', 'of this sandbox, by id or name')
     .option('--operator <subject>', 'of this operator')
     .option('--total', 'of everything')
     .option('--limit <amount>', 'in dollars, such as 2usd, $2 or 0.50usd')
@@ -65,6 +65,7 @@ function setCommand(context: CliContext): Command {
         () =>
           `  ${row.id} · ${limitsOf(terms)}${per(terms.period)} for ${scopeOf(terms)}\n  receipt ${receipt.id}\n`,
       )
+      await warnOfSession(context, terms)
     })
 }
 
@@ -77,7 +78,7 @@ Examples:
 `
 
 async function termsOf(context: CliContext, options: SetOptions) {
-  const scope = chosenScope(options)
+  const scope = await existing(context, chosenScope(options))
   if (options.limit === undefined && options.tokens === undefined) {
     throw new CraikError('usage', 'a budget limits dollars, tokens or both', {
       hint: 'give --limit 2usd, --tokens 500000, or both',
@@ -111,6 +112,24 @@ function chosenScope(options: SetOptions): Scope {
     scope_kind: kind,
     scope_ref: kind === 'total' ? null : parseReference(options[kind]!, `--${kind}`),
   }
+}
+
+/** A sandbox that is called by its name is meant, and one that does not exist would be limited for nothing. */
+async function existing(context: CliContext, scope: Scope): Promise<Scope> {
+  if (scope.scope_kind !== 'sandbox') return scope
+  const { getSandbox } = await import('../sandboxes/lifecycle/read-records.ts')
+  const { id } = await getSandbox({ store: await context.store(), home: context.home }, scope.scope_ref!)
+  return { ...scope, scope_ref: id }
+}
+
+/** Unlike a sandbox's, the id of a session is its maker's to choose, so that a limit may be there before it. */
+export async function warnOfSession(context: CliContext, { scope_kind, scope_ref }: Scope): Promise<void> {
+  if (scope_kind !== 'session') return
+  const store = await context.store()
+  if ((await store.read((tables) => tables.sessions.get(scope_ref!))) !== undefined) return
+  context.stderr.write(
+    `craik: there is no session ${scope_ref} yet, so this limits nothing until there is:  craik session list\n`,
+  )
 }
 
 /** A provider that does not exist would be limited for nothing, so it is looked up; its record names its limits. */

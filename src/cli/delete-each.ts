@@ -1,7 +1,7 @@
 /** How things are deleted by name, or all of a kind: when somebody is asked first, and what is told afterwards. */
-import { createInterface } from 'node:readline/promises'
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
+import { isAgreed } from './ask-first.ts'
 import type { CliContext } from './context.ts'
 import { chosenFormat, formatOption, printable, printRows } from './output.ts'
 import { Progress } from './progress.ts'
@@ -86,7 +86,9 @@ async function deleteEach(
   if (format !== 'table')
     printRows(context, options, deleted, [], ({ id, name }) => ({ id, name, deleted: true }))
   else if (ids.length === 0) context.stdout.write('  none\n')
-  else for (const { id, name } of deleted) context.stdout.write(`  deleted  ${printable(name)} · ${id}\n`)
+  else
+    for (const { id, name } of deleted)
+      context.stdout.write(`  deleted  ${printable(name)}${id === name ? '' : ` · ${id}`}\n`)
   if (failed !== 0) context.setExitCode(failed)
 }
 
@@ -107,18 +109,4 @@ async function confirm(
   if (await isAgreed(context, `  delete ${names}${loss}? [y/N] `)) return
   context.stderr.write('  nothing was deleted')
   throw new CraikError('interrupted', 'not confirmed')
-}
-
-/** Ctrl-D, Ctrl-C, and whatever else ends the input, is a no. */
-async function isAgreed(context: CliContext, asked: string): Promise<boolean> {
-  const question = createInterface({ input: context.stdin, output: context.stderr })
-  const closed = new Promise<undefined>((done) => question.once('close', () => done(undefined)))
-  try {
-    const answer = await Promise.race([question.question(asked, { signal: context.signal }), closed])
-    // The cursor is still behind the question.
-    if (answer === undefined) context.stderr.write('\n')
-    return answer !== undefined && /^y(es)?$/i.test(answer.trim())
-  } finally {
-    question.close()
-  }
 }

@@ -38,12 +38,14 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
     { engineHealth },
     { kvmHealth },
     { limitsHealth },
+    { loginsHealth },
     { supervisorHealth },
   ] = await Promise.all([
     import('./doctor/home.ts'),
     import('./doctor/engine.ts'),
     import('./doctor/kvm.ts'),
     import('./doctor/limits.ts'),
+    import('./doctor/logins.ts'),
     import('./doctor/supervisor.ts'),
   ])
   const checks: readonly (readonly [string, () => Promise<HealthRow | readonly HealthRow[]>])[] = [
@@ -54,6 +56,7 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
     ['disk', () => diskHealth(context)],
     ['store', () => storeHealth(context)],
     ['limits', () => limitsHealth(context)],
+    ['logins', () => loginsHealth(context)],
     ['supervisor', () => supervisorHealth(context)],
   ]
   const found = await Promise.all(

@@ -29,6 +29,7 @@ interface CreateOptions {
   readonly taskId?: string
   readonly sessionId?: string
   readonly runId?: string
+  readonly sandboxId?: string
   readonly anyScope?: boolean
   readonly uses: number
   readonly unlimitedUses?: boolean
@@ -53,8 +54,14 @@ function createCommand(context: CliContext): Command {
     .option('--task-id <id>', 'in this task')
     .option('--session-id <id>', 'in this session')
     .option('--run-id <id>', 'in this run')
+    .option('--sandbox-id <id>', 'by what runs in this sandbox')
     .addOption(
-      new Option('--any-scope', 'in any task, session or run').conflicts(['taskId', 'sessionId', 'runId']),
+      new Option('--any-scope', 'in any task, session, run or sandbox').conflicts([
+        'taskId',
+        'sessionId',
+        'runId',
+        'sandboxId',
+      ]),
     )
     .addOption(new Option('--uses <n>', 'how often').argParser(parseCount).default(1))
     .option('--unlimited-uses', 'as often as wanted until it expires')
@@ -90,11 +97,20 @@ function termsOf(operator: string, options: CreateOptions): Parameters<typeof cr
       hint: `these exist: ${Object.keys(CAPABILITIES).join(', ')}`,
     })
   }
-  const scope = { task_id: options.taskId, session_id: options.sessionId, run_id: options.runId }
+  const scope = {
+    task_id: options.taskId,
+    session_id: options.sessionId,
+    run_id: options.runId,
+    sandbox_id: options.sandboxId,
+  }
   if (!options.anyScope && Object.values(scope).every((id) => id === undefined)) {
-    throw new CraikError('usage', 'a grant is for something: give --task-id, --session-id or --run-id', {
-      hint: 'or --any-scope, to mean all of the subject’s tasks',
-    })
+    throw new CraikError(
+      'usage',
+      'a grant is for something: give --task-id, --session-id, --run-id or --sandbox-id',
+      {
+        hint: 'or --any-scope, to mean all of the subject’s tasks',
+      },
+    )
   }
   return {
     capability,

@@ -1,13 +1,68 @@
 /** What all sandboxes of a home may have together, and how many places may wait for one: as `config/limits.yaml` says. */
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CraikError } from '../errors.ts'
 import { readConfigFile } from '../providers/config-file.ts'
 import { admissionLimits, LIMITS_FILE, thisMachine, warmPlaces } from '../sandboxes/admission-settings.ts'
-import type { ManagerOptions } from '../sandboxes/manager/options.ts'
+import type { AdmissionLimits } from '../sandboxes/lifecycle/admission.ts'
+import type { ManagerLogger } from '../sandboxes/manager/options.ts'
 import type { Home } from '../store/home.ts'
 
-export async function readLimits({
-  config,
-  root,
-}: Pick<Home, 'config' | 'root'>): Promise<Required<Pick<ManagerOptions, 'admission' | 'warmPlaces'>>> {
+export interface Limits {
+  readonly admission: AdmissionLimits
+  readonly warmPlaces: number
+}
+
+type LimitsPlace = Pick<Home, 'config' | 'root'>
+
+export async function readLimits({ config, root }: LimitsPlace): Promise<Limits> {
   const said = await readConfigFile(config, LIMITS_FILE)
   return { admission: admissionLimits(said, thisMachine(root)), warmPlaces: warmPlaces(said) }
+}
+
+/** Read again whenever the file is another one; while it cannot be understood, what it said before holds. */
+export class LimitsFile {
+  readonly #place: LimitsPlace
+  readonly #logger: ManagerLogger
+  #seen: string
+  #limits: Limits
+
+  private constructor(place: LimitsPlace, logger: ManagerLogger, seen: string, limits: Limits) {
+    this.#place = place
+    this.#logger = logger
+    this.#seen = seen
+    this.#limits = limits
+  }
+
+  /** Throws when there is one that cannot be understood: nothing was said before. */
+  static async open(place: LimitsPlace, logger: ManagerLogger): Promise<LimitsFile> {
+    const seen = await identityOf(place)
+    return new LimitsFile(place, logger, seen, await readLimits(place))
+  }
+
+  async current(): Promise<Limits> {
+    // Looked at before it is read: what changes in between is read next time.
+    const seen = await identityOf(this.#place)
+    if (seen === this.#seen) return this.#limits
+    try {
+      const limits = await readLimits(this.#place)
+      this.#limits = limits
+      this.#logger('info', `config/${LIMITS_FILE} is read again`)
+    } catch (error) {
+      if (!(error instanceof CraikError) || error.code !== 'invalid_config') throw error
+      this.#logger('error', `what it said before holds: ${error.message}`)
+    }
+    this.#seen = seen
+    return this.#limits
+  }
+}
+
+/** Of the file as it is; the same for all moments at which there is none. */
+async function identityOf({ config }: LimitsPlace): Promise<string> {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = await lstat(join(config, LIMITS_FILE), { bigint: true })
+    return [dev, ino, size, mtimeNs, ctimeNs].join(' ')
+  } catch {
+    return 'none'
+  }
 }

@@ -6,14 +6,124 @@ export interface Noun {
   readonly summary: string
   /** For the noun's own help; verbs have theirs. */
   readonly example?: string
+  /** Under which heading it stands; without one, under that of all. */
+  readonly group?: string
   readonly load: () => Promise<NounBuilder>
 }
 
+const YOURS = 'The sandbox of your login (also bin/sandbox.sh):'
+
 export const NOUNS: readonly Noun[] = [
+  {
+    name: 'up',
+    summary: 'start it and go in: the agents are there, with the logins you have',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/up.ts')).upCommand,
+  },
+  {
+    name: 'down',
+    summary: 'save what is to be kept, and stop it',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/down.ts')).downCommand,
+  },
+  {
+    name: 'enter',
+    summary: 'another terminal in it',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/enter.ts')).enterCommand,
+  },
+  {
+    name: 'exec',
+    summary: 'one command in it',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/exec.ts')).execCommand,
+  },
+  {
+    name: 'run-headless',
+    summary: 'one command in it, with its output and exit code kept in your inbox',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/run-headless.ts')).runHeadlessCommand,
+  },
+  {
+    name: 'status',
+    summary: 'the sandboxes of all logins',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/status.ts')).statusCommand,
+  },
+  {
+    name: 'list',
+    summary: 'the same as status',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/status.ts')).listCommand,
+  },
+  {
+    name: 'inspect',
+    summary: 'all about one: what it is made of, its volumes, its profile',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/status.ts')).inspectCommand,
+  },
+  {
+    name: 'save',
+    summary: 'save its conversations, and what changed in it, to your inbox now',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/save.ts')).saveCommand,
+  },
+  {
+    name: 'rebuild',
+    summary: 'make it anew; what persists stays',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/rebuild.ts')).rebuildCommand,
+  },
+  {
+    name: 'verify-llm-auth',
+    summary: 'ask each agent that has a login for an answer',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/verify.ts')).verifyCommand,
+  },
+  {
+    name: 'test-repo',
+    summary: 'run the tests of a repository in it',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/test-repo.ts')).testRepoCommand,
+  },
+  {
+    name: 'prune',
+    summary: 'what could be removed, and removing it',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/prune.ts')).pruneCommand,
+  },
+  {
+    name: 'nuke',
+    summary: 'remove it with everything that it kept',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/nuke.ts')).nukeCommand,
+  },
+  {
+    name: 'profile-new',
+    summary: 'a profile: whose sandbox, on what, and what is refused',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/profiles.ts')).profileNewCommand,
+  },
+  {
+    name: 'profile-list',
+    summary: 'which profiles there are',
+    group: YOURS,
+    load: async () => (await import('./login-sandbox/profiles.ts')).profileListCommand,
+  },
   {
     name: 'shell',
     summary: 'run one of your own commands and leave a signed receipt of it',
     load: async () => (await import('./shell.ts')).shellCommand,
+  },
+  {
+    name: 'prompt',
+    summary: 'ask an agent in a sandbox to do something, with the login you have',
+    load: async () => (await import('./prompt.ts')).promptCommand,
+  },
+  {
+    name: 'acp',
+    summary: 'an agent in a sandbox for editors that speak the Agent Client Protocol',
+    load: async () => (await import('./acp.ts')).acpCommand,
   },
   {
     name: 'sandbox',
@@ -28,10 +138,22 @@ export const NOUNS: readonly Noun[] = [
     load: async () => (await import('./snapshot.ts')).snapshotCommand,
   },
   {
+    name: 'volume',
+    summary: 'what outlives sandboxes in their homes: list, delete',
+    example: 'craik volume list',
+    load: async () => (await import('./volume.ts')).volumeCommand,
+  },
+  {
     name: 'image',
     summary: 'what containers are made of: build, list, show, prune',
     example: 'craik image build --apt jq,ripgrep',
     load: async () => (await import('./image.ts')).imageCommand,
+  },
+  {
+    name: 'harness',
+    summary: 'the agents’ command lines: list, info, install, add, update, prune',
+    example: 'craik harness list',
+    load: async () => (await import('./harness.ts')).harnessCommand,
   },
   {
     name: 'receipts',
@@ -53,6 +175,17 @@ export const NOUNS: readonly Noun[] = [
     load: async () => (await import('./grant.ts')).grantCommand,
   },
   {
+    name: 'egress',
+    summary: 'which hosts sandboxes may reach: allow, deny, list, test, watch',
+    example: 'craik egress allow --preset npm --sandbox parser',
+    load: async () => (await import('./egress.ts')).egressCommand,
+  },
+  {
+    name: 'gateway',
+    summary: 'models and the web for programs outside sandboxes, with the logins of this machine',
+    load: async () => (await import('./gateway.ts')).gatewayCommand,
+  },
+  {
     name: 'provider',
     summary: 'list, show and select model providers; check and enable local ones',
     example: 'craik provider list --format table',
@@ -63,6 +196,11 @@ export const NOUNS: readonly Noun[] = [
     summary: 'bind a secret’s name to where its value lives, or keep it encrypted here',
     example: 'craik secret bind OPENAI_API_KEY --env OPENAI_API_KEY',
     load: async () => (await import('./secret.ts')).secretCommand,
+  },
+  {
+    name: 'accounts',
+    summary: 'the logins of this machine: whose, until when, and what a sandbox gets of them',
+    load: async () => (await import('./accounts.ts')).accountsCommand,
   },
   {
     name: 'command',
@@ -111,6 +249,12 @@ export const NOUNS: readonly Noun[] = [
     summary: 'list, show and export agent sessions',
     example: 'craik session list',
     load: async () => (await import('./session.ts')).sessionCommand,
+  },
+  {
+    name: 'transcripts',
+    summary: 'what was said in agent sessions: list, show, search, save as Markdown',
+    example: 'craik transcripts export --sandbox parser',
+    load: async () => (await import('./transcripts.ts')).transcriptsCommand,
   },
   {
     name: 'supervisor',

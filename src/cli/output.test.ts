@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ReceiptRow } from '../store/store.ts'
-import { printable, table } from './output.ts'
+import { type Column, printable, table } from './output.ts'
 import { describeReceipt } from './receipts/describe.ts'
 
 test.each([
@@ -31,6 +31,42 @@ test('a cell is one row, whatever it holds', () => {
     fc.property(fc.array(fc.string({ unit: 'binary' }), { minLength: 1, maxLength: 4 }), (values) => {
       const text = table([{ title: 'value', value: (value: string) => value }], values)
       expect(text.split(/[\n\r\u0085\u2028\u2029]/)).toHaveLength(values.length + 2)
+    }),
+  )
+})
+
+test('a table that is too wide is shortened first, then loses columns in their order, then is shortened more', () => {
+  const columns: readonly Column<readonly string[]>[] = [
+    { title: 'name', value: ([name]) => name! },
+    { title: 'folder', value: ([, folder]) => folder!, shortens: true },
+    { title: 'jobs', value: ([, , jobs]) => jobs!, goes: 2 },
+    { title: 'id', value: ([, , , id]) => id!, goes: 1 },
+  ]
+  const rows = [
+    ['parser', '/home/ada/projects/parser/of/things', '0', 'sbx_0123456789'],
+    ['b', 'copy', '12', 'sbx_9876543210'],
+  ]
+  const at = (width?: number) => table(columns, rows, width).split('\n')[1]
+  expect(at()).toBe('  parser  /home/ada/projects/parser/of/things  0     sbx_0123456789')
+  expect(at(67)).toBe(at())
+  expect(at(60)).toBe('  parser  /home/ada/projects/parser/o…  0     sbx_0123456789')
+  expect(at(45)).toBe('  parser  /home/ada/projects/…  0')
+  expect(at(30)).toBe('  parser  /home/ada/projects/…')
+  expect(at(20)).toBe('  parser  /home/ada…')
+  expect(at(5)).toBe('  parser  /home/a…')
+})
+
+test('a table is no wider than the terminal as long as something can go or be shortened', () => {
+  const cells = fc.record({ name: fc.string({ maxLength: 30 }), folder: fc.string({ maxLength: 120 }) })
+  const columns: readonly Column<{ readonly name: string; readonly folder: string }>[] = [
+    { title: 'name', value: ({ name }) => name },
+    { title: 'folder', value: ({ folder }) => folder, shortens: true },
+    { title: 'again', value: ({ folder }) => folder, goes: 1 },
+  ]
+  fc.assert(
+    fc.property(fc.array(cells, { minLength: 1 }), fc.integer({ min: 44, max: 200 }), (rows, width) => {
+      for (const line of table(columns, rows, width).split('\n'))
+        expect(line.length).toBeLessThanOrEqual(width)
     }),
   )
 })

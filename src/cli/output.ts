@@ -8,7 +8,15 @@ type Format = 'table' | 'json' | 'jsonl'
 export interface Column<Row> {
   readonly title: string
   readonly value: (row: Row) => string
+  /** Where all columns are too wide for the terminal, those that have a number go, the lowest first. */
+  readonly goes?: number
+  /** It may be cut at its end, so that others can stay. */
+  readonly shortens?: true
 }
+
+/** A column that shortens keeps so much before others go, and so much at the very least. */
+const SHORT = 20
+const SHORTEST = 8
 
 /** `--format`, as every command that prints a result has it. */
 export function formatOption(): Option {
@@ -36,7 +44,7 @@ export function printRows<Row>(
   else if (format === 'jsonl')
     for (const row of rows) context.stdout.write(`${JSON.stringify(toJson(row))}\n`)
   else if (rows.length === 0) context.stdout.write('  none\n')
-  else context.stdout.write(table(columns, rows))
+  else context.stdout.write(table(columns, rows, context.stdout.columns))
 }
 
 /** Prints one record: `human` on a terminal, JSON otherwise. */
@@ -69,17 +77,52 @@ function sortKeys(value: Json): Json {
 }
 
 /** Two spaces before, two between, no trailing blanks. Control characters never reach the terminal. */
-export function table<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
-  const cells = rows.map((row) => columns.map((column) => printable(column.value(row))))
-  const widths = columns.map((column, i) =>
-    Math.max(column.title.length, ...cells.map((row) => row[i]!.length)),
-  )
-  const line = (row: readonly string[]) =>
-    `  ${row
-      .map((cell, i) => cell.padEnd(widths[i]!))
+export function table<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  width = Number.POSITIVE_INFINITY,
+): string {
+  const filled = columns.map((column) => {
+    const cells = [column.title, ...rows.map((row) => printable(column.value(row)))]
+    return { column, cells, width: Math.max(...cells.map(({ length }) => length)) }
+  })
+  const shown = fitted(filled, width)
+  const lines = [undefined, ...rows].map((_, i) =>
+    shown
+      .map(({ cells, width: most }) => cut(cells[i]!, most).padEnd(most))
       .join('  ')
-      .trimEnd()}\n`
-  return line(columns.map((column) => column.title)) + cells.map(line).join('')
+      .trimEnd(),
+  )
+  return lines.map((line) => `  ${line}\n`).join('')
+}
+
+interface Filled {
+  readonly column: Pick<Column<never>, 'goes' | 'shortens'>
+  readonly cells: readonly string[]
+  readonly width: number
+}
+
+/** Shortened, then fewer, then shorter: as little of it as fits. A name that has to be typed is never cut. */
+function fitted(all: readonly Filled[], width: number): readonly Filled[] {
+  const tooMuch = (some: readonly Filled[]) => some.reduce((sum, one) => sum + one.width + 2, 0) - width
+  const shortened = (some: readonly Filled[], least: number) =>
+    some.reduce((done, one, i) => {
+      const over = tooMuch(done)
+      if (!one.column.shortens || over <= 0) return done
+      return done.with(i, { ...one, width: Math.max(Math.min(one.width, least), one.width - over) })
+    }, some)
+  let shown = shortened(all, SHORT)
+  while (tooMuch(shown) > 0) {
+    const going = shown.filter(({ column }) => column.goes !== undefined)
+    if (going.length === 0) break
+    const first = going.reduce((a, b) => (a.column.goes! <= b.column.goes! ? a : b))
+    shown = shown.filter((one) => one !== first)
+  }
+  return shortened(shown, SHORTEST)
+}
+
+function cut(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`
 }
 
 /**

@@ -121,6 +121,7 @@ interface TestOptions {
   readonly taskId?: string
   readonly sessionId?: string
   readonly runId?: string
+  readonly sandboxId?: string
   readonly grant?: string
   readonly format?: string
 }
@@ -138,6 +139,7 @@ function testCommand(context: CliContext): Command {
     .option('--task-id <id>', 'in which task')
     .option('--session-id <id>', 'in which session')
     .option('--run-id <id>', 'in which run')
+    .option('--sandbox-id <id>', 'by what runs in which sandbox')
     .option('--grant <id>', 'with which grant')
     .addOption(formatOption())
     .addHelpText(
@@ -209,7 +211,12 @@ async function dryRun(
     target,
     path,
     repo,
-    scope: { task_id: options.taskId, session_id: options.sessionId, run_id: options.runId },
+    scope: {
+      task_id: options.taskId,
+      session_id: options.sessionId,
+      run_id: options.runId,
+      sandbox_id: options.sandboxId,
+    },
     policy_envelope_id: envelope.id,
     grant_id: grant,
   })

@@ -4,7 +4,7 @@ import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import { parseReference } from '../lib/ids.ts'
 import type { QuotaFacts } from '../providers/ledger/judge.ts'
-import { providerRef, wholeNumber } from './budget.ts'
+import { providerRef, warnOfSession, wholeNumber } from './budget.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printRecord, printRows } from './output.ts'
 
@@ -53,6 +53,7 @@ function setCommand(context: CliContext): Command {
         { id: row.id, ...terms, replaced, receipt_id: receipt.id },
         () => `  ${row.id} · ${replaced ? 'replaced' : 'set'}\n  receipt ${receipt.id}\n`,
       )
+      await warnOfSession(context, terms)
     })
 }
 

@@ -21,11 +21,16 @@ export async function runCommand(
     .description('Coding agents in real sandboxes, and a signed receipt of every decision at the boundary.')
     .version(version(), '-V, --version')
     .helpOption('-h, --help')
+    // What follows the program of `craik exec` is that program's.
+    .enablePositionalOptions()
     .addHelpText('after', HELP)
   const named = nouns.find((noun) => noun.name === argv.find((argument) => !argument.startsWith('-')))
   for (const noun of nouns) {
-    if (noun !== named) program.command(noun.name).description(noun.summary)
-    else program.addCommand(withExample((await noun.load())(context).description(noun.summary), noun.example))
+    const command =
+      noun === named
+        ? withExample((await noun.load())(context).description(noun.summary), noun.example)
+        : new Command(noun.name).description(noun.summary)
+    program.addCommand(noun.group === undefined ? command : command.helpGroup(noun.group))
   }
   program.helpCommand('help [command]', 'show help for a command')
   prepare(program, context)
@@ -110,6 +115,7 @@ function version(): string {
 
 const HELP = `
 Examples:
+  craik up                                      your agents in a sandbox, with the logins you have
   craik demo persistent-agent --repo-path .     the whole idea in one run, without a network
   craik shell 'npm test'                        run it, keep a receipt
   craik receipts list                           what was decided, newest first

@@ -17,12 +17,16 @@ import { promptFrom } from './agent/prompt-text.ts'
 import { executionRecord, exitCodeOf, shownRun, summary, Watcher } from './agent/run-view.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+import { applyCommand } from './run-changes/apply.ts'
+import { diffCommand } from './run-changes/diff.ts'
 
 export const runCommand: NounBuilder = (context) =>
   new Command('run')
     .addCommand(executeCommand(context))
     .addCommand(listCommand(context))
     .addCommand(showCommand(context))
+    .addCommand(diffCommand(context))
+    .addCommand(applyCommand(context))
     .addCommand(resumeCommand(context))
     .addCommand(cancelCommand(context))
     .addCommand(recoverCommand(context))
@@ -106,10 +110,17 @@ function listCommand(context: CliContext): Command {
     .description('your runs, newest first')
     .addOption(new Option('--status <status>', 'only those').choices(STATUSES))
     .option('--session <id>', 'only this session’s')
+    .option('--prompts', 'those of `craik prompt` instead')
     .addOption(formatOption())
-    .addHelpText('after', '\nExample:\n  craik run list --status interrupted\n')
+    .addHelpText('after', '\nExamples:\n  craik run list --status interrupted\n  craik run list --prompts\n')
     .action(
-      async (flags: { readonly status?: string; readonly session?: string; readonly format?: string }) => {
+      async (flags: {
+        readonly status?: string
+        readonly session?: string
+        readonly prompts?: true
+        readonly format?: string
+      }) => {
+        if (flags.prompts) return (await import('./prompt/list.ts')).listPrompts(context, flags)
         const { listOwnRuns } = await import('../run/agents/records.ts')
         const filter = {
           ...(flags.status !== undefined && { status: flags.status }),
@@ -129,6 +140,7 @@ function showCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run show run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {
+      if (await (await import('./prompt/list.ts')).showPrompt(context, flags, id)) return
       const { getRun } = await import('../run/agents/records.ts')
       const found = await getRun(await recordPlace(context), id)
       await requireOwnRecord(context, await context.operator(), 'show', 'run', found)

@@ -6,7 +6,7 @@ import { createCommand } from './sandbox/create.ts'
 import { deleteCommand } from './sandbox/delete.ts'
 import { execCommand } from './sandbox/exec.ts'
 import { forwardCommand } from './sandbox/forward.ts'
-import { psCommand, signalCommand, statsCommand } from './sandbox/inspect.ts'
+import { loginsCommand, psCommand, signalCommand, statsCommand } from './sandbox/inspect.ts'
 import { pauseCommand, resumeCommand, stopCommand } from './sandbox/lifecycle.ts'
 import { listCommand, showCommand } from './sandbox/list.ts'
 import { logsCommand } from './sandbox/logs.ts'
@@ -22,6 +22,7 @@ export const sandboxCommand: NounBuilder = (context) =>
     .addCommand(shellCommand(context))
     .addCommand(cpCommand(context))
     .addCommand(statsCommand(context))
+    .addCommand(loginsCommand(context))
     .addCommand(psCommand(context))
     .addCommand(signalCommand(context))
     .addCommand(logsCommand(context))

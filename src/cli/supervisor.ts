@@ -86,8 +86,10 @@ function runCommand(context: CliContext): Command {
   return new Command('run')
     .description('be the supervisor; started by whoever needs it')
     .option('--idle <duration>', 'leave when there was nothing to hold for this long', '60s')
-    .action(async (flags: { readonly idle: string }) => {
+    .option('--autosave <duration>', 'how often the sandboxes of logins are saved', '5m')
+    .action(async (flags: { readonly idle: string; readonly autosave: string }) => {
       const idleMs = parseDuration(flags.idle, '--idle')
+      const autosaveMs = parseDuration(flags.autosave, '--autosave')
       const { runSupervisor } = await import('../supervisor/run.ts')
       const { actingOperator } = await import('../run/agents/login.ts')
       await runSupervisor({
@@ -95,6 +97,7 @@ function runCommand(context: CliContext): Command {
         clock: context.clock,
         mainFile: context.mainFile,
         idleMs,
+        autosaveMs,
         signal: context.signal,
         // Asked for each request: a login may begin or end while this runs.
         operator: () => actingOperator(context, context.localUser),

@@ -38,6 +38,11 @@ const ROUTES: readonly {
 }[] = [
   { route: 'GET /api/version', good: {} },
   { route: 'GET /api/supervisor', good: {} },
+  {
+    route: 'PUT /api/accounts/environment',
+    good: { body: { keys: { OPENAI_API_KEY: 'made-up' } } },
+    bad: { body: { keys: { GITHUB_TOKEN: 'made-up' } } },
+  },
   { route: 'POST /api/supervisor/drain', good: { status: 202 } },
   { route: 'GET /api/sandboxes', good: {} },
   {
@@ -96,6 +101,7 @@ const ROUTES: readonly {
   },
   { route: 'GET S/processes', good: {}, bad: { path: '/api/sandboxes/%20/processes' } },
   { route: 'POST S/processes/1/signal', bad: { body: { signal: 'TERM' } } },
+  { route: 'POST S/logins', good: {}, bad: { path: '/api/sandboxes/%20/logins' } },
   { route: 'GET S/stats', good: {}, bad: { path: '/api/sandboxes/%20/stats' } },
   { route: 'GET S/ports/80', bad: {} },
   { route: 'POST S/stop', good: { body: { grace_ms: 0 } }, bad: { body: { grace_ms: -1 } } },
@@ -123,13 +129,18 @@ const ROUTES: readonly {
     bad: { query: 'digest=md5', bytes: '' },
   },
   { route: 'DELETE N', good: {}, bad: { path: '/api/snapshots/%20' } },
+  { route: 'GET /api/volumes', good: {} },
+  { route: 'DELETE /api/volumes/:name', good: { status: 404 }, bad: { path: '/api/volumes/Not-One' } },
   { route: 'GET S/ports/80/check', good: {}, bad: { path: 'S/ports/0/check' } },
   { route: 'DELETE S', bad: { path: '/api/sandboxes/%20' } },
 ]
 
 function spelled(route: string, path?: string, query = '') {
   const [method, given] = route.split(' ') as [string, string]
-  const full = (path ?? given).replace(/^S/, `/api/sandboxes/${id}`).replace(/^N/, '/api/snapshots/kept')
+  const full = (path ?? given)
+    .replace(/^S/, `/api/sandboxes/${id}`)
+    .replace(/^N/, '/api/snapshots/kept')
+    .replace(':name', 'nonesuch')
   return { method, path: query === '' ? full : `${full}?${query}` }
 }
 
@@ -178,6 +189,19 @@ describe('every route', () => {
       .map((route) => route.replace('/api/sandboxes/:id', 'S').replace('/api/snapshots/:id', 'N'))
     expect(served.filter((route) => !tried.has(route))).toEqual(['GET /health', 'GET /readyz'])
   })
+})
+
+it.each([
+  ['a value that fits no header', { OPENAI_API_KEY: 'made-up\u0001' }, 400],
+  ['a value that is too long', { OPENAI_API_KEY: `made-up-${'x'.repeat(9_000)}` }, 400],
+  ['more than all of them could be', { OPENAI_API_KEY: `made-up-${'x'.repeat(70_000)}` }, 413],
+  ['a name that is no key’s', { GH_TOKEN: 'made-up' }, 400],
+])('an offer of keys with %s is refused without repeating it', async (_, keys, status) => {
+  const body = JSON.stringify({ keys })
+  const answer = await api.ask('PUT', '/api/accounts/environment', { headers: JSON_TYPE, body })
+  expect(answer.status).toBe(status)
+  expect(answer.text).not.toContain('made-up')
+  expect(api.faults).toEqual([])
 })
 
 it('documents every route', () => {

@@ -7,6 +7,7 @@ import { CraikError } from '../errors.ts'
 import { API_LIMITS, BYTES_TYPE } from './api/names.ts'
 import { asCraikError, errorBody, invalid, leaving, statusOf, writeError } from './api-error.ts'
 import { type Api, callerOf, type OperatorApiOptions, type RouteContext, type ZodTypes } from './context.ts'
+import { accountRoutes } from './routes/accounts.ts'
 import { execRoute } from './routes/exec.ts'
 import { fileRoutes } from './routes/files.ts'
 import { insideRoutes } from './routes/inside.ts'
@@ -15,6 +16,7 @@ import { servePorts } from './routes/ports.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
 import { supervisorRoutes } from './routes/supervisor.ts'
+import { volumeRoutes } from './routes/volumes.ts'
 
 /** Longer than any client of ours leaves a connection unused between two requests. */
 const KEEP_ALIVE_MS = 30_000
@@ -78,8 +80,10 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
     caller: (request, reply) => callerOf(options, request.headers, goneSignal(reply.raw)),
   }
   supervisorRoutes(app, context)
+  accountRoutes(app, context)
   sandboxRoutes(app, context)
   snapshotRoutes(app, context)
+  volumeRoutes(app, context)
   execRoute(app, context)
   jobRoutes(app, context)
   fileRoutes(app, context)

@@ -14,9 +14,10 @@ import type {
   SupervisorBody,
   UploadBody,
   VersionBody,
+  VolumeBody,
   WatchBody,
 } from '../operator/api/bodies.ts'
-import type { CreateBody, ExecRequestBody, StopBody } from '../operator/api/requests.ts'
+import type { CreateBody, ExecRequestBody, KeysBody, StopBody } from '../operator/api/requests.ts'
 import { BoundaryPatience } from './boundary-patience.ts'
 import { followChanges, followEvents } from './follow.ts'
 import { Link, type LinkOptions } from './link.ts'
@@ -26,10 +27,12 @@ import { jsonOf } from './transport.ts'
 
 export interface ApiClient extends Disposable {
   readonly supervisor: SupervisorCalls
+  readonly accounts: AccountCalls
   readonly sandboxes: SandboxCalls
   readonly jobs: JobCalls
   readonly files: FileCalls
   readonly snapshots: SnapshotCalls
+  readonly volumes: VolumeCalls
   /** For what resumes by itself: `runJob`, `readFile`, `writeFile`. */
   readonly link: Link
   close(): void
@@ -40,6 +43,11 @@ interface SupervisorCalls {
   status(options?: CallOptions): Promise<SupervisorBody>
   /** Asks it to leave; sandboxes go on. */
   drain(options?: CallOptions): Promise<{ readonly draining: true; readonly pid: number }>
+}
+
+interface AccountCalls {
+  /** These API keys of the caller's environment count as logins of the machine, in place of those offered before. */
+  offer(keys: KeysBody['keys'], options?: CallOptions): Promise<void>
 }
 
 /** `sandbox` is an id or a name, everywhere. */
@@ -65,6 +73,8 @@ interface SandboxCalls {
   stats(sandbox: string, options?: CallOptions): Promise<StatsBody>
   processes(sandbox: string, options?: CallOptions): Promise<readonly ProcessBody[]>
   signalProcess(sandbox: string, pid: number, signal: string, options?: CallOptions): Promise<void>
+  /** Puts in place what it gets of the logins of the machine, as they are now; tells what they are called inside. */
+  putLogins(sandbox: string, options?: CallOptions): Promise<readonly string[]>
   /** Rejects when `connectPort` would be denied now. */
   checkPort(sandbox: string, port: number, options?: CallOptions): Promise<void>
   /** A stream to a port on the loopback inside. */
@@ -104,18 +114,54 @@ interface FileCalls {
   mkdir(sandbox: string, path: string, options?: CallOptions & { readonly parents?: boolean }): Promise<void>
 }
 
+interface VolumeCalls {
+  list(options?: CallOptions): Promise<readonly VolumeBody[]>
+  /** For good; refused while a sandbox has it. */
+  delete(volume: string, options?: CallOptions): Promise<void>
+}
+
 export function createClient(options: LinkOptions): ApiClient {
   const link = new Link(options)
   const close = () => link.close()
   return {
     supervisor: supervisorCalls(link),
+    accounts: {
+      offer: (keys, options) =>
+        link.order({
+          method: 'PUT',
+          path: '/api/accounts/environment',
+          json: { keys },
+          idempotent: true,
+          ...common(options),
+        }),
+    },
     sandboxes: sandboxCalls(link),
     jobs: jobCalls(link),
     files: fileCalls(link),
     snapshots: snapshotCalls(link),
+    volumes: volumeCalls(link),
     link,
     close,
     [Symbol.dispose]: close,
+  }
+}
+
+function volumeCalls(link: Link): VolumeCalls {
+  return {
+    list: async (options) =>
+      (
+        await link.json<{ volumes: VolumeBody[] }>({
+          method: 'GET',
+          path: '/api/volumes',
+          ...common(options),
+        })
+      ).volumes,
+    delete: (volume, options) =>
+      link.order({
+        method: 'DELETE',
+        path: `/api/volumes/${encodeURIComponent(volume)}`,
+        ...common(options),
+      }),
   }
 }
 
@@ -158,6 +204,8 @@ function sandboxCalls(link: Link): SandboxCalls {
         json: { signal },
         ...common(options),
       }),
+    putLogins: async (sandbox, options) =>
+      (await link.json<{ logins: string[] }>({ ...post(sandbox, '/logins'), ...common(options) })).logins,
     checkPort: (sandbox, port, options) =>
       link.order({ method: 'GET', path: sandboxPath(sandbox, `/ports/${port}/check`), ...common(options) }),
     connectPort: (sandbox, port, options) =>

@@ -14,6 +14,7 @@ import { API_VERSION } from '../operator/api/names.ts'
 import { createOperatorApi } from '../operator/api.ts'
 import type { HeldSandboxes } from '../sandboxes/manager.ts'
 import type { Home } from '../store/home.ts'
+import { startAutosave } from './autosave.ts'
 import { type Build, buildOf } from './build.ts'
 import { Connections } from './connections.ts'
 import { livingHolder, notedHolder, noteHolder } from './holder.ts'
@@ -26,6 +27,8 @@ export interface SupervisorOptions {
   readonly clock: Clock
   readonly mainFile: string
   readonly idleMs: number
+  /** How often the sandboxes of logins are saved. */
+  readonly autosaveMs: number
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal
   readonly operator: () => Promise<string>
@@ -146,6 +149,11 @@ async function serve(
     () => connections.open > 0 || (sandboxes?.busy ?? true),
     () => leave.resolve('nothing left to hold'),
   )
+  const autosave = startAutosave({
+    ...{ home: options.home, clock: options.clock, mainFile: options.mainFile, log },
+    everyMs: options.autosaveMs,
+    list: async () => (await sandboxes?.list()) ?? [],
+  })
   try {
     // Without its sandboxes there is nothing to serve: whoever asked for it sees why in the log.
     const reason = await Promise.race([leave.promise, opening.then(() => leave.promise)])
@@ -155,7 +163,7 @@ async function serve(
     options.signal.removeEventListener('abort', stop)
     draining = true
     app.server.close()
-    await connections.end(DRAIN_MS)
+    await Promise.all([autosave.close(), connections.end(DRAIN_MS)])
     await within(
       CLOSE_MS,
       opening.then(

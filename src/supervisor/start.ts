@@ -14,7 +14,10 @@ export interface Starting {
 const KEPT = [
   ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'],
   // Whom to trust besides the system's own authorities, such as that of a store in this network.
-  'NODE_EXTRA_CA_CERTS',
+  ...['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR'],
+  // Where programs keep their logins.
+  ...['CLAUDE_CONFIG_DIR', 'CODEX_HOME', 'GEMINI_CLI_HOME', 'KIMI_CODE_HOME', 'GH_CONFIG_DIR'],
+  ...['XDG_CONFIG_HOME', 'XDG_DATA_HOME'],
   // Where the container engine is.
   ...['CRAIK_ENGINE', 'DOCKER_HOST', 'DOCKER_TLS_VERIFY', 'DOCKER_CERT_PATH', 'XDG_RUNTIME_DIR'],
 ]

@@ -29,7 +29,8 @@ export async function limitsHealth(context: CliContext): Promise<HealthRow> {
     return {
       name,
       state: 'none',
-      detail: error.message,
+      // A supervisor that runs keeps to what it said when it could be understood.
+      detail: `${error.message}; what it said before holds where a supervisor runs`,
       fix: `\${EDITOR:-vi} ${quoteArgument(join(context.home.config, LIMITS_FILE))}`,
     }
   }

@@ -1,4 +1,4 @@
-/** A bar on stderr while an image is made: after a second, until it is done, and only on a terminal. */
+/** A bar on stderr while an image or a harness is made: after a second, until it is done, and only on a terminal. */
 import type { ImageProgress } from '../../sandboxes/backends/docker/image/progress.ts'
 import type { CliContext } from '../context.ts'
 import { redraw } from '../progress.ts'
@@ -11,11 +11,14 @@ export class ImageBar implements Disposable {
   readonly #context: CliContext
   readonly #started = performance.now()
   readonly #timer: NodeJS.Timeout | undefined
+  readonly #label: string
   #at: ImageProgress = { part: 0, doing: '' }
   #isDrawn = false
 
-  constructor(context: CliContext) {
+  /** `label`: what is made. */
+  constructor(context: CliContext, label = 'image') {
     this.#context = context
+    this.#label = label
     // The time goes on although nothing is said for a while.
     if (context.stderr.isTTY) this.#timer = setInterval(() => this.#draw(), REDRAW_MS)
   }
@@ -34,12 +37,12 @@ export class ImageBar implements Disposable {
     const elapsedMs = performance.now() - this.#started
     if (elapsedMs < PATIENCE_MS) return
     this.#isDrawn = true
-    redraw(this.#context.stderr, imageLine(this.#at, Math.floor(elapsedMs / 1000)))
+    redraw(this.#context.stderr, imageLine(this.#at, Math.floor(elapsedMs / 1000), this.#label))
   }
 }
 
-export function imageLine({ part, doing }: ImageProgress, seconds: number): string {
+export function imageLine({ part, doing }: ImageProgress, seconds: number, label = 'image'): string {
   const full = Math.floor(part * WIDTH)
   const bar = `▕${'█'.repeat(full)}${' '.repeat(WIDTH - full)}▏`
-  return `  image  ${bar} ${String(Math.floor(part * 100)).padStart(3)}%  ${doing} · ${seconds} s`
+  return `  ${label}  ${bar} ${String(Math.floor(part * 100)).padStart(3)}%  ${doing} · ${seconds} s`
 }

@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { CraikImage } from '../../sandboxes/backends/docker/image/images.ts'
+import { agentsOf, harnessName } from '../../sandboxes/harness-package.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
@@ -20,7 +21,8 @@ export function listCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik image list --format json\n')
     .action(async (options: FormatOptions) => {
       const { listImages } = await import('../../sandboxes/backends/docker/image/images.ts')
-      const images = await listImages(await engineOf(context), context.home.root)
+      const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
+      const images = await listImages(await engineOf(context), context.home.root, harnessShelf)
       const use = await readImageUse(context, images)
       const columns = imageColumns(use, context.clock.nowMs())
       printRows(context, options, images, columns, (image) => imageJson(image, use))
@@ -35,8 +37,9 @@ export function showCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik image list\n  craik image show craik/sandbox:0123456789ab\n')
     .action(async (asked: string, options: FormatOptions) => {
       const { listImages, showImage } = await import('../../sandboxes/backends/docker/image/images.ts')
+      const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
       const engine = await engineOf(context)
-      const image = await showImage(engine, context.home.root, asked)
+      const image = await showImage(engine, context.home.root, asked, harnessShelf)
       const use = await readImageUse(context, await listImages(engine, context.home.root))
       printRecord(context, options, imageJson(image, use), () => describe(image, use, context.clock.nowMs()))
     })
@@ -48,6 +51,7 @@ export function imageJson(image: CraikImage, use: ImageUse): Json {
     name: image.name ?? null,
     kind: image.kind,
     packages: image.packages,
+    harnesses: agentsOf(image.harnesses),
     inputs: image.inputs,
     created_at_ms: image.createdAtMs,
     bytes: image.bytes,
@@ -59,11 +63,16 @@ export function imageJson(image: CraikImage, use: ImageUse): Json {
 function imageColumns(use: ImageUse, nowMs: number): readonly Column<CraikImage>[] {
   return [
     { title: 'image', value: ({ name, id }) => name ?? id.slice(0, 19) },
-    { title: 'packages', value: ({ packages }) => (packages.length === 0 ? '–' : packages.join(',')) },
+    {
+      title: 'packages',
+      value: ({ packages }) => (packages.length === 0 ? '–' : packages.join(',')),
+      shortens: true,
+    },
+    { title: 'harnesses', value: ({ harnesses }) => namesOf(agentsOf(harnesses)), shortens: true },
     { title: 'size', value: ({ bytes }) => formatBytes(bytes) },
-    { title: 'age', value: ({ createdAtMs }) => formatDuration(Math.max(0, nowMs - createdAtMs)) },
-    { title: 'sandboxes', value: ({ id }) => String(usersOf(use, id).sandboxes.length) },
-    { title: 'snapshots', value: ({ id }) => String(usersOf(use, id).snapshots.length) },
+    { title: 'age', value: ({ createdAtMs }) => formatDuration(Math.max(0, nowMs - createdAtMs)), goes: 3 },
+    { title: 'sandboxes', value: ({ id }) => String(usersOf(use, id).sandboxes.length), goes: 2 },
+    { title: 'snapshots', value: ({ id }) => String(usersOf(use, id).snapshots.length), goes: 1 },
     { title: 'state', value: ({ isCurrent }) => (isCurrent ? 'current' : 'old') },
   ]
 }
@@ -72,8 +81,9 @@ function describe(image: CraikImage, use: ImageUse, nowMs: number): string {
   const rows: readonly (readonly [string, string])[] = [
     ['image', image.name ?? '(no name)'],
     ['id', image.id],
-    ['kind', image.kind === 'base' ? 'root file system' : 'root file system with Craik’s own program'],
+    ['kind', KINDS[image.kind]],
     ['packages', image.packages.length === 0 ? 'the usual ones' : `also ${image.packages.join(', ')}`],
+    ['harnesses', image.harnesses.length === 0 ? 'none' : image.harnesses.join(', ')],
     ['inputs', image.inputs],
     ['made', `${formatDuration(Math.max(0, nowMs - image.createdAtMs))} ago`],
     ['size', formatBytes(image.bytes)],
@@ -84,6 +94,16 @@ function describe(image: CraikImage, use: ImageUse, nowMs: number): string {
     ['used by', describeUsers(usersOf(use, image.id))],
   ]
   return rows.map(([name, value]) => `  ${name.padEnd(9)} ${printable(value)}\n`).join('')
+}
+
+const KINDS: Readonly<Record<CraikImage['kind'], string>> = {
+  base: 'root file system',
+  harness: 'root file system with npm, and agents’ command lines',
+  sandbox: 'all of a sandbox, with Craik’s own program',
+}
+
+function namesOf(harnesses: readonly string[]): string {
+  return harnesses.length === 0 ? '–' : harnesses.map(harnessName).join(',')
 }
 
 function describeUsers({ sandboxes, snapshots }: ImageUsers): string {

@@ -1,19 +1,53 @@
 /** Makes the image with the bar that a person watches; at once when it is there. */
-import type { ImageRequest, ReadyImage } from '../../sandboxes/backends/docker/image/ensure-image.ts'
+import type { PackageName } from '../../harnesses/packages/catalogue.ts'
+import type {
+  EnsureOptions,
+  ImageRequest,
+  ReadyImage,
+} from '../../sandboxes/backends/docker/image/ensure-image.ts'
 import type { CliContext } from '../context.ts'
 import { ImageBar } from './image-bar.ts'
 import { engineOf } from './open.ts'
 
-export async function makeImage(context: CliContext, request: ImageRequest): Promise<ReadyImage> {
+export interface AskedImage extends Omit<ImageRequest, 'harnesses'> {
+  readonly harnesses?: readonly PackageName[]
+}
+
+export async function makeImage(context: CliContext, request: AskedImage): Promise<ReadyImage> {
   const { ensureImage } = await import('../../sandboxes/backends/docker/image/ensure-image.ts')
+  const { harnesses: names = [], ...rest } = request
   const engine = await engineOf(context)
   using bar = new ImageBar(context)
-  return await ensureImage(engine, request, {
-    craikHome: context.home.root,
-    environment: context.environment,
-    signal: context.signal,
-    progress: bar.at,
-  })
+  return await ensureImage(
+    engine,
+    { ...rest, harnesses: await harnessIds(names) },
+    {
+      craikHome: context.home.root,
+      environment: context.environment,
+      signal: context.signal,
+      progress: bar.at,
+      harnessFolder: installing(context),
+    },
+  )
+}
+
+async function harnessIds(names: readonly PackageName[]): Promise<readonly string[]> {
+  const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
+  return harnessShelf.ids(names)
+}
+
+/** What is to become a layer is looked at to the last byte, and installed when it is not there. */
+function installing({ home, environment, signal }: CliContext): NonNullable<EnsureOptions['harnessFolder']> {
+  return async (id, progress) => {
+    const [{ ensureHarnesses }, { checkHarnesses }, { harnessName }] = await Promise.all([
+      import('../../harnesses/packages/install.ts'),
+      import('../../harnesses/packages/catalogue.ts'),
+      import('../../sandboxes/harness-package.ts'),
+    ])
+    const names = checkHarnesses([harnessName(id)])
+    const options = { craikHome: home.root, environment, signal, progress, thorough: true }
+    return (await ensureHarnesses(names, options))[0]!.folder
+  }
 }
 
 /** What was typed as `jq,ripgrep`. */

@@ -21,11 +21,13 @@ export function pruneCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik image prune\n')
     .action(async (options: PruneOptions) => {
       const { listImages, pruneImages } = await import('../../sandboxes/backends/docker/image/images.ts')
+      const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
       const engine = await engineOf(context)
       const use = await readImageUse(context, await listImages(engine, context.home.root))
       const { removed, kept } = await pruneImages(engine, context.home.root, new Set(use.keys()), {
         all: options.all === true,
         signal: context.signal,
+        shelf: harnessShelf,
       })
       const record = {
         removed: removed.map((image) => imageJson(image, use)),

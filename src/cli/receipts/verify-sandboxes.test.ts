@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { hello, LifecycleStore } from '../../sandboxes/lifecycle/lifecycle.fixture.ts'
+import { parseTyped } from '../../gateway/egress/rules.ts'
+import { addRule } from '../../gateway/egress/tokens.ts'
+import { ADA, hello, LifecycleStore } from '../../sandboxes/lifecycle/lifecycle.fixture.ts'
 import { describeVerification, verificationExitCode, verificationJson } from './verification.ts'
 import { checkSandboxRows } from './verify-sandboxes.ts'
 
@@ -13,7 +15,7 @@ describe('the rows of sandboxes', () => {
     await fixture.begin(id, job)
     const { store } = fixture
     const check = () => store.read((tables) => checkSandboxRows(tables, store.home))
-    return { database: store.database, id, jobId: job.job!.id, check }
+    return { store, database: store.database, id, jobId: job.job!.id, check }
   }
 
   test('that Craik wrote are sound', async () => {
@@ -50,4 +52,15 @@ describe('the rows of sandboxes', () => {
       expect((await check()).damaged).toEqual([{ id: jobId, detail }])
     },
   )
+
+  test('and a rule of egress that was changed is found', async () => {
+    const { store, database, id, check } = await scene()
+    const terms = { ...parseTyped('a.example.com'), operator: ADA, approvedBy: ADA, preset: null }
+    const { rule } = await store.write(addRule, { ...terms, sandboxId: id })
+    expect((await check()).damaged).toEqual([])
+    database.exec(`UPDATE egress_rules SET document = replace(document, 'a.example', 'b.example')`)
+    expect((await check()).damaged).toEqual([
+      { id: rule.id, detail: `egress rule ${rule.id} was changed outside Craik` },
+    ])
+  })
 })

@@ -1,5 +1,6 @@
-/** Of the live log: whether the rows of sandboxes and of their jobs are as Craik sealed them. */
+/** Of the live log: whether the rows of sandboxes, of their jobs and of what they may reach are as Craik sealed them. */
 
+import { sealOfRule } from '../../gateway/egress/rule-reader.ts'
 import { type LogKeys, loadLogKeys } from '../../receipts/keys.ts'
 import { fitsSeal, sealedWith } from '../../receipts/record-seal.ts'
 import { sealOfJob } from '../../sandboxes/lifecycle/sandbox-keeper.ts'
@@ -9,6 +10,7 @@ import type { Tables } from '../../store/store.ts'
 
 const PAGE = 1000
 const MAX_LISTED = 100
+const MAX_RULE_ROWS = 100_000
 
 export interface SandboxRowCheck {
   readonly checked: number
@@ -37,6 +39,10 @@ export async function checkSandboxRows(tables: Tables, home: Home): Promise<Sand
         report(jobId, `the record of job ${jobId} of sandbox ${sandboxId} was changed outside Craik`)
     }
     rows = await tables.sandboxJobs.scan(rows.at(-1), PAGE)
+  }
+  for (const { id, document, seal } of await tables.egressRules.list({}, MAX_RULE_ROWS)) {
+    checked++
+    if (!isSealed(sealOfRule(id), document, seal)) report(id, `egress rule ${id} was changed outside Craik`)
   }
   return { checked, damaged }
 }

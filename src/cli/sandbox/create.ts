@@ -2,31 +2,39 @@
 import { resolve } from 'node:path'
 import { Command, Option } from 'commander'
 import { CraikError } from '../../errors.ts'
-import { formatDuration } from '../../lib/duration.ts'
+import type { PackageName } from '../../harnesses/packages/catalogue.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
+import { TOOL_NAMES } from '../../sandboxes/harness-package.ts'
 import { DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../../sandboxes/limit-bounds.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
+import { installHarnesses } from '../harness/install-with-bar.ts'
+import { setUpHarnesses } from '../harness/set-up.ts'
+import { harnessesOf } from '../harness/typed.ts'
 import { makeImage, packagesOf } from '../image/make-image.ts'
-import { formatOption, printable, printRecord } from '../output.ts'
+import { formatOption } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { type TypedLeave, withTypedGrants } from '../typed-grant.ts'
-import { allowCopy, filesOf, parseBytes, parseCount, parseCpus, parseSpan, typedBytesUp } from './amounts.ts'
+import { allowCopy, parseBytes, parseCount, parseCpus, parseSpan, typedBytesUp } from './amounts.ts'
 import { connect } from './connect.ts'
 import { type ContainerOptions, containerOf } from './container-options.ts'
 import { copyFolderIn, type FolderCopy } from './copy-in.ts'
+import { printCreated } from './created.ts'
 import { parseEnvironment } from './environment.ts'
+import { offerKeys } from './offer-keys.ts'
 import { requireSameEngine, withOtherEngine } from './same-engine.ts'
-import { notHeld, placeOf } from './view.ts'
+import { parseVolume, volumeLeaves, volumeOption } from './volume.ts'
 import { type CopyLimit, type CopySource, measureWorkspace } from './workspace.ts'
 
 interface CreateOptions extends ContainerOptions {
+  readonly volume?: readonly string[]
   readonly name?: string
   readonly workspace?: string
   readonly inPlace?: boolean
   readonly isolation?: 'process' | 'none' | 'container'
   readonly apt?: string
+  readonly harness?: string
   readonly memory?: string
   readonly pids?: string
   readonly cpus?: string
@@ -36,6 +44,7 @@ interface CreateOptions extends ContainerOptions {
   readonly keep?: string
   readonly maxCopy: string
   readonly env?: readonly string[]
+  readonly credentials?: 'broker' | 'forward' | 'none'
   readonly format?: string
 }
 
@@ -64,6 +73,10 @@ export function createCommand(context: CliContext): Command {
     )
     .option('--image <name>', 'the image of a container (default: Craik’s own, see craik image)')
     .option('--apt <packages>', 'Craik’s own image with these Debian packages too, such as jq,ripgrep')
+    .option(
+      '--harness <names>',
+      'with these agents’ command lines and npm, such as claude-code,codex, or all, or npm alone',
+    )
     .addOption(
       new Option('--runtime <name>', 'what runs a container; runsc: gVisor').choices(['runc', 'runsc']),
     )
@@ -79,6 +92,7 @@ export function createCommand(context: CliContext): Command {
       'show a container this folder, to read, at /mnt/NAME; may be repeated',
       (one: string, before: readonly string[] = []) => [...before, one],
     )
+    .addOption(volumeOption())
     .option('--memory <size>', 'at most so much memory, such as 2g')
     .option('--pids <n>', 'at most so many processes')
     .option('--cpus <n>', 'at most so many cores, such as 1.5')
@@ -90,19 +104,30 @@ export function createCommand(context: CliContext): Command {
     .option('--max-lifetime <time>', 'stop it when it has run for so long (default: never)')
     .option('--keep <time>', 'once it is stopped, delete it with its disk after so long (default: never)')
     .option('--env <name=value...>', 'variables for everything that runs in it; no secrets')
+    .addOption(
+      new Option(
+        '--credentials <kind>',
+        'what it gets of the logins here: stand-ins that only the gateway takes, the real ones, or nothing (default: broker)',
+      ).choices(['broker', 'forward', 'none']),
+    )
     .option('--max-copy <size>', 'refuse to copy more', '4g')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: CreateOptions) => {
-      const body = await withPackages(context, options, bodyOf(options))
+      const harnesses = await harnessesOf(options.harness)
+      const wish = { ...bodyOf(options), ...(harnesses.length > 0 && { harnesses: [...harnesses] }) }
+      const body = await withPackages(context, options, wish, harnesses)
       const source = await sourceOf(context, options)
       using client = await connect(context)
       const startedMs = performance.now()
       if (body.backend === 'docker') await requireSameEngine(context, client)
-      const sandbox = await createWithImage(context, client, body)
+      if (body.credentials !== 'none') await offerKeys(context, client)
+      if (harnesses.length > 0 && isOnThisMachine(body)) await installHarnesses(context, withTools(harnesses))
+      const sandbox = await createWithParts(context, client, body, harnesses)
       const createdMs = performance.now() - startedMs
       const copied = source && (await fill(context, client, sandbox, source))
-      print(context, options, sandbox, createdMs, copied)
+      if (body.credentials === 'broker') await setUpHarnesses(context, client, sandbox)
+      printCreated(context, options, sandbox, createdMs, copied)
       if (body.workspace?.mode === 'in-place') context.stderr.write(IN_PLACE)
     })
 }
@@ -134,7 +159,10 @@ function bodyOf(options: CreateOptions): CreateBody {
       ...(cpus !== undefined && { cpu_millis: parseCpus(cpus, '--cpus', LIMIT_BOUNDS.cpuMillis) }),
       ...(disk !== undefined && { disk_bytes: parseBytes(disk, '--disk', LIMIT_BOUNDS.diskBytes) }),
     },
+    ...(options.volume && { volumes: options.volume.map(parseVolume) }),
     environment: parseEnvironment(options.env),
+    // What runs on this machine itself has its logins anyway.
+    credentials: options.credentials ?? (isolation === 'none' ? 'none' : 'broker'),
     ends: endsOf(options),
   }
 }
@@ -166,7 +194,10 @@ export function workspaceOf({
   return { mode: 'in-place', folder: resolve(workspace) }
 }
 
-async function sourceOf(context: CliContext, options: CreateOptions): Promise<CopySource | undefined> {
+export async function sourceOf(
+  context: CliContext,
+  options: Pick<CreateOptions, 'workspace' | 'inPlace' | 'disk' | 'maxCopy'>,
+): Promise<CopySource | undefined> {
   const copyBytes = parseBytes(options.maxCopy, '--max-copy')
   const diskBytes = options.disk === undefined ? undefined : parseBytes(options.disk, '--disk')
   const limit: CopyLimit = {
@@ -194,29 +225,44 @@ async function withPackages(
   context: CliContext,
   { apt, image, backend, runtime }: CreateOptions,
   body: CreateBody,
+  harnesses: readonly PackageName[],
 ): Promise<CreateBody> {
   if (apt === undefined) return body
   if (backend !== 'docker' || image !== undefined)
     throw new CraikError('usage', '--apt adds packages to Craik’s own image', {
       hint: 'craik sandbox create --backend docker --apt jq,ripgrep',
     })
-  const made = await makeImage(context, { packages: await packagesOf(apt), ...imageFor(runtime) })
+  const packages = await packagesOf(apt)
+  const made = await makeImage(context, { packages, harnesses, ...imageFor(runtime) })
   return { ...body, container: { ...body.container, image: made.name } }
 }
 
-/** The first container on a machine: the image is made first, where it can be watched and stopped. */
-async function createWithImage(
+/** What it is made of is made first when it is not there, where it can be watched and stopped. */
+export async function createWithParts(
   context: CliContext,
   client: ApiClient,
   body: CreateBody,
+  harnesses: readonly PackageName[],
 ): Promise<SandboxBody> {
   try {
     return await create(context, client, body)
   } catch (error) {
-    if (!(error instanceof CraikError) || error.details?.missing !== 'image') throw error
+    const missing = error instanceof CraikError ? error.details?.missing : undefined
+    if (missing === 'image') await makeImage(context, { harnesses, ...imageFor(body.container?.runtime) })
+    else if (missing === 'harness') await installHarnesses(context, withTools(harnesses))
+    else throw error
   }
-  await makeImage(context, imageFor(body.container?.runtime))
   return create(context, client, body)
+}
+
+/** npm comes along with whatever is asked for. */
+function withTools(names: readonly PackageName[]): readonly PackageName[] {
+  return [...new Set([...TOOL_NAMES, ...names])]
+}
+
+/** Shown what is installed here; a container has it in its image, and a snapshot may be of either. */
+function isOnThisMachine({ backend, isolation, from }: CreateBody): boolean {
+  return backend !== 'docker' && from === undefined && isolation !== 'none'
 }
 
 function imageFor(runtime: 'runc' | 'runsc' | undefined): { readonly readableNode: boolean } {
@@ -235,12 +281,22 @@ async function create(context: CliContext, client: ApiClient, body: CreateBody):
   using progress = new Progress(context, 'creating the sandbox,', ' s')
   using _ = countingSeconds(progress)
   try {
-    return await withTypedGrants(context, [leave, ...folders], (grantId) =>
-      client.sandboxes.create(body, { signal: context.signal, grantId }),
+    return await withTypedGrants(
+      context,
+      [leave, ...folders, ...volumeLeaves(body), ...loginsOf(body, common)],
+      (grantId) => client.sandboxes.create(body, { signal: context.signal, grantId }),
     )
   } catch (error) {
     throw withWayOut(await withOtherEngine(error, context, client), body)
   }
+}
+
+/** Whoever makes a sandbox with logins gives leave for them. */
+function loginsOf(
+  { credentials = 'none' }: CreateBody,
+  common: Pick<TypedLeave, 'target' | 'command'>,
+): TypedLeave[] {
+  return credentials === 'none' ? [] : [{ capability: 'login.use', operation: credentials, ...common }]
 }
 
 /** Whoever names a folder gives leave for it. */
@@ -267,7 +323,7 @@ function withWayOut(error: unknown, body: CreateBody): unknown {
 }
 
 /** A sandbox without the files it was to begin with is not what was asked for: it is removed again. */
-async function fill(
+export async function fill(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
@@ -284,48 +340,6 @@ async function fill(
   }
 }
 
-function print(
-  context: CliContext,
-  options: CreateOptions,
-  sandbox: SandboxBody,
-  createdMs: number,
-  copied: FolderCopy | undefined,
-): void {
-  const record = {
-    ...sandbox,
-    create_ms: Math.round(createdMs),
-    copied:
-      copied === undefined
-        ? null
-        : { files: copied.files, bytes: copied.bytes, skipped: [...copied.skipped] },
-  }
-  printRecord(context, options, record as unknown as Parameters<typeof printRecord>[2], () => {
-    const facts = [
-      printable(sandbox.name),
-      placeOf(sandbox),
-      formatDuration(createdMs),
-      ...(copied === undefined ? [] : [`copied ${filesOf(copied.files)}`]),
-      ...(sandbox.workspace.mode === 'in-place' ? ['workspace in place'] : []),
-    ]
-    const weak = notHeld(sandbox.limits, sandbox.enforced)
-    return [
-      `  sandbox  ${facts.join(' · ')}\n`,
-      weak.length === 0 ? '' : `  limits   ${weak.join(' · ')}\n`,
-      skippedLine(copied),
-      `  next     craik sandbox shell ${sandbox.name}\n`,
-    ].join('')
-  })
-}
-
-/** How many names a line shows. */
-const SHOWN = 3
-
-function skippedLine(copied: FolderCopy | undefined): string {
-  if (copied === undefined || copied.skippedCount === 0) return ''
-  const names = copied.skipped.slice(0, SHOWN).map(printable).join(', ')
-  return `  left out ${copied.skippedCount.toLocaleString('en')}: ${names}${copied.skippedCount > SHOWN ? ' …' : ''}\n`
-}
-
 const HELP = `
 It has no network, and a system that it cannot write to; what it changes in its copy stays there until it is copied
 out (craik sandbox cp). A limit that cannot be held as a whole is named in the answer.
@@ -339,4 +353,6 @@ Examples:
   craik sandbox create --memory 2g --pids 512 --cpus 1.5
   craik sandbox create --name again --from parser-before
   craik sandbox create --backend docker --mount ../library
+  craik sandbox create --name tools --volume tools:.local
+  craik sandbox create --name fixer --harness kimi
 `

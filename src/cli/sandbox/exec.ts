@@ -108,7 +108,7 @@ function timeoutOf(text: string): number {
 }
 
 /** A pipe or a file that somebody put there; nothing is taken from a terminal unasked. */
-function hasInput({ stdin }: CliContext, asked: boolean | undefined): boolean {
+export function hasInput({ stdin }: CliContext, asked: boolean | undefined): boolean {
   if (asked !== undefined) return asked
   try {
     const stats = fstatSync((stdin as { readonly fd?: number }).fd ?? 0)

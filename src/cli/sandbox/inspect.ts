@@ -1,4 +1,4 @@
-/** `craik sandbox stats`, `ps` and `signal`: what a sandbox uses, what runs in it, and a word to one of its processes. */
+/** `craik sandbox stats`, `ps`, `signal` and `logins`: what a sandbox uses, what runs in it, a word to it, and its logins. */
 import { constants } from 'node:os'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
@@ -6,9 +6,10 @@ import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { ProcessBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
-import { type Column, formatOption, printRecord, printRows } from '../output.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
 import { formatBytes, parseCount, shown } from './amounts.ts'
 import { connect } from './connect.ts'
+import { keysIn } from './offer-keys.ts'
 import { describeStats } from './stats.ts'
 
 interface FormatOptions {
@@ -51,6 +52,33 @@ export function psCommand(context: CliContext): Command {
       using client = await connect(context)
       const processes = await client.sandboxes.processes(id, { signal: context.signal })
       printRows(context, options, processes, PROCESS_COLUMNS, (row) => row as unknown as Json)
+    })
+}
+
+export function loginsCommand(context: CliContext): Command {
+  return new Command('logins')
+    .description('bring its logins up to date: what it gets of those of this machine, as they are now')
+    .argument('<id>', 'id or name')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      '\nA sandbox gets them when it starts. After a login or a logout on this machine this saves it a stop and resume.\nAPI keys in the environment of this command are offered with it, in place of those offered before. What there is:  craik accounts\n\nExample:\n  craik sandbox logins parser\n',
+    )
+    .action(async (id: string, options: FormatOptions) => {
+      using client = await connect(context)
+      // As they are now: keys that are in no variable any more end here too.
+      const keys = keysIn(context.environment)
+      await client.accounts.offer(keys, { signal: context.signal })
+      const logins = await client.sandboxes.putLogins(id, { signal: context.signal })
+      const { notice } = await client.sandboxes.get(id, { signal: context.signal })
+      const names = Object.keys(keys)
+      printRecord(context, options, { logins: [...logins], offered_keys: names, notice }, () =>
+        [
+          `  logins   ${logins.length === 0 ? 'none' : logins.join(' · ')}\n`,
+          names.length === 0 ? '' : `  offered  ${names.join(' · ')}, where there is no login before them\n`,
+          notice === null ? '' : `  notice   ${printable(notice)}\n`,
+        ].join(''),
+      )
     })
 }
 

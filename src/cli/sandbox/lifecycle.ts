@@ -11,6 +11,8 @@ import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { reportError } from '../report-error.ts'
 import { connect } from './connect.ts'
+import { offerKeys } from './offer-keys.ts'
+import { beginningLines } from './view.ts'
 
 interface LifecycleOptions {
   readonly grace?: string
@@ -36,9 +38,10 @@ export function resumeCommand(context: CliContext): Command {
   return command('resume', 'start stopped sandboxes again on their disks, or let paused ones go on')
     .addHelpText('after', RESUME_HELP)
     .action((ids: readonly string[], options: LifecycleOptions) =>
-      changeEach(context, ids, options, 'resuming', (client, sandbox, call) =>
-        client.sandboxes.resume(sandbox, call),
-      ),
+      changeEach(context, ids, options, 'resuming', async (client, sandbox, call) => {
+        await offerKeys(context, client)
+        return client.sandboxes.resume(sandbox, call)
+      }),
     )
 }
 
@@ -93,10 +96,17 @@ async function changeEach(
     }
   }
   if (chosenFormat(context, options) === 'table')
-    for (const { id, name, state } of changed)
-      context.stdout.write(`  ${state.padEnd(8)} ${printable(name)} · ${id}\n`)
+    for (const sandbox of changed)
+      context.stdout.write(
+        `  ${sandbox.state.padEnd(8)} ${printable(sandbox.name)} · ${sandbox.id}\n${told(sandbox)}`,
+      )
   else printRows(context, options, changed, [], (sandbox) => sandbox as never)
   if (failed !== 0) context.setExitCode(failed)
+}
+
+/** Of one that runs, what it got; of one that was stopped or paused, nothing that it was not told. */
+function told(sandbox: SandboxBody): string {
+  return sandbox.state === 'running' ? beginningLines(sandbox) : ''
 }
 
 const STOP_HELP = `

@@ -10,7 +10,7 @@ import { describeContent, describeLeftOut } from '../snapshot/view.ts'
 import { withTypedGrant } from '../typed-grant.ts'
 import { formatBytes } from './amounts.ts'
 import { connect } from './connect.ts'
-import { placeOf } from './view.ts'
+import { beginningLines, placeOf } from './view.ts'
 
 /** A large disk is read before anything is created. */
 const FORK_LEAVE_MS = 3600_000
@@ -129,12 +129,12 @@ function printSandbox(
     sandbox.state,
     formatDuration(performance.now() - startedMs),
   ]
-  printRecord(
-    context,
-    options,
-    sandbox as never,
-    () =>
-      `  ${what.padEnd(8)} ${facts.join(' · ')}\n  next     craik sandbox ${sandbox.state === 'running' ? 'shell' : 'resume'} ${sandbox.name}\n`,
+  printRecord(context, options, sandbox as never, () =>
+    [
+      `  ${what.padEnd(8)} ${facts.join(' · ')}\n`,
+      beginningLines(sandbox),
+      `  next     craik sandbox ${sandbox.state === 'running' ? 'shell' : 'resume'} ${sandbox.name}\n`,
+    ].join(''),
   )
 }
 

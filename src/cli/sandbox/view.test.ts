@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
-import { describeSandbox, notHeld } from './view.ts'
+import { beginningLines, describeSandbox, notHeld } from './view.ts'
 
 const SANDBOX: SandboxBody = {
   id: 'sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD',
@@ -11,7 +11,11 @@ const SANDBOX: SandboxBody = {
   host_uid: 2_100_000_000,
   workspace: { mode: 'copy' },
   mounts: [],
+  volumes: [],
   container: null,
+  harnesses: [],
+  credentials: 'none',
+  accounts: null,
   limits: { memory_bytes: 2 ** 31, processes: 512, cpu_millis: 1500 },
   enforced: { memory: 'per-process', processes: 'sandbox', cpu: 'not-enforced', disk: 'not-asked' },
   operator: 'local-user:ada',
@@ -52,6 +56,19 @@ it('shows when it is stopped and removed by itself, and in how long', () => {
   expect(page).toMatch(/^ {2}stops in {4}30 min$/m)
   const never = { idle_ms: null, lifetime_ms: null, keep_ms: null }
   expect(describeSandbox({ ...SANDBOX, ends: never, stops_at_ms: null }, 0)).toMatch(/never by itself/)
+})
+
+it('says which logins it has, and where none could be put in place, what is wrong', () => {
+  const accounts = [
+    { id: 'codex', who: 'ada@example.test' },
+    { id: 'env/ANTHROPIC_API_KEY', who: null },
+  ]
+  const broker = { ...SANDBOX, credentials: 'broker', accounts } as const
+  expect(beginningLines(broker)).toBe('  accounts codex ada@example.test · env/ANTHROPIC_API_KEY\n')
+  expect(describeSandbox(broker, 0)).toMatch(/^ {2}logins {6}stand-ins.*: codex ada@example.test · /m)
+  expect(beginningLines({ ...broker, accounts: [] })).toBe('  accounts none:  craik accounts\n')
+  expect(beginningLines({ ...broker, accounts: null, notice: 'no room' })).toBe('  notice   no room\n')
+  expect(beginningLines(SANDBOX)).toBe('')
 })
 
 it('lets no control character of a sandbox’s notice reach the terminal', () => {

@@ -13,11 +13,12 @@ import { formatBytes } from './amounts.ts'
 export const SANDBOX_COLUMNS = (nowMs: number): readonly Column<ListedSandboxBody>[] => [
   { title: 'name', value: ({ name }) => name },
   { title: 'state', value: (sandbox) => (sandbox.state === 'damaged' ? sandbox.state : stateOf(sandbox)) },
-  { title: 'isolation', value: told(({ isolation }) => isolation) },
-  { title: 'workspace', value: told(workspaceOf) },
-  { title: 'jobs', value: told(({ running_jobs }) => String(running_jobs)) },
+  { title: 'isolation', value: told(({ isolation }) => isolation), goes: 3 },
+  { title: 'workspace', value: told(workspaceOf), shortens: true },
+  { title: 'jobs', value: told(({ running_jobs }) => String(running_jobs)), goes: 2 },
   { title: 'age', value: told(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))) },
-  { title: 'id', value: ({ id }) => id },
+  // The name is as good.
+  { title: 'id', value: ({ id }) => id, goes: 1 },
 ]
 
 /** Of one whose record is damaged nothing but its id and name is told. */
@@ -32,6 +33,9 @@ export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
     ['image', sandbox.container?.image_name],
     ['workspace', workspaceOf(sandbox)],
     ['mounts', mountsOf(sandbox)],
+    ['volumes', volumesOf(sandbox)],
+    ['harnesses', harnessesOf(sandbox)],
+    ['logins', loginsOf(sandbox)],
     ['memory', limitLine(formatBytes(limits.memory_bytes), enforced?.memory)],
     ['processes', limitLine(String(limits.processes), enforced?.processes)],
     ['cpu', limitLine(cpuOf(limits), enforced?.cpu)],
@@ -61,9 +65,45 @@ export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
   return `  ${printable(sandbox.name)} · ${sandbox.id} · ${stateOf(sandbox)}\n${shown.join('')}`
 }
 
+/** What a person is told when it begins to run: the logins that went in, and what is wrong with it. */
+export function beginningLines({ credentials, accounts, notice }: SandboxBody): string {
+  const logins = accounts === null || accounts.length === 0 ? 'none:  craik accounts' : accountNames(accounts)
+  return [
+    credentials === 'none' || accounts === null ? '' : `  accounts ${printable(logins)}\n`,
+    notice === null ? '' : `  notice   ${printable(notice)}\n`,
+  ].join('')
+}
+
+/** `codex ada@example.test · env/OPENAI_API_KEY`. */
+function accountNames(accounts: NonNullable<SandboxBody['accounts']>): string {
+  return accounts.map(({ id, who }) => (who === null ? id : `${id} ${who}`)).join(' · ')
+}
+
+/** How they are given, and where it is known, which. */
+function loginsOf({ credentials, accounts }: SandboxBody): string {
+  const names = credentials === 'none' || accounts === null ? '' : accountNames(accounts)
+  return names === '' ? LOGINS[credentials] : `${LOGINS[credentials]}: ${names}`
+}
+
+const LOGINS: Readonly<Record<SandboxBody['credentials'], string>> = {
+  broker: 'stand-ins, which the gateway exchanges (broker)',
+  forward: 'the real ones (forward)',
+  none: 'none',
+}
+
 /** All of them are only to be read. */
 function mountsOf({ mounts }: SandboxBody): string | undefined {
   return mounts.length === 0 ? undefined : mounts.map(({ folder, at }) => `${folder} → ${at}`).join(', ')
+}
+
+function volumesOf({ volumes }: SandboxBody): string | undefined {
+  return volumes.length === 0 ? undefined : volumes.map(({ name, at }) => `${name} → ~/${at}`).join(', ')
+}
+
+function harnessesOf({ harnesses }: Pick<SandboxBody, 'harnesses'>): string | undefined {
+  return harnesses.length === 0
+    ? undefined
+    : harnesses.map(({ name, version }) => `${name} ${version}`).join(', ')
 }
 
 function ago(atMs: number, nowMs: number): string {

@@ -1,7 +1,15 @@
 /** `craik snapshot delete`: the only way in which a snapshot goes. */
 import type { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { type DeleteOptions, deleteChosen, deletingCommand, requireChoice } from '../delete-each.ts'
+import {
+  type Deletable,
+  type DeleteOptions,
+  deleteChosen,
+  deletingCommand,
+  requireChoice,
+} from '../delete-each.ts'
 import { connect } from '../sandbox/connect.ts'
 
 interface SnapshotDeleteOptions extends DeleteOptions {
@@ -23,10 +31,22 @@ export function deleteCommand(context: CliContext): Command {
         loss: ' for good',
         list: () => client.snapshots.list({ signal }),
         async remove(idOrName) {
-          const { name } = await client.snapshots.get(idOrName, { signal })
-          const { id } = await client.snapshots.delete(idOrName, call)
+          const { id, name } = await find(context, client, idOrName)
+          await client.snapshots.delete(id, call)
           return { id, name }
         },
       })
     })
+}
+
+/** One whose record is damaged is not shown, but it is listed: by its id alone. */
+async function find({ signal }: CliContext, client: ApiClient, idOrName: string): Promise<Deletable> {
+  try {
+    return await client.snapshots.get(idOrName, { signal })
+  } catch (error) {
+    if (!(error instanceof CraikError) || !['tampered', 'store_damaged'].includes(error.code)) throw error
+    const found = (await client.snapshots.list({ signal })).find(({ id }) => id === idOrName)
+    if (found !== undefined && 'state' in found) return found
+    throw error
+  }
 }

@@ -7,11 +7,12 @@ import { cpuOf } from '../sandbox/view.ts'
 
 export const SNAPSHOT_COLUMNS = (nowMs: number): readonly Column<ListedSnapshotBody>[] => [
   { title: 'name', value: ({ name }) => name },
-  { title: 'of', value: told(({ origin }) => origin.name) },
+  { title: 'of', value: told(({ origin }) => origin.name), goes: 2 },
   { title: 'content', value: told(describeContent) },
-  { title: 'kept', value: told(({ archive_bytes }) => formatBytes(archive_bytes)) },
+  { title: 'kept', value: told(({ archive_bytes }) => formatBytes(archive_bytes)), goes: 3 },
   { title: 'age', value: told(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))) },
-  { title: 'id', value: ({ id }) => id },
+  // The name is as good.
+  { title: 'id', value: ({ id }) => id, goes: 1 },
 ]
 
 /** Of one whose record is damaged nothing but its id is told. */

@@ -98,8 +98,16 @@ export interface SandboxBody {
   readonly workspace: { readonly mode: 'copy' } | { readonly mode: 'in-place'; readonly folder: string }
   /** Other folders of the machine that it can read. */
   readonly mounts: readonly { readonly folder: string; readonly at: string; readonly mode: 'read_only' }[]
+  /** What it keeps in its home beyond its own life, and where there. */
+  readonly volumes: readonly { readonly name: string; readonly at: string }[]
   /** What it is made of, when it is a container. */
   readonly container: ContainerBody | null
+  /** Agents' command lines in it. */
+  readonly harnesses: readonly { readonly name: string; readonly version: string }[]
+  /** What it gets of the logins of this machine. */
+  readonly credentials: 'broker' | 'forward' | 'none'
+  /** Those that it was given when it last began to run; null: none was put in place since the supervisor began. */
+  readonly accounts: readonly { readonly id: string; readonly who: string | null }[] | null
   readonly limits: LimitsBody
   readonly enforced: EnforcedBody | null
   readonly operator: string
@@ -178,6 +186,16 @@ interface DamagedSnapshotBody {
 }
 
 export type ListedSnapshotBody = SnapshotBody | DamagedSnapshotBody
+
+/** A folder that outlives the sandboxes that have it. */
+export interface VolumeBody {
+  readonly name: string
+  /** What it takes on the disk of the machine; null: it took too long to find out. */
+  readonly size_bytes: number | null
+  /** The name of the sandbox that has it; null: none. */
+  readonly used_by: string | null
+  readonly created_at_ms: number
+}
 
 export interface ExportedBody {
   /** Where it went. */

@@ -25,6 +25,7 @@ export const PORT_PROTOCOL = 'craik-tcp'
 
 /** How a path names a sandbox: its id, or its name. */
 export const SANDBOX_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
+export const VOLUME_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/
 
 export const API_LIMITS = {
   /** Of a JSON body; the longest argv and environment fit. */
@@ -42,6 +43,7 @@ export const API_LIMITS = {
   nameBytes: 64,
   listEntries: 1000,
   mounts: 8,
+  volumes: 8,
   timeoutMs: 7 * 24 * 3600_000,
   graceMs: 60_000,
   outputBytes: 16 * 1024 * 1024 * 1024,

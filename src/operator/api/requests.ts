@@ -1,7 +1,8 @@
 /** What the API takes: each body and query is one schema with its limits, and the type that a client writes against. */
 import { z } from 'zod'
+import { API_KEYS, isHeaderSafe } from '../../accounts/keys.ts'
 import { REFERENCE } from '../../lib/ids.ts'
-import { API_LIMITS, SANDBOX_NAME } from './names.ts'
+import { API_LIMITS, SANDBOX_NAME, VOLUME_NAME } from './names.ts'
 
 const bytes = (text: string) => Buffer.byteLength(text)
 const noNul = (text: string) => !text.includes('\0')
@@ -63,6 +64,11 @@ export const portParams = sandboxParams.extend({ port: count.refine((port) => po
 const snapshotName = sandboxParams.shape.id
 export const snapshotParams = z.object({ id: snapshotName })
 
+const volumeName = z
+  .string()
+  .regex(VOLUME_NAME, 'must be lower-case letters, digits and -, at most 63 characters')
+export const volumeParams = z.object({ name: volumeName })
+
 const optionalBody = <T extends z.ZodRawShape>(shape: T) =>
   z
     .strictObject(shape)
@@ -115,12 +121,24 @@ export const createBody = z.strictObject({
     })
     .default({}),
   environment: environment.optional(),
+  /** Agents' command lines that it is to have, by name; without it, none. */
+  harnesses: z
+    .array(z.string().regex(/^[a-z]+(?:-[a-z]+){0,4}$/, 'must be the name of a harness, such as codex'))
+    .max(16)
+    .optional(),
+  /** What it gets of the logins of this machine; without it, nothing. */
+  credentials: z.enum(['broker', 'forward', 'none']).optional(),
   /** `none`: every other one is denied. */
   network: z.enum(['none', 'restricted', 'bridge']).optional(),
   /** Other folders, to read, each at `/mnt/NAME`; one to write to is denied. */
   mounts: z
     .array(z.strictObject({ folder: path, at: path, mode: z.enum(['read_only', 'read_write']) }))
     .max(API_LIMITS.mounts)
+    .optional(),
+  /** Folders of Craik's own that outlive the sandbox, each at a path in its home. */
+  volumes: z
+    .array(z.strictObject({ name: volumeName, at: path }))
+    .max(API_LIMITS.volumes)
     .optional(),
   container: z
     .strictObject({
@@ -152,6 +170,18 @@ export type CreateBody =
         readonly backend: 'docker'
         readonly container: { readonly image: string }
       })
+
+/** Values are never repeated in an answer or an error. */
+export const keysBody = z.strictObject({
+  keys: z.strictObject(
+    Object.fromEntries(
+      API_KEYS.map(({ name }) => [name, z.string().refine(isHeaderSafe, 'is no key').optional()]),
+    ),
+  ),
+})
+export interface KeysBody {
+  readonly keys: Readonly<Record<string, string>>
+}
 
 export const stopBody = z
   .strictObject({

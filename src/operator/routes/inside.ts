@@ -35,6 +35,11 @@ export function insideRoutes(app: Api, { manager, caller }: RouteContext): void 
       return snakeCase(await sandboxes.inside.stats(await caller(request, reply), id))
     },
   )
+  app.post(`${SANDBOX}/logins`, { schema: { params: sandboxParams } }, async (request, reply) => {
+    const sandboxes = await manager()
+    const id = await sandboxId(sandboxes, request.params.id)
+    return { logins: await sandboxes.inside.putLogins(await caller(request, reply), id) }
+  })
   app.get(`${SANDBOX}/ports/:port/check`, { schema: { params: portParams } }, async (request, reply) => {
     const sandboxes = await manager()
     const id = await sandboxId(sandboxes, request.params.id)

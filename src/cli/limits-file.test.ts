@@ -1,0 +1,64 @@
+import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { LimitsFile } from './limits-file.ts'
+
+let root: string
+let file: string
+let said: string[]
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'craik-limits-'))
+  mkdirSync(join(root, 'config'))
+  file = join(root, 'config', 'limits.yaml')
+  said = []
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+const write = (text: string) => writeFileSync(file, text, { mode: 0o600 })
+const open = () =>
+  LimitsFile.open({ root, config: join(root, 'config') }, (level, message) =>
+    said.push(`${level}: ${message}`),
+  )
+const running = async (limits: LimitsFile) => (await limits.current()).admission.running
+
+describe('the limits of all sandboxes', () => {
+  it('are read again when the file is written, replaced, removed or made, and not otherwise', async () => {
+    const limits = await open()
+    const byDefault = await running(limits)
+    expect(said).toEqual([])
+    write('running: 3\n')
+    expect(await running(limits)).toBe(3)
+    expect(await running(limits)).toBe(3)
+    expect(said).toEqual(['info: config/limits.yaml is read again'])
+    // Of the same size, under the same name.
+    writeFileSync(join(root, 'other'), 'running: 4\n', { mode: 0o600 })
+    renameSync(join(root, 'other'), file)
+    expect(await running(limits)).toBe(4)
+    rmSync(file)
+    expect(await running(limits)).toBe(byDefault)
+    expect(said).toHaveLength(3)
+  })
+
+  it('stay what they were while the file cannot be understood, which is told once', async () => {
+    write('running: 3\nwarm: 2\n')
+    const limits = await open()
+    write('runing: 5\n')
+    for (const _turn of [1, 2]) expect(await limits.current()).toMatchObject({ admission: { running: 3 } })
+    expect(said).toEqual([
+      expect.stringMatching(/^error: what it said before holds: config\/limits.yaml: there is no runing/),
+    ])
+    write('running: 5\n')
+    chmodSync(file, 0o666)
+    expect(await running(limits)).toBe(3)
+    expect(said.at(-1)).toMatch(/can be written by other users/)
+    chmodSync(file, 0o600)
+    expect(await running(limits)).toBe(5)
+  })
+
+  it('are not guessed at the start', async () => {
+    write('running: many\n')
+    await expect(open()).rejects.toMatchObject({ code: 'invalid_config' })
+  })
+})

@@ -1,0 +1,42 @@
+/** `craik down`: saves what is to be kept, and stops the sandbox of a login. */
+import { Command } from 'commander'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { NounBuilder } from '../context.ts'
+import { formatOption, printable, printRecord } from '../output.ts'
+import { countingSeconds, Progress } from '../progress.ts'
+import { connect } from '../sandbox/connect.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
+import { forgetForwarded } from './ready.ts'
+import { endSession } from './session.ts'
+
+const HELP = `
+What runs in it ends; its disk, the volumes and the workspace stay. craik up starts it again.
+Exits with 2 when it does not run.
+
+Example:
+  craik down
+`
+
+export const downCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('down'))
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (options: Typed & { readonly format?: string }) => {
+      const chosen = await choose(context, options)
+      using client = await connect(context)
+      const sandbox = await runningSandboxOf(context, client, chosen)
+      await endSession(context, chosen)
+      await forgetForwarded(context, client, sandbox)
+      {
+        using progress = new Progress(context, `stopping ${printable(sandbox.name)},`, ' s')
+        using _ = countingSeconds(progress)
+        await client.sandboxes.stop(sandbox.id, {}, { signal: context.signal })
+      }
+      const record = { login: chosen.login, sandbox: sandbox.name, id: sandbox.id, state: 'stopped' }
+      printRecord(
+        context,
+        options,
+        record,
+        () => `  down     ${printable(sandbox.name)} · its disk and volumes are kept\n`,
+      )
+    })

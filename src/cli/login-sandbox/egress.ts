@@ -1,0 +1,25 @@
+/** Hosts of tools that a login's sandbox may reach: a rule with its grant and receipt each, made once. */
+import { presetCalled } from '../../gateway/egress/presets.ts'
+import { listRules } from '../../gateway/egress/rule-reader.ts'
+import { addRule } from '../../gateway/egress/tokens.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import type { CliContext } from '../context.ts'
+
+export async function allowPresets(
+  context: CliContext,
+  sandbox: SandboxBody,
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return
+  const wanted = names.map((name) => ({ name, ...presetCalled(name) }))
+  const [store, operator] = [await context.store(), await context.operator()]
+  const { rules } = await listRules(store, context.home, { operator, sandboxId: sandbox.id })
+  const there = new Set(rules.map(({ preset }) => preset))
+  for (const { name, hosts, ports } of wanted) {
+    if (there.has(name)) continue
+    await store.write(addRule, {
+      ...{ hosts, ports, methods: null, path: null, preset: name },
+      ...{ operator, sandboxId: sandbox.id, approvedBy: operator },
+    })
+  }
+}

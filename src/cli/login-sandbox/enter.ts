@@ -1,0 +1,26 @@
+/** `craik enter`: another terminal in the sandbox of a login. */
+import { Command } from 'commander'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { NounBuilder } from '../context.ts'
+import { connect } from '../sandbox/connect.ts'
+import { requireTerminal } from '../sandbox/raw-terminal.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
+import { stay } from './up.ts'
+
+const HELP = `
+Ctrl-] then d leaves it running. Exits with the shell’s own code, or with 2 when the sandbox is not up.
+
+Example:
+  craik enter
+`
+
+export const enterCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('enter'))
+    .addHelpText('after', HELP)
+    .action(async (options: Typed) => {
+      requireTerminal(context, 'craik exec -- ls')
+      const chosen = await choose(context, options)
+      using client = await connect(context)
+      const sandbox = await runningSandboxOf(context, client, chosen)
+      await stay(context, client, sandbox, chosen, await chosen.logins.accounts(context.signal))
+    })

@@ -1,0 +1,67 @@
+/** `craik exec`: one command in the sandbox of a login, with its own output, input and exit code. */
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { newId } from '../../lib/ids.ts'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { JobRequestBody } from '../../operator/api/requests.ts'
+import { runJob } from '../../sdk/run-job.ts'
+import type { NounBuilder } from '../context.ts'
+import { connect } from '../sandbox/connect.ts'
+import { hasInput } from '../sandbox/exec.ts'
+import { exitCodeOf, explanationOf } from '../sandbox/outcome.ts'
+import { passInterrupts, UNREAD_EXIT_CODE } from '../sandbox/pass-interrupts.ts'
+import { writeTo } from '../sandbox/streams.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
+import { insideEnvironment } from './inside.ts'
+import { authorOf } from './session.ts'
+
+const HELP = `
+Options of craik stand before the command; what follows it is its own. It runs in the workspace, as typed, without a shell.
+Exits with 2 when the sandbox is not up.
+
+Examples:
+  craik exec npm test
+  craik exec sh -c 'claude -p "what is this?" | head -3'
+`
+
+export const execCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('exec'))
+    .argument('<argv...>', 'the program and its arguments')
+    .usage('[options] [--] <program> [arguments...]')
+    .passThroughOptions()
+    .addHelpText('after', HELP)
+    .action(async (argv: readonly string[], options: Typed) => {
+      requireProgram(argv)
+      const chosen = await choose(context, options)
+      using client = await connect(context)
+      const sandbox = await runningSandboxOf(context, client, chosen)
+      const accounts = await chosen.logins.accounts(context.signal)
+      const jobId = newId<string>('job', context.clock.nowMs())
+      context.exitWhenUnread(UNREAD_EXIT_CODE)
+      const left = new AbortController()
+      using _ = passInterrupts(context, client, sandbox.id, jobId, left)
+      const takesInput = hasInput(context, undefined)
+      const spec: JobRequestBody = {
+        ...{
+          kind: 'exec',
+          argv: [...argv],
+          env: insideEnvironment(sandbox, accounts, authorOf(context, chosen.login)),
+        },
+        ...(takesInput && { stdin: true }),
+      }
+      const { result } = await runJob(client, sandbox.id, spec, {
+        ...{ jobId, signal: left.signal },
+        ...(takesInput && { stdin: context.stdin }),
+        onStdout: (chunk) => writeTo(context.stdout, chunk),
+        onStderr: (chunk) => writeTo(context.stderr, chunk),
+      })
+      const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
+      if (explanation !== undefined && !context.signal.aborted)
+        context.stderr.write(`craik: ${explanation}\n`)
+      context.setExitCode(exitCodeOf(result))
+    })
+
+export function requireProgram(argv: readonly string[]): void {
+  if (argv[0] === '')
+    throw new CraikError('usage', 'the command’s name is empty', { hint: 'craik exec npm test' })
+}

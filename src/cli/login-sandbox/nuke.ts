@@ -1,0 +1,87 @@
+/** `craik nuke`: the sandbox of a login and everything that it kept, gone. */
+import { Command } from 'commander'
+import { loginOfSandbox, volumesOf } from '../../login-sandbox/names.ts'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { requireAgreed } from '../ask-first.ts'
+import type { CliContext, NounBuilder } from '../context.ts'
+import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { connect } from '../sandbox/connect.ts'
+import { deleteVolume } from '../volume.ts'
+import { addLoginOptions, choose } from './chosen.ts'
+import { endSession, forgetSession } from './session.ts'
+
+interface NukeOptions extends Typed {
+  readonly all?: boolean
+  readonly yes?: boolean
+  readonly format?: string
+}
+
+interface Gone {
+  readonly kind: 'sandbox' | 'volume'
+  readonly name: string
+}
+
+const HELP = `
+The workspace, the inbox, the profiles and the logins of this machine stay; images go with craik image prune. It asks first.
+
+Examples:
+  craik nuke
+  craik nuke --all --yes
+`
+
+export const nukeCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('nuke'))
+    .option('--all', 'those of every login')
+    .option('--yes', 'do not ask')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (options: NukeOptions) => {
+      using client = await connect(context)
+      const found = await belongings(context, client, options)
+      if (found.length > 0)
+        await requireAgreed(context, options, {
+          asked: `remove ${found.map(({ name }) => printable(name)).join(', ')}, with everything in them?`,
+          would: `${found.map(({ name }) => name).join(', ')} would be removed`,
+          command: `craik nuke${options.all === true ? ' --all' : ''} --yes`,
+        })
+      const logins = found.flatMap(({ kind, name }) => (kind === 'sandbox' ? [loginOfSandbox(name)!] : []))
+      // What was said is the person's own, and is in the inbox before it is gone here.
+      for (const login of logins) await endSession(context, { login })
+      for (const { kind, name } of found) {
+        if (kind === 'volume') await deleteVolume(context, client, name, 'craik nuke')
+        else {
+          await client.sandboxes.delete(name, { signal: context.signal })
+          forgetSession(context, loginOfSandbox(name)!)
+        }
+      }
+      if (chosenFormat(context, options) !== 'table')
+        printRows(context, options, found, [], (one) => ({ ...one, deleted: true }))
+      else if (found.length === 0) context.stdout.write('  nothing is there\n')
+      else for (const { kind, name } of found) context.stdout.write(`  gone     ${kind} ${printable(name)}\n`)
+    })
+
+/** A sandbox before its volumes, which it holds. */
+async function belongings(context: CliContext, client: ApiClient, options: NukeOptions): Promise<Gone[]> {
+  const { signal } = context
+  const [sandboxes, volumes] = [
+    await client.sandboxes.list({ signal }),
+    await client.volumes.list({ signal }),
+  ]
+  const known = sandboxes.flatMap(({ name }) => loginOfSandbox(name) ?? [])
+  const suffixes = volumesOf('').map(({ name }) => name)
+  const keeping = volumes.flatMap(({ name }) => {
+    const suffix = suffixes.find((one) => name.endsWith(one))
+    return suffix === undefined ? [] : [name.slice(0, -suffix.length)]
+  })
+  const logins =
+    options.all === true ? [...new Set([...known, ...keeping])] : [(await choose(context, options)).login]
+  return logins.flatMap((login): Gone[] => [
+    ...sandboxes
+      .filter(({ name }) => loginOfSandbox(name) === login)
+      .map(({ name }): Gone => ({ kind: 'sandbox', name })),
+    ...volumesOf(login)
+      .filter(({ name }) => volumes.some((volume) => volume.name === name))
+      .map(({ name }): Gone => ({ kind: 'volume', name })),
+  ])
+}

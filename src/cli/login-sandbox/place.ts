@@ -1,0 +1,105 @@
+/** The sandbox of a login: made when there is none, started again when it was stopped, and never another than was asked for. */
+import { CraikError, type ErrorCode } from '../../errors.ts'
+import { LoginRecords } from '../../login-sandbox/records.ts'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { countingSeconds, Progress } from '../progress.ts'
+import { offerKeys } from '../sandbox/offer-keys.ts'
+import { type Chosen, sandboxOf } from './chosen.ts'
+import { agentsOf, imageFor, noPackages, planSandbox } from './make.ts'
+
+export interface Brought {
+  readonly sandbox: SandboxBody
+  readonly how: 'made' | 'resumed' | 'running'
+  readonly copiedFiles: number | undefined
+  /** What was not as one might expect, for a person. */
+  readonly notes: readonly string[]
+}
+
+export async function bringUp(
+  context: CliContext,
+  client: ApiClient,
+  chosen: Chosen,
+  typed: Typed,
+): Promise<Brought> {
+  const found = await sandboxOf(context, client, chosen)
+  if (chosen.settings.credentials !== 'none') await offerKeys(context, client)
+  if (found === undefined) {
+    const { sandbox, copiedFiles, notes } = await (await planSandbox(context, client, chosen)).make()
+    return { sandbox, how: 'made', copiedFiles, notes: [...notes, ...noticeOf(sandbox)] }
+  }
+  await requireSame(context, found, chosen, typed)
+  if (found.state === 'running') {
+    const notes = await freshLogins(context, client, found)
+    return { sandbox: found, how: 'running', copiedFiles: undefined, notes }
+  }
+  using progress = new Progress(context, `starting ${found.name},`, ' s')
+  using _ = countingSeconds(progress)
+  const sandbox = await client.sandboxes.resume(found.id, { signal: context.signal })
+  return { sandbox, how: 'resumed', copiedFiles: undefined, notes: noticeOf(sandbox) }
+}
+
+/** Somebody may have logged in, or out, since it was started. One that cannot be put in its place keeps nobody out. */
+async function freshLogins(
+  context: CliContext,
+  client: ApiClient,
+  { id, credentials }: SandboxBody,
+): Promise<readonly string[]> {
+  if (credentials === 'none') return []
+  try {
+    await client.sandboxes.putLogins(id, { signal: context.signal })
+    return []
+  } catch (error) {
+    if (!(error instanceof CraikError) || !NOT_IN_PLACE.includes(error.code)) throw error
+    return [error.message]
+  }
+}
+
+const NOT_IN_PLACE: readonly ErrorCode[] = ['conflict', 'refused_inside']
+
+function noticeOf({ notice }: SandboxBody): readonly string[] {
+  return notice === null ? [] : [notice]
+}
+
+/** What one has is not changed under it: what differs is told, and how it comes to be. */
+async function requireSame(
+  context: CliContext,
+  found: SandboxBody,
+  { settings, sandboxName, login }: Chosen,
+  typed: Typed,
+): Promise<void> {
+  const differs = (what: string, has: string, wanted: string) =>
+    new CraikError('conflict', `${sandboxName} ${what} ${has}, and ${wanted} was asked for`, {
+      hint: 'make it anew, with everything that persists:  craik rebuild',
+    })
+  const folder =
+    found.workspace.mode === 'in-place' ? found.workspace.folder : copiedFrom(context, login, found.id)
+  if (folder !== undefined && folder !== settings.workspace)
+    throw new CraikError('conflict', `${sandboxName} works on ${folder}, and this is ${settings.workspace}`, {
+      hint: `go on there:  craik up --workspace ${folder}   or move it here, with everything that persists:  craik rebuild`,
+    })
+  const backend = found.isolation === 'container' ? 'docker' : 'process'
+  if (settings.backend !== undefined && settings.backend !== backend)
+    throw differs('is of the kind', backend, settings.backend)
+  if (found.credentials !== settings.credentials)
+    throw differs('has logins in the way', found.credentials, settings.credentials)
+  const has = found.harnesses.map(({ name }) => name).sort()
+  const wanted = agentsOf(settings)
+    .filter((name) => name !== 'npm')
+    .sort()
+  if (typed.harness !== undefined && has.join() !== wanted.join())
+    throw differs('has the agents', has.join(', '), wanted.join(', '))
+  if (typed.apt === undefined) return
+  if (backend !== 'docker') throw noPackages()
+  const image = await imageFor(context, settings)
+  if (image !== found.container?.image_name)
+    throw differs('is made of', found.container?.image_name ?? 'another image', image)
+}
+
+/** Of a copy, as far as it is remembered. */
+function copiedFrom({ home }: CliContext, login: string, sandbox: string): string | undefined {
+  const record = new LoginRecords(home.loginSandboxes).readable(login)
+  return record?.sandboxId === sandbox ? (record.workspace ?? undefined) : undefined
+}

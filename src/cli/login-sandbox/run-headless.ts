@@ -1,0 +1,85 @@
+/** `craik run-headless`: one command in the sandbox of a login, with what came of it kept in the inbox. */
+import { Command } from 'commander'
+import { newId } from '../../lib/ids.ts'
+import { HeadlessRun } from '../../login-sandbox/keep/headless-run.ts'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import { runJob } from '../../sdk/run-job.ts'
+import type { CliContext, NounBuilder } from '../context.ts'
+import { printable } from '../output.ts'
+import { connect } from '../sandbox/connect.ts'
+import { exitCodeOf, explanationOf } from '../sandbox/outcome.ts'
+import { passInterrupts } from '../sandbox/pass-interrupts.ts'
+import { writeTo } from '../sandbox/streams.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
+import { requireProgram } from './exec.ts'
+import { insideEnvironment } from './inside.ts'
+import { authorOf, endSession } from './session.ts'
+
+const HELP = `
+In the inbox: headless-runs/<run>/ with command.txt, stdout.log, stderr.log, exit_code and meta.env, for you alone and with key-shaped
+values masked. What it prints is shown too. Exits with the command’s own code, and with 2 when the sandbox is not up. A run
+without exit_code was killed.
+
+Examples:
+  craik run-headless npm test
+  craik run-headless claude -p "update the changelog"
+`
+
+export const runHeadlessCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('run-headless'))
+    .argument('<argv...>', 'the program and its arguments')
+    .usage('[options] [--] <program> [arguments...]')
+    .option('--inbox <folder>', 'where it is kept (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .passThroughOptions()
+    .addHelpText('after', HELP)
+    .action(async (argv: readonly string[], options: Typed) => {
+      requireProgram(argv)
+      await runHeadless(context, options, () => argv)
+    })
+
+export async function runHeadless(
+  context: CliContext,
+  options: Typed,
+  argvFor: (login: string) => readonly string[],
+): Promise<void> {
+  const chosen = await choose(context, options)
+  using client = await connect(context)
+  const sandbox = await runningSandboxOf(context, client, chosen)
+  const accounts = await chosen.logins.accounts(context.signal)
+  const argv = argvFor(chosen.login)
+  const run = await HeadlessRun.begin({
+    ...{ inbox: chosen.settings.inbox, login: chosen.login, sandbox: sandbox.name, argv },
+    startedAtMs: context.clock.nowMs(),
+  })
+  const jobId = newId<string>('job', context.clock.nowMs())
+  const left = new AbortController()
+  using _ = passInterrupts(context, client, sandbox.id, jobId, left)
+  try {
+    const env = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
+    const { result } = await runJob(
+      client,
+      sandbox.id,
+      { kind: 'exec', argv: [...argv], env },
+      {
+        ...{ jobId, signal: left.signal },
+        async onStdout(chunk) {
+          await run.stdout(chunk)
+          await writeTo(context.stdout, chunk)
+        },
+        async onStderr(chunk) {
+          await run.stderr(chunk)
+          await writeTo(context.stderr, chunk)
+        },
+      },
+    )
+    const code = exitCodeOf(result)
+    await run.finish(code, context.clock.nowMs())
+    const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
+    if (explanation !== undefined && !context.signal.aborted) context.stderr.write(`craik: ${explanation}\n`)
+    context.setExitCode(code)
+  } finally {
+    await run.close()
+    context.stderr.write(`  kept in ${printable(run.path)}\n`)
+  }
+  await endSession(context, chosen)
+}

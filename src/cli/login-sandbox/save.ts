@@ -1,0 +1,71 @@
+/** `craik save`: conversations and changes of login sandboxes to the inbox, now. */
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { parseLogin } from '../../login-sandbox/names.ts'
+import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
+import type { CliContext, NounBuilder } from '../context.ts'
+import { type Column, formatOption, printable, printRows } from '../output.ts'
+import { saveLoginSandbox } from './save-login-sandbox.ts'
+
+interface SaveFlags {
+  readonly login?: string
+  readonly conversations?: true
+  readonly quiet?: true
+  readonly format?: string
+}
+
+interface Row {
+  readonly login: string
+  readonly what: string
+  readonly file: string
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { title: 'login', value: ({ login }) => login },
+  { title: 'saved', value: ({ what }) => what },
+  { title: 'file', value: ({ file }) => file },
+]
+
+export const saveCommand: NounBuilder = (context) =>
+  new Command('save')
+    .option('--login <name>', 'of this login (default: of all that are known)')
+    .option('--conversations', 'only conversations; the sandbox itself is not looked at')
+    .option('--quiet', 'say nothing unless it fails')
+    .addOption(formatOption())
+    .addHelpText('after', HELP)
+    .action(async (flags: SaveFlags) => {
+      const rows: Row[] = []
+      for (const record of chosen(context, flags)) rows.push(...(await saved(context, record, flags)))
+      if (!flags.quiet) printRows(context, flags, rows, COLUMNS, (row) => ({ ...row }))
+    })
+
+function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {
+  const records = new LoginRecords(context.home.loginSandboxes)
+  if (login === undefined) return records.list()
+  const record = records.read(parseLogin(login, '--login'))
+  if (record !== undefined) return [record]
+  throw new CraikError('not_up', `there is no sandbox of the login ${parseLogin(login, '--login')}`)
+}
+
+async function saved(context: CliContext, record: LoginRecord, flags: SaveFlags): Promise<Row[]> {
+  const { login } = record
+  const { conversations, snapshot } = await saveLoginSandbox(context, record, {
+    conversationsOnly: flags.conversations === true,
+    onProblem: (path, problem) => {
+      if (!flags.quiet) context.stderr.write(`craik: ${printable(path)} ${printable(problem)}\n`)
+    },
+  })
+  return [
+    ...conversations.map(({ path, outcome }) => ({ login, what: `conversation, ${outcome}`, file: path })),
+    ...(snapshot === undefined ? [] : [{ login, what: 'changes', file: `${snapshot}/changes.md` }]),
+  ]
+}
+
+const HELP = `
+What agents in the sandbox said goes to the inbox as Markdown, as by craik transcripts export, and what was installed or set since craik up as
+<when it was>/changes.md. It happens by itself every five minutes while the sandbox runs, and when it is left.
+
+Examples:
+  craik save
+  craik save --login octo --format json
+`

@@ -1,0 +1,118 @@
+/** `craik status`, `craik list` and `craik inspect`: the sandboxes of logins, and one of them in full. */
+import { Command } from 'commander'
+import { formatDuration } from '../../lib/duration.ts'
+import { loginOfSandbox, parseLogin, sandboxNameOf, volumesOf } from '../../login-sandbox/names.ts'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
+import type { CliContext, NounBuilder } from '../context.ts'
+import { type Column, chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { formatBytes } from '../sandbox/amounts.ts'
+import { connect } from '../sandbox/connect.ts'
+import { describeSandbox, placeOf } from '../sandbox/view.ts'
+import { addLoginOptions, choose, sandboxOf } from './chosen.ts'
+
+interface Row {
+  readonly login: string
+  readonly sandbox: string
+  readonly state: string
+  readonly place: string
+  readonly workspace: string
+  readonly up: string
+  readonly id: string
+}
+
+const COLUMNS: readonly Column<Row>[] = [
+  { title: 'login', value: ({ login }) => login },
+  { title: 'sandbox', value: ({ sandbox }) => sandbox },
+  { title: 'state', value: ({ state }) => state },
+  { title: 'what it is', value: ({ place }) => place, goes: 2 },
+  { title: 'workspace', value: ({ workspace }) => workspace, shortens: true },
+  { title: 'age', value: ({ up }) => up, goes: 1 },
+]
+
+function listing(name: string): NounBuilder {
+  return (context) =>
+    new Command(name)
+      .addOption(formatOption())
+      .addHelpText('after', `\nExample:\n  craik ${name}\n`)
+      .action(async (options: { readonly format?: string }) => {
+        using client = await connect(context)
+        const rows = (await client.sandboxes.list({ signal: context.signal })).flatMap((sandbox) =>
+          rowOf(context, sandbox),
+        )
+        if (rows.length === 0 && chosenFormat(context, options) === 'table')
+          context.stdout.write('  none is there; begin:  craik up\n')
+        else printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
+      })
+}
+
+export const statusCommand: NounBuilder = listing('status')
+export const listCommand: NounBuilder = listing('list')
+
+/** Those of logins: the others are in `craik sandbox list`. */
+function rowOf({ clock }: CliContext, sandbox: ListedSandboxBody): Row[] {
+  const login = loginOfSandbox(sandbox.name)
+  if (login === undefined) return []
+  const common = { login, sandbox: sandbox.name, id: sandbox.id }
+  if (sandbox.state === 'damaged')
+    return [{ ...common, state: 'damaged', place: '–', workspace: '–', up: '–' }]
+  const { workspace, created_at_ms } = sandbox
+  return [
+    {
+      ...common,
+      state: sandbox.state,
+      place: placeOf(sandbox),
+      workspace: workspace.mode === 'in-place' ? workspace.folder : 'a copy',
+      up: formatDuration(Math.max(0, clock.nowMs() - created_at_ms)),
+    },
+  ]
+}
+
+const INSPECT_HELP = `
+Without a login, of the one that craik up would start.
+
+Examples:
+  craik inspect
+  craik inspect octo --format json
+`
+
+export const inspectCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('inspect'))
+    .argument('[login]', 'of this login')
+    .addOption(formatOption())
+    .addHelpText('after', INSPECT_HELP)
+    .action(async (named: string | undefined, options: Typed & { readonly format?: string }) => {
+      const login = named === undefined ? options.login : parseLogin(named, 'the login')
+      const chosen = await choose(context, { ...options, login })
+      using client = await connect(context)
+      const sandbox = await sandboxOf(context, client, chosen)
+      const known = await client.volumes.list({ signal: context.signal })
+      const volumes = volumesOf(chosen.login).map((volume) => ({
+        ...volume,
+        bytes: known.find(({ name }) => name === volume.name)?.size_bytes ?? null,
+      }))
+      const { settings } = chosen
+      if (chosenFormat(context, options) !== 'table') {
+        const record = {
+          ...{ login: chosen.login, sandbox: sandboxNameOf(chosen.login), profile: settings.profile ?? null },
+          ...{ expected_login: settings.expectedLogin ?? null, workspace: settings.workspace },
+          ...{ inbox: settings.inbox, credentials: settings.credentials, volumes },
+          place: (sandbox as SandboxBody | undefined) ?? null,
+        }
+        context.stdout.write(`${JSON.stringify(record)}\n`)
+        return
+      }
+      context.stdout.write(
+        [
+          sandbox === undefined
+            ? `  ${chosen.sandboxName} is not there; begin:  craik up\n`
+            : describeSandbox(sandbox, context.clock.nowMs()),
+          `  ${'profile'.padEnd(10)}  ${settings.profile ?? 'none'}\n`,
+          `  ${'inbox'.padEnd(10)}  ${printable(settings.inbox)}\n`,
+          ...volumes.map(
+            ({ name, at, holds, bytes }) =>
+              `  ${'volume'.padEnd(10)}  ${name} at ~/${at} · ${bytes === null ? 'not made yet' : formatBytes(bytes)} · ${holds}\n`,
+          ),
+        ].join(''),
+      )
+    })

@@ -1,0 +1,61 @@
+/** `craik test-repo`: the tests of a repository, run in the sandbox of a login and kept like any headless run. */
+import { Command } from 'commander'
+import { CraikError } from '../../errors.ts'
+import { quoteArgument } from '../../lib/shlex.ts'
+import type { Typed } from '../../login-sandbox/settings.ts'
+import type { NounBuilder } from '../context.ts'
+import { addLoginOptions } from './chosen.ts'
+import { runHeadless } from './run-headless.ts'
+
+/** A folder of the workspace, or one on GitHub: `name` of the login itself, or `owner/name`. */
+const NAME = /^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})\/)?[A-Za-z0-9._][A-Za-z0-9._-]{0,99}$/
+
+const HELP = `
+A folder of that name in the workspace, or else github.com/LOGIN/NAME, cloned inside to ~/repos (with the GitHub login, through the
+gateway). The first that fits is run: npm test, make test, pytest, cargo test, go test. What came of it is kept as with
+craik run-headless; exits with the tests’ own code, with 2 when the sandbox is not up, with 66 when no tests are known.
+
+Examples:
+  craik test-repo .
+  craik test-repo parser
+  craik test-repo octo/parser
+`
+
+export const testRepoCommand: NounBuilder = (context) =>
+  addLoginOptions(new Command('test-repo'))
+    .argument('<name>', 'a folder of the workspace, or a repository on GitHub')
+    .option('--inbox <folder>', 'where its output is kept (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .addHelpText('after', HELP)
+    .action(async (name: string, options: Typed) => {
+      if (!NAME.test(name) || name.split('/').includes('..'))
+        throw new CraikError('usage', 'the name of a repository is NAME or OWNER/NAME', {
+          hint: 'craik test-repo octo/parser',
+        })
+      await runHeadless(context, options, (login) => ['/bin/sh', '-c', scriptFor(name, login)])
+    })
+
+function scriptFor(name: string, login: string): string {
+  const remote = name.includes('/') ? name : `${login}/${name}`
+  return `set -eu
+name=${quoteArgument(name)}
+remote=${quoteArgument(remote)}
+if [ -d "$name" ]; then cd "$name"; else
+  folder="$HOME/repos/$remote"
+  if [ -d "$folder/.git" ]; then git -C "$folder" pull --ff-only --quiet
+  else mkdir -p "$(dirname "$folder")"; git clone --quiet "https://github.com/$remote" "$folder"; fi
+  cd "$folder"
+fi
+${CHOOSE}`
+}
+
+/** Dependencies are fetched where a lock names them, and only as far as egress is granted. */
+const CHOOSE = `if [ -f package.json ]; then
+  if [ ! -d node_modules ] && [ -f package-lock.json ]; then npm ci --no-audit --no-fund; fi
+  exec npm test
+elif [ -f Makefile ] && grep -q '^test:' Makefile; then exec make test
+elif [ -f pyproject.toml ] || [ -f pytest.ini ] || [ -f setup.py ]; then exec python3 -m pytest
+elif [ -f Cargo.toml ]; then exec cargo test
+elif [ -f go.mod ]; then exec go test ./...
+fi
+echo "no tests are known here: no package.json, Makefile with test, pyproject.toml, Cargo.toml or go.mod" >&2
+exit 66`

@@ -1,0 +1,143 @@
+/** A terminal inside, joined to the one here. */
+import { PassThrough } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../../errors.ts'
+import { FRAME_HEADER_BYTES } from '../../lib/frames.ts'
+import type { JobBody } from '../../operator/api/bodies.ts'
+import type { JobRequestBody } from '../../operator/api/requests.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import { isTakenOver } from '../../sdk/feed-job.ts'
+import { attachJob, type JobEnd, type RunJobOptions, runJob } from '../../sdk/run-job.ts'
+import type { CliContext } from '../context.ts'
+import { DetachKeys } from './detach-keys.ts'
+import { RawTerminal } from './raw-terminal.ts'
+import { ReplayGate } from './replay-gate.ts'
+import { writeTo } from './streams.ts'
+
+/** Bash where the sandbox has one. */
+export const LOGIN_SHELL: readonly string[] = [
+  ...['/bin/sh', '-c', 'command -v bash >/dev/null && exec bash -l; exec sh -l'],
+]
+
+/** How long leaving waits for what was typed before. */
+const LEAVE_MS = 2_000
+const POLL_MS = 20
+
+/** The terminal here and the one inside, joined until one of them ends or the person leaves. */
+export class TerminalSession {
+  readonly #context: CliContext
+  readonly #client: ApiClient
+  readonly #sandbox: string
+  readonly #options: RunJobOptions
+  readonly #left = new AbortController()
+  readonly #typed = new PassThrough()
+  #gate = new ReplayGate(0)
+  /** Whether something of the terminal inside is on the screen. */
+  #shown = false
+  /** Where in the terminal's whole input begins what is typed here; undefined until that is known. */
+  #inputBase: number | undefined
+  #typedBytes = 0
+
+  constructor(context: CliContext, client: ApiClient, sandbox: string, jobId: string, grant?: string) {
+    this.#context = context
+    this.#client = client
+    this.#sandbox = sandbox
+    this.#options = {
+      jobId,
+      stdin: this.#typed,
+      signal: AbortSignal.any([this.#left.signal, context.signal]),
+      onStdout: async (chunk) => {
+        this.#shown = true
+        await writeTo(context.stdout, chunk)
+        this.#gate.passed(FRAME_HEADER_BYTES + chunk.length)
+      },
+      onInput: (offset) => {
+        this.#inputBase = offset
+      },
+      onGap: (lostBytes) => this.#gate.passed(lostBytes),
+      ...(grant !== undefined && { grantId: grant }),
+    }
+  }
+
+  /** Undefined when the person left. Without a spec it goes to a terminal that runs. */
+  async run(spec: ((cols: number, rows: number) => JobRequestBody) | undefined): Promise<JobEnd | undefined> {
+    if (spec === undefined) {
+      this.#gate = new ReplayGate((await this.#status()).position)
+    }
+    using terminal = new RawTerminal(this.#context)
+    const { cols, rows } = terminal.size
+    const resize = (size: { readonly cols: number; readonly rows: number }) => {
+      // A size that did not arrive is made up for by the next.
+      this.#client.jobs.resize(this.#sandbox, this.#options.jobId, size.cols, size.rows).catch(() => {})
+    }
+    terminal.onResize(resize)
+    const stopTyping = this.#type()
+    try {
+      if (spec !== undefined)
+        return await runJob(this.#client, this.#sandbox, spec(cols, rows), this.#options)
+      resize(terminal.size)
+      return await attachJob(this.#client, this.#sandbox, this.#options)
+    } catch (error) {
+      if (this.#shown) terminal.clear()
+      if (this.#options.signal?.aborted) return undefined
+      throw isTakenOver(error) ? this.#takenOver(error) : error
+    } finally {
+      stopTyping()
+    }
+  }
+
+  #takenOver(error: CraikError): CraikError {
+    const back = `craik sandbox shell ${this.#sandbox} --attach ${this.#options.jobId}`
+    return new CraikError(error.code, error.message, {
+      hint: `it goes on there; take it back with:  ${back}`,
+      ...(error.details && { details: error.details }),
+      cause: error,
+    })
+  }
+
+  /** What was typed before the keys that leave still gets there, unless that takes too long. */
+  async #leave(): Promise<void> {
+    const patience = AbortSignal.timeout(LEAVE_MS)
+    try {
+      while (!patience.aborted && !(await this.#hasArrived())) await sleep(POLL_MS)
+    } catch {
+      // Whoever cannot be asked will not be told either.
+    }
+    this.#left.abort()
+  }
+
+  async #hasArrived(): Promise<boolean> {
+    if (this.#typedBytes === 0) return true
+    const base = this.#inputBase
+    return base !== undefined && (await this.#status()).input_offset >= base + this.#typedBytes
+  }
+
+  #status(): Promise<JobBody> {
+    return this.#client.jobs.get(this.#sandbox, this.#options.jobId, {
+      signal: AbortSignal.timeout(LEAVE_MS),
+    })
+  }
+
+  #type(): () => void {
+    const { stdin } = this.#context
+    const keys = new DetachKeys()
+    const onData = (chunk: Buffer) => {
+      // The keys that leave count at any time.
+      const { data, detached } = keys.push(chunk)
+      const admitted = this.#gate.admit(data)
+      if (admitted.length > 0 && !this.#typed.destroyed) this.#typed.write(admitted)
+      this.#typedBytes += admitted.length
+      if (detached) void this.#leave()
+    }
+    stdin.on('data', onData)
+    return () => {
+      stdin.off('data', onData)
+      this.#typed.destroy()
+    }
+  }
+}
+
+export function termOf({ environment }: CliContext): string {
+  const term = environment.TERM ?? ''
+  return /^[A-Za-z0-9._+-]{1,64}$/.test(term) ? term : 'xterm-256color'
+}

@@ -1,0 +1,68 @@
+/** `craik volume`: what outlives sandboxes in their homes. */
+import { Command } from 'commander'
+import { formatDuration } from '../lib/duration.ts'
+import type { VolumeBody } from '../operator/api/bodies.ts'
+import type { ApiClient } from '../sdk/client.ts'
+import type { CliContext, NounBuilder } from './context.ts'
+import { type DeleteOptions, deleteChosen, deletingCommand, requireChoice } from './delete-each.ts'
+import { type Column, formatOption, printRows } from './output.ts'
+import { formatBytes } from './sandbox/amounts.ts'
+import { connect } from './sandbox/connect.ts'
+import { type TypedLeave, withTypedGrant } from './typed-grant.ts'
+
+export const volumeCommand: NounBuilder = (context) =>
+  new Command('volume').addCommand(listCommand(context)).addCommand(deleteCommand(context))
+
+const COLUMNS = (nowMs: number): readonly Column<VolumeBody>[] => [
+  { title: 'name', value: ({ name }) => name },
+  { title: 'size', value: ({ size_bytes }) => (size_bytes === null ? '?' : formatBytes(size_bytes)) },
+  { title: 'used by', value: ({ used_by }) => used_by ?? '–' },
+  { title: 'age', value: ({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms)) },
+]
+
+function listCommand(context: CliContext): Command {
+  return new Command('list')
+    .description('list the volumes of this home, what each takes, and which sandbox has it')
+    .addOption(formatOption())
+    .addHelpText('after', '\nExample:\n  craik volume list --format json\n')
+    .action(async (options: { readonly format?: string }) => {
+      using client = await connect(context)
+      const volumes = await client.volumes.list({ signal: context.signal })
+      printRows(context, options, volumes, COLUMNS(context.clock.nowMs()), (volume) => ({ ...volume }))
+    })
+}
+
+function deleteCommand(context: CliContext): Command {
+  return deletingCommand('volume', 'remove volumes with everything in them; none that a sandbox has')
+    .addHelpText('after', '\nExample:\n  craik volume delete ada-toolchains\n')
+    .action(async (names: readonly string[], options: DeleteOptions) => {
+      requireChoice('volume', names, options)
+      using client = await connect(context)
+      const { signal } = context
+      await deleteChosen(context, names, options, {
+        noun: 'volume',
+        nouns: 'volumes',
+        loss: ', with everything in them',
+        list: async () => (await client.volumes.list({ signal })).map(({ name }) => ({ id: name, name })),
+        async remove(name) {
+          await deleteVolume(context, client, name, 'craik volume delete')
+          return { id: name, name }
+        },
+      })
+    })
+}
+
+/** Whoever typed the command gives leave. */
+export async function deleteVolume(
+  context: CliContext,
+  client: ApiClient,
+  name: string,
+  command: string,
+): Promise<void> {
+  const leave: TypedLeave = {
+    ...{ capability: 'sandbox.delete', operation: 'delete_volume', target: `volume/${name}`, command },
+  }
+  await withTypedGrant(context, leave, (grantId) =>
+    client.volumes.delete(name, { signal: context.signal, grantId }),
+  )
+}

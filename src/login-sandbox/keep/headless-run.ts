@@ -1,0 +1,202 @@
+/**
+ * What is kept of a command that nobody watches: `headless-runs/<run-id>/` in the inbox. Output is written as it comes, with
+ * secrets masked; `exit_code` is written last, so a run that has none was killed.
+ */
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { type FileHandle, mkdir, open } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { StringDecoder } from 'node:string_decoder'
+import { createPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
+import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { joinCommand, quoteArgument } from '../../lib/shlex.ts'
+import { createRedactStream, redactText, redactValue } from '../../receipts/redaction/redact.ts'
+import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
+
+export interface HeadlessRunOptions {
+  readonly inbox: string
+  readonly login: string
+  /** Id or name. */
+  readonly sandbox: string
+  readonly argv: readonly string[]
+  readonly startedAtMs: number
+  /** Of each of the two logs; what comes after is dropped, and the log says so. */
+  readonly maxLogBytes?: number
+}
+
+const FOLDER = 'headless-runs'
+const MAX_LOG_BYTES = 256 * 1024 * 1024
+const TRIES = 5
+
+export class HeadlessRun {
+  /** When it began, and something that no other has: they sort by time. */
+  readonly id: string
+  readonly path: string
+  readonly #options: HeadlessRunOptions
+  readonly #folder: HeldFolder
+  readonly #logs: { readonly stdout: RunLog; readonly stderr: RunLog }
+  #isClosed = false
+
+  private constructor(
+    id: string,
+    path: string,
+    options: HeadlessRunOptions,
+    folder: HeldFolder,
+    logs: { readonly stdout: RunLog; readonly stderr: RunLog },
+  ) {
+    this.id = id
+    this.path = path
+    this.#options = options
+    this.#folder = folder
+    this.#logs = logs
+  }
+
+  static async begin(options: HeadlessRunOptions): Promise<HeadlessRun> {
+    const { folder, id, path } = await makeFolder(options)
+    const opened: RunLog[] = []
+    try {
+      const { value } = redactValue(options.argv)
+      createPrivateFile(folder.at('command.txt'), `${redactText(joinCommand(value)).text}\n`)
+      for (const name of ['stdout.log', 'stderr.log'])
+        opened.push(await RunLog.open(folder.at(name), options.maxLogBytes ?? MAX_LOG_BYTES))
+      const [stdout, stderr] = opened as [RunLog, RunLog]
+      const run = new HeadlessRun(id, path, options, folder, { stdout, stderr })
+      run.#writeMeta({})
+      return run
+    } catch (error) {
+      for (const log of opened) await log.close()
+      await folder.close()
+      throw asExport(error, path)
+    }
+  }
+
+  /** To be waited for before the next piece of the same log. */
+  stdout(chunk: Uint8Array): Promise<void> {
+    return this.#write(this.#logs.stdout, chunk)
+  }
+
+  stderr(chunk: Uint8Array): Promise<void> {
+    return this.#write(this.#logs.stderr, chunk)
+  }
+
+  /** It ended by itself. All of it is on the disk when this is done. */
+  async finish(exitCode: number, endedAtMs: number): Promise<void> {
+    const { stdout, stderr } = this.#logs
+    try {
+      await stdout.end()
+      await stderr.end()
+      this.#writeMeta({
+        ENDED: instant(endedAtMs),
+        DURATION_MS: String(Math.max(0, Math.round(endedAtMs - this.#options.startedAtMs))),
+        ...(stdout.isCut && { STDOUT_CUT: '1' }),
+        ...(stderr.isCut && { STDERR_CUT: '1' }),
+      })
+      writePrivateFile(this.#folder.at('exit_code'), `${exitCode}\n`, 'exit code')
+    } catch (error) {
+      throw asExport(error, this.path)
+    } finally {
+      await this.close()
+    }
+  }
+
+  /** Without `finish` it is a run that was killed. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.#logs.stdout.close()
+    await this.#logs.stderr.close()
+    await this.#folder.close()
+  }
+
+  async #write(log: RunLog, chunk: Uint8Array): Promise<void> {
+    try {
+      await log.write(chunk)
+    } catch (error) {
+      throw asExport(error, this.path)
+    }
+  }
+
+  #writeMeta(more: Readonly<Record<string, string>>): void {
+    const { login, sandbox, startedAtMs } = this.#options
+    const meta = { RUN_ID: this.id, LOGIN: login, SANDBOX: sandbox, STARTED: instant(startedAtMs), ...more }
+    const lines = Object.entries(meta).map(([name, value]) => `${name}=${quoteArgument(value)}\n`)
+    writePrivateFile(this.#folder.at('meta.env'), lines.join(''), 'description of a run')
+  }
+}
+
+async function makeFolder({
+  inbox,
+  startedAtMs,
+}: HeadlessRunOptions): Promise<{ readonly folder: HeldFolder; readonly id: string; readonly path: string }> {
+  const outer = await openInbox(inbox)
+  const shown = `${resolve(inbox)}/${FOLDER}`
+  try {
+    const runs = await enterOwn(outer, FOLDER, shown)
+    try {
+      for (let left = TRIES; ; left--) {
+        const id = `${instant(startedAtMs).replace(/[:.]/g, '-')}-${randomBytes(5).toString('hex')}`
+        try {
+          await mkdir(runs.at(id), 0o700)
+          return { folder: await runs.enter(id), id, path: `${shown}/${id}` }
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || left <= 1) throw asExport(error, shown)
+        }
+      }
+    } finally {
+      await runs.close()
+    }
+  } finally {
+    await outer.close()
+  }
+}
+
+function instant(atMs: number): string {
+  return new Date(atMs).toISOString()
+}
+
+/** Holds back no more than the redaction does: one line. */
+class RunLog {
+  readonly #file: FileHandle
+  readonly #maxBytes: number
+  readonly #decoder = new StringDecoder('utf8')
+  readonly #redact = createRedactStream()
+  #bytes = 0
+  #isClosed = false
+  isCut = false
+
+  private constructor(file: FileHandle, maxBytes: number) {
+    this.#file = file
+    this.#maxBytes = maxBytes
+  }
+
+  static async open(path: string, maxBytes: number): Promise<RunLog> {
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    return new RunLog(await open(path, flags, 0o600), maxBytes)
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    if (!this.isCut) await this.#put(this.#redact.write(this.#decoder.write(Buffer.from(chunk))))
+  }
+
+  async end(): Promise<void> {
+    if (!this.isCut) await this.#put(this.#redact.write(this.#decoder.end()))
+    if (!this.isCut) await this.#put(this.#redact.end())
+    await this.#file.sync()
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    await this.#file.close()
+  }
+
+  async #put(text: string): Promise<void> {
+    const bytes = Buffer.from(text)
+    const room = this.#maxBytes - this.#bytes
+    this.#bytes += Math.min(bytes.length, room)
+    await this.#file.appendFile(bytes.subarray(0, room))
+    if (bytes.length <= room) return
+    this.isCut = true
+    await this.#file.appendFile(`\n… cut: a log holds at most ${this.#maxBytes.toLocaleString('en')} bytes\n`)
+  }
+}

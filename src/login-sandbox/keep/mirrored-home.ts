@@ -1,0 +1,76 @@
+/**
+ * The transcripts in a login's volume, read on the host as if the volume were the home: while the sandbox runs, when it is
+ * stopped, and when it is gone. What is in the volume is written by the sandbox: no link in it is followed.
+ */
+import { basename, dirname } from 'node:path/posix'
+import { CraikError } from '../../errors.ts'
+import { type HomeFolderOptions, homeFolder } from '../../transcripts/home-folder.ts'
+import type { TranscriptFile, TranscriptSource } from '../../transcripts/source.ts'
+import { MIRRORS, type Mirror } from './mirrors.ts'
+
+/** The path of the volume is Craik's own word. Where there is no volume yet there are no transcripts. */
+export function mirroredHome(volumeFolder: string, options: HomeFolderOptions): TranscriptSource {
+  const volume = homeFolder(volumeFolder, options)
+  return {
+    async *list(folder, depth) {
+      for (const { home, volume: inVolume } of MIRRORS.filter(({ kind }) => kind === 'folder')) {
+        const below = belowOf(folder, home)
+        if (below === undefined) continue
+        yield* listed(volume, inVolume + below, folder, depth)
+      }
+      for (const mirror of MIRRORS.filter(({ kind, home }) => kind === 'file' && dirname(home) === folder))
+        yield* filesOf(volume, mirror)
+    },
+    async *read(path, maxBytes) {
+      const at = inVolume(path)
+      if (at !== undefined) yield* unlessMissing(volume.read(at, maxBytes))
+    },
+  }
+}
+
+/** Of a path in the home; undefined when it is not kept. */
+function inVolume(path: string): string | undefined {
+  for (const { home, volume, kind, companions = [] } of MIRRORS) {
+    if (kind === 'folder') {
+      const below = belowOf(path, home)
+      if (below !== undefined && below !== '') return volume + below
+    } else
+      for (const suffix of ['', ...companions]) if (path === `${home}${suffix}`) return `${volume}${suffix}`
+  }
+  return undefined
+}
+
+/** `/x` when the path is `<folder>/x`, empty when it is the folder. */
+function belowOf(path: string, folder: string): string | undefined {
+  if (path === folder) return ''
+  return path.startsWith(`${folder}/`) ? path.slice(folder.length) : undefined
+}
+
+async function* listed(
+  volume: TranscriptSource,
+  at: string,
+  folder: string,
+  depth: number,
+): AsyncGenerator<TranscriptFile> {
+  for await (const file of unlessMissing(volume.list(at, depth)))
+    yield { ...file, path: folder + file.path.slice(at.length) }
+}
+
+async function* filesOf(
+  volume: TranscriptSource,
+  { home, volume: at, companions = [] }: Mirror,
+): AsyncGenerator<TranscriptFile> {
+  const names = ['', ...companions].map((suffix) => `${basename(at)}${suffix}`)
+  for await (const file of unlessMissing(volume.list(dirname(at), 0))) {
+    const name = basename(file.path)
+    if (names.includes(name)) yield { ...file, path: home + name.slice(basename(at).length) }
+  }
+}
+
+async function* unlessMissing<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* items
+  } catch (error) {
+    if (!(error instanceof CraikError && error.code === 'not_found')) throw error
+  }
+}

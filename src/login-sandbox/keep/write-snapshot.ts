@@ -1,0 +1,88 @@
+/** Puts what a sandbox was like when it was entered, what it is like now, and what changed, into the user's inbox. */
+import { lstatSync, readdirSync, rmSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
+import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
+import { diffStates } from './diff-states.ts'
+import { isSameState, type SandboxState, sandboxState } from './state.ts'
+
+export interface SnapshotFiles {
+  readonly inbox: string
+  /** When the sandbox was entered, as the name of a folder: `2026-11-15T09-12-44Z`. */
+  readonly isoTimestamp: string
+  readonly entry: SandboxState
+  /** As it is now, or was at the end. */
+  readonly exit: SandboxState
+}
+
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/
+/** Of a file that was not whole when its writer was killed. */
+const LEFT_OVER = /^\.(?:entry\.json|exit\.json|changes\.md)\.[0-9a-f]{16}\.tmp$/
+/** More than any state takes. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+/** Gives the folder. While nothing changes nothing is written: an inbox may be kept in git. */
+export async function writeSnapshot({ inbox, isoTimestamp, entry, exit }: SnapshotFiles): Promise<string> {
+  if (!TIMESTAMP.test(isoTimestamp))
+    throw new CraikError('internal', 'a snapshot for the inbox has no time of its own')
+  const path = `${resolve(inbox)}/${isoTimestamp}`
+  const outer = await openInbox(inbox)
+  try {
+    const folder = await enterOwn(outer, isoTimestamp, path)
+    try {
+      removeLeftOvers(folder)
+      const last = lastState(folder)
+      const now = last !== undefined && isSameState(last, exit) ? last : exit
+      replace(folder, 'entry.json', json(entry))
+      replace(folder, 'exit.json', json(now))
+      replace(folder, 'changes.md', diffStates(entry, now))
+    } catch (error) {
+      throw asExport(error, path)
+    } finally {
+      await folder.close()
+    }
+  } finally {
+    await outer.close()
+  }
+  return path
+}
+
+/** As it was written before; whatever else is there is none. */
+function lastState(folder: HeldFolder): SandboxState | undefined {
+  try {
+    return sandboxState.parse(JSON.parse(readPrivateFile(folder.at('exit.json'), MAX_BYTES).toString()))
+  } catch {
+    return undefined
+  }
+}
+
+function json(state: SandboxState): string {
+  return `${JSON.stringify(state, undefined, 2)}\n`
+}
+
+/** The name gets the new file in one step, whatever it led to before: a link is replaced and not followed. */
+function replace(folder: HeldFolder, name: string, content: string): void {
+  const path = folder.at(name)
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found?.isDirectory())
+    throw new CraikError('export_failed', `${name} of a snapshot in the inbox is a folder`, {
+      hint: 'move it away, or choose another inbox',
+    })
+  if (found?.isFile() && isSame(path, content)) return
+  writePrivateFile(path, content, name)
+}
+
+function isSame(path: string, content: string): boolean {
+  try {
+    return readPrivateFile(path, MAX_BYTES).equals(Buffer.from(content))
+  } catch {
+    return false
+  }
+}
+
+function removeLeftOvers(folder: HeldFolder): void {
+  for (const name of readdirSync(folder.path))
+    if (LEFT_OVER.test(name)) rmSync(folder.at(name), { force: true })
+}

@@ -1,0 +1,52 @@
+/** What everything of one login is called. */
+import { CraikError } from '../errors.ts'
+
+/** As GitHub's names are, in small letters: they become names of sandboxes, folders and images. */
+const LOGIN = /^[a-z0-9](?:[a-z0-9-]{0,37}[a-z0-9])?$/
+
+/** Accounts that an enterprise manages have an underscore in their names. */
+export function parseLogin(text: string, where: string): string {
+  const login = text.trim().toLowerCase().replaceAll('_', '-')
+  if (LOGIN.test(login)) return login
+  throw new CraikError('usage', `${where} is no login: letters, digits and -, at most 39`, {
+    hint: 'choose one:  SANDBOX_LOGIN=octo craik up',
+  })
+}
+
+/** The nearest to a user's name that can be one. */
+export function loginFrom(userName: string): string {
+  const near = userName
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+/, '')
+    .slice(0, 39)
+    .replace(/-+$/, '')
+  return near === '' ? 'local' : near
+}
+
+const SUFFIX = '-sandbox'
+
+export function sandboxNameOf(login: string): string {
+  return `${login}${SUFFIX}`
+}
+
+export function loginOfSandbox(name: string): string | undefined {
+  const login = name.endsWith(SUFFIX) ? name.slice(0, -SUFFIX.length) : ''
+  return LOGIN.test(login) ? login : undefined
+}
+
+export interface LoginVolume {
+  readonly name: string
+  /** Relative to the home inside. */
+  readonly at: string
+  /** For a person. */
+  readonly holds: string
+}
+
+export function volumesOf(login: string): readonly LoginVolume[] {
+  return [
+    { name: `${login}-llm`, at: '.config/llm-state', holds: 'conversations and settings of the agents' },
+    { name: `${login}-toolchains`, at: '.local', holds: 'what npm and pip installed' },
+    { name: `${login}-gh`, at: '.config/gh', holds: 'settings of gh' },
+  ]
+}

@@ -1,0 +1,18 @@
+/** Variables that are not let near a sandbox: by name alone, and before anything is looked at or started. */
+import { CraikError } from '../errors.ts'
+import { REFUSED_VARIABLES } from '../sidecar/protocol.ts'
+
+export function refuseVariables(environment: NodeJS.ProcessEnv, pattern: RegExp | undefined): void {
+  const found = Object.keys(environment)
+    .filter(
+      (name) =>
+        environment[name] !== undefined &&
+        (REFUSED_VARIABLES.some((refused) => refused === name) || pattern?.test(name) === true),
+    )
+    .sort()
+  if (found.length === 0) return
+  throw new CraikError('refused_variable', `the environment has ${found.join(', ')}`, {
+    hint: `take ${found.length === 1 ? 'it' : 'them'} away for this command:  env ${found.map((name) => `-u ${name}`).join(' ')} craik up`,
+    details: { variables: found },
+  })
+}

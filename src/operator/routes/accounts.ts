@@ -1,0 +1,20 @@
+/** The logins that sandboxes can work with, as far as only a person's own command knows them. */
+import { keysBody } from '../api/requests.ts'
+import type { Api, RouteContext } from '../context.ts'
+import { given } from './sandboxes.ts'
+
+/** Every known name with the longest value fits. */
+const MAX_BYTES = 64 * 1024
+
+export function accountRoutes(app: Api, { manager, caller }: RouteContext): void {
+  app.put(
+    '/api/accounts/environment',
+    { schema: { body: keysBody }, bodyLimit: MAX_BYTES },
+    async (request, reply) => {
+      const keys = given(request.body.keys)
+      const { signal } = await caller(request, reply)
+      await (await manager()).offerKeys(keys, signal)
+      return { offered: Object.keys(keys) }
+    },
+  )
+}

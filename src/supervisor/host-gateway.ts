@@ -1,0 +1,154 @@
+/** The gateway of a home, put together: models, the web and GitHub behind one door, with the logins of this machine. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Account, Broker } from '../accounts/account.ts'
+import type { HostLogins } from '../accounts/broker.ts'
+import { openHostLogins } from '../accounts/host-logins.ts'
+import { API_KEYS } from '../accounts/keys.ts'
+import { parseOverrides } from '../accounts/overrides.ts'
+import { openSentinels, type Sentinels } from '../accounts/sentinels.ts'
+import { tokenHosts } from '../accounts/token-hosts.ts'
+import type { Caller } from '../gateway/caller.ts'
+import { judgeEgress } from '../gateway/egress/decide.ts'
+import { createEgress } from '../gateway/egress/egress.ts'
+import { homeReader } from '../gateway/egress/rule-reader.ts'
+import { HTTPS_PORT } from '../gateway/egress/rules.ts'
+import { githubRoute } from '../gateway/github/route.ts'
+import { createGateway, type Gateway } from '../gateway/server.ts'
+import { answerToken, isTokenRoute } from '../gateway/token-route.ts'
+import type { Clock } from '../lib/clock.ts'
+import { readConfigFile } from '../providers/config-file.ts'
+import type { ReceiptLog } from '../receipts/log.ts'
+import type { SandboxRecord } from '../sandboxes/lifecycle/sandbox-record.ts'
+import type { ManagerLogger } from '../sandboxes/manager/options.ts'
+import { resolveSecret } from '../secrets/resolve.ts'
+import type { Home } from '../store/home.ts'
+import type { Store } from '../store/store.ts'
+
+export interface HostGatewayOptions {
+  readonly store: Store
+  readonly log: ReceiptLog
+  readonly clock: Clock
+  readonly home: Home
+  readonly environment: NodeJS.ProcessEnv
+  /** The home folder of the person. */
+  readonly userHome: string
+  readonly operator: string
+  readonly logger: ManagerLogger
+}
+
+/** As far as the gateway knows one. */
+type GatewaySandbox = Pick<SandboxRecord, 'id' | 'operator' | 'policy_envelope_id'>
+
+export interface HostGateway {
+  readonly door: Gateway
+  readonly broker: HostLogins
+  readonly sentinels: Sentinels
+  /**
+   * API keys of a person's environment, which this process has no part in: these and no others are seen from now on. They
+   * are held in memory alone.
+   */
+  readonly offer: (keys: Readonly<Record<string, string>>, until: AbortSignal) => Promise<void>
+  /** As they were seen last. */
+  readonly accounts: () => readonly Account[]
+  /** Whether what runs in a sandbox may connect to a host; asks, and writes nothing. */
+  readonly mayReach: (sandbox: GatewaySandbox, host: string) => Promise<boolean>
+  /** What a caller may present for an account that was seen. */
+  readonly sentinel: (sandboxId: string, accountId: string) => string | undefined
+  close(): Promise<void>
+}
+
+export async function openHostGateway(options: HostGatewayOptions): Promise<HostGateway> {
+  const { store, log, clock, home, environment, userHome, operator, logger } = options
+  const config = await readConfigFile(home.config, 'accounts.yaml')
+  const seenEnvironment = { ...environment }
+  const logins = openHostLogins({
+    ...{ home, userHome, environment: seenEnvironment, config, operator, log },
+    store: async () => store,
+  })
+  const sentinels = openSentinels(home)
+  let seen: readonly Account[] = []
+  const broker: HostLogins = {
+    ...passing(logins),
+    async accounts(until) {
+      seen = await logins.accounts(until)
+      return seen
+    },
+    problems: (until) => logins.problems(until),
+    looked: () => logins.looked(),
+    forward: (accountId, until) => logins.forward(accountId, until),
+  }
+  const report = (error: unknown) =>
+    logger('error', `the gateway: ${error instanceof Error ? error.message : String(error)}`)
+  const egress = createEgress({
+    ...{ store, log, clock, home },
+    isTokenEndpoint: tokenHosts(parseOverrides(config)),
+    credentials: ({ credentials }) => credentials,
+  })
+  const github = githubRoute({ store, log, broker })
+  const otherRoute = (caller: Caller, request: IncomingMessage, response: ServerResponse) => {
+    if (isTokenRoute(request)) {
+      answerToken(caller, request, response, (sandboxId) => {
+        const account = seen.find(({ family, kind }) => family === 'openai' && kind === 'oauth')
+        return account && sentinels.for(sandboxId, account)
+      })
+      return true
+    }
+    if (
+      !github.isFor(
+        request,
+        seen.find(({ family }) => family === 'github'),
+      )
+    )
+      return false
+    void github.handle(caller, request, response).catch((error) => {
+      report(error)
+      response.destroy()
+    })
+    return true
+  }
+  const place = {
+    ...{ store, log, home, clock, environment },
+    credential: (name: string, until: AbortSignal) => resolveSecret(store, home, environment, name, until),
+  }
+  const door = createGateway({ place, broker, report, egress, otherRoute })
+  // Sandboxes that were left running are told of them with their next command.
+  void broker.accounts(AbortSignal.timeout(FIRST_LOOK_MS)).catch(() => {})
+  const reader = homeReader(home)
+  return {
+    async mayReach({ id, operator, policy_envelope_id }, host) {
+      const caller = { operator, sandboxId: id, policyEnvelopeId: policy_envelope_id, scope: {} }
+      const asked = { host, form: 'name', port: HTTPS_PORT, protocol: 'connect' } as const
+      const verdict = await store.read((tables) =>
+        judgeEgress({ tables, clock, reader }, { caller, asked, isTokenEndpoint: false }),
+      )
+      return verdict.effect === 'allow'
+    },
+    ...{ door, broker, sentinels, accounts: () => seen },
+    async offer(keys, until) {
+      for (const { name } of API_KEYS) {
+        const value = keys[name] ?? environment[name]
+        if (value === undefined) delete seenEnvironment[name]
+        else seenEnvironment[name] = value
+      }
+      await broker.accounts(until)
+    },
+    sentinel(sandboxId, accountId) {
+      const account = seen.find(({ id }) => id === accountId)
+      return account && sentinels.for(sandboxId, account).presented
+    },
+    async close() {
+      await door.close()
+      await egress.close()
+      await github.close()
+    },
+  }
+}
+
+const FIRST_LOOK_MS = 15_000
+
+function passing(logins: HostLogins): Pick<Broker, 'credential' | 'refused'> {
+  return {
+    credential: (accountId, until) => logins.credential(accountId, until),
+    refused: (accountId, generation, until) => logins.refused(accountId, generation, until),
+  }
+}

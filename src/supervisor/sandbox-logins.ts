@@ -1,0 +1,141 @@
+/** What a sandbox is given of the host's logins: stand-ins that only the gateway takes, or, if that was chosen, themselves. */
+import type { Account } from '../accounts/account.ts'
+import type { HostLogins } from '../accounts/broker.ts'
+import { chosenAccounts, LOGIN_PLACES, sentinelPlaces } from '../accounts/sentinel-files.ts'
+import type { Sentinels } from '../accounts/sentinels.ts'
+import { CraikError } from '../errors.ts'
+import { siteOf } from '../gateway/github/target.ts'
+import type { GivenAccount, GivenLogins, LoginHolder, SandboxLogins } from '../sandboxes/manager/options.ts'
+import { INSIDE, type LoginFile } from '../sidecar/protocol.ts'
+
+export interface SandboxLoginsParts {
+  readonly broker: HostLogins
+  readonly sentinels: Sentinels
+  readonly offer: SandboxLogins['offer']
+  /** As they were seen last. */
+  readonly accounts: () => readonly Account[]
+  /** Whether what runs in a sandbox may reach the issuer of a login, so that a program there can check it. */
+  readonly mayReach: (sandbox: LoginHolder, host: string) => Promise<boolean>
+}
+
+/** Gemini's program checks its login with its issuer each time it starts, so that a file alone is of no use. */
+const GEMINI_ISSUER = 'oauth2.googleapis.com'
+
+export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
+  return {
+    async files(record, until) {
+      const accounts = chosenAccounts(await parts.broker.accounts(until))
+      const given =
+        record.spec.credentials === 'forward'
+          ? await realFiles(parts, record, accounts, until)
+          : { files: standIns(parts, record, accounts), accounts: accounts.map(named), leftOut: [] }
+      const { files } = given
+      const places = new Set(files.map(({ to }) => to))
+      const gone = Object.entries(LOGIN_PLACES).flatMap(([name, to]) =>
+        places.has(to) ? [] : [{ name, to, content: null }],
+      )
+      return { ...given, files: [...files, ...gone] }
+    },
+    environment(record, gatewayPort) {
+      if (record.spec.credentials === 'none') return {}
+      return environmentFor(parts, record, `http://127.0.0.1:${gatewayPort}`)
+    },
+    offer: parts.offer,
+  }
+}
+
+function standIns(
+  { sentinels }: SandboxLoginsParts,
+  { id }: LoginHolder,
+  accounts: readonly Account[],
+): readonly LoginFile[] {
+  const logins = accounts.map((account) => ({ account, sentinel: sentinels.for(id, account) }))
+  const { files } = sentinelPlaces(logins)
+  const placed = files.map(({ name, path, content }) => ({ name, to: path, content }))
+  return accounts.some(({ family }) => family === 'github') ? [...placed, GH_SETTINGS] : placed
+}
+
+/** `gh` takes no proxy for where it is logged in, and a socket for everything. */
+const GH_SETTINGS: LoginFile = {
+  name: 'gh_settings',
+  to: '.config/gh/config.yml',
+  content: `version: "1"\ngit_protocol: https\nhttp_unix_socket: ${INSIDE.gatewaySocket}\n`,
+  setting: true,
+}
+
+async function realFiles(
+  { broker, mayReach }: SandboxLoginsParts,
+  record: LoginHolder,
+  accounts: readonly Account[],
+  until: AbortSignal,
+): Promise<GivenLogins> {
+  const files: LoginFile[] = []
+  const given: GivenAccount[] = []
+  const leftOut: string[] = []
+  for (const account of accounts) {
+    if (account.id === 'gemini' && !(await mayReach(record, GEMINI_ISSUER))) {
+      leftOut.push(geminiLeftOut(record.id))
+      continue
+    }
+    const login = await broker.forward(account.id, until).catch((error) => {
+      // In no file of its own, such as a key: then there is nothing that could be forwarded as it is.
+      if (error instanceof CraikError && error.code === 'unavailable') return undefined
+      throw error
+    })
+    if (login === undefined) {
+      leftOut.push(`${account.id} is in no file that could be forwarded`)
+      continue
+    }
+    files.push({ name: login.tmpfsName, to: login.path, content: login.content.toString() })
+    login.content.fill(0)
+    given.push(named(account))
+  }
+  return { files, accounts: given, leftOut }
+}
+
+function named({ id, who }: Account): GivenAccount {
+  return { id, who: who ?? null }
+}
+
+function geminiLeftOut(id: string): string {
+  return (
+    `the Gemini login is not forwarded: its program checks it at ${GEMINI_ISSUER}, which is not granted ` +
+    `(craik egress allow ${GEMINI_ISSUER} --sandbox ${id}, then craik sandbox logins ${id})`
+  )
+}
+
+/** Where programs find the gateway; what stands for a key, where a program reads it from no file. */
+function environmentFor(
+  { sentinels, accounts }: SandboxLoginsParts,
+  { id, spec }: LoginHolder,
+  gateway: string,
+): Record<string, string> {
+  const chosen = chosenAccounts(accounts())
+  const logins = chosen.map((account) => ({ account, sentinel: sentinels.for(id, account) }))
+  const github = chosen.find(({ family }) => family === 'github')
+  return {
+    ANTHROPIC_BASE_URL: gateway,
+    OPENAI_BASE_URL: `${gateway}/v1`,
+    GOOGLE_GEMINI_BASE_URL: gateway,
+    CODE_ASSIST_ENDPOINT: gateway,
+    CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${gateway}/oauth/token`,
+    ...(spec.credentials === 'broker' && sentinelPlaces(logins).environment),
+    ...(github && gitThrough(gateway, github)),
+  }
+}
+
+/** Whatever way a repository of that site is named, git asks the gateway for it. */
+function gitThrough(gateway: string, account: Account): Record<string, string> {
+  const { host, origin } = siteOf(account)
+  const name = `url.${gateway}/git/${host}/.insteadOf`
+  const ways = [`${origin}/`, `git@${host}:`, `ssh://git@${host}/`]
+  return {
+    GIT_CONFIG_COUNT: String(ways.length),
+    ...Object.fromEntries(
+      ways.flatMap((way, at) => [
+        [`GIT_CONFIG_KEY_${at}`, name],
+        [`GIT_CONFIG_VALUE_${at}`, way],
+      ]),
+    ),
+  }
+}
