@@ -10,10 +10,13 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
 import type { Engine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { ensureImage, wantedImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { imageName } from '../src/sandboxes/backends/docker/image/image-names.ts'
+import { recordedImage } from '../src/sandboxes/backends/docker/image/recorded-image.ts'
 import { ROOT } from './craik.ts'
+import { installedFolder, readyHarnesses } from './harness-image.ts'
 
 /** Ignored by git: the root file system survives from run to run, and so does the home that the image is made from. */
 const CACHE = join(ROOT, 'build/test-engine')
@@ -31,20 +34,28 @@ export async function prepareImage(engine: Engine): Promise<void> {
     .inspect()
     .catch(() => undefined)
   if (isThere === undefined && existsSync(kept)) await load(engine, kept)
+  await readyHarnesses([])
   let said = ''
-  const { made } = await ensureImage(
-    engine,
-    {},
-    {
-      craikHome: home,
-      environment: process.env,
-      progress: ({ doing }) => {
-        if (doing !== said) process.stderr.write(`image: ${doing} …\n`)
-        said = doing
+  const ready = (harnesses: readonly string[]) =>
+    ensureImage(
+      engine,
+      { harnesses },
+      {
+        craikHome: home,
+        environment: process.env,
+        harnessFolder: installedFolder,
+        progress: ({ doing }) => {
+          if (doing !== said) process.stderr.write(`image: ${doing} …\n`)
+          said = doing
+        },
       },
-    },
-  )
+    )
+  // For a backend that is asked by itself, without a shelf.
+  const { made, ...plain } = await ready([])
+  // Sandboxes of this build are made of another one: a test that prunes would take it from those that need it.
+  await recordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, home)
   if (made && !existsSync(kept)) await save(engine, name, kept)
+  await ready(harnessShelf.ids([]))
 }
 
 async function load(engine: Engine, path: string): Promise<void> {
