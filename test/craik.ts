@@ -4,6 +4,7 @@ import { chownSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } fr
 import { getCompileCacheDir } from 'node:module'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
+import { builtCraik } from './built-craik.ts'
 
 export const ROOT = resolve(import.meta.dirname, '..')
 export const NODE = process.execPath
@@ -27,13 +28,18 @@ export interface RunOptions {
   readonly timeoutMs?: number
 }
 
+/** What a person's `craik` runs. */
+export function builtMain(): string {
+  return join(builtCraik(), 'src/main.js')
+}
+
 export class TestHome implements Disposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
   readonly home = join(this.folder, 'home')
 
   /** Runs `craik …` to its end. */
   run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
-    return run(NODE, [...(options.nodeArguments ?? []), join(ROOT, 'src/main.ts'), ...args], {
+    return run(NODE, [...(options.nodeArguments ?? []), builtMain(), ...args], {
       cwd: this.folder,
       ...options,
       env: { ...environmentOf(this), ...options.env },

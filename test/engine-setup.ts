@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
-import { NODE } from './craik.ts'
 import { whyNoOwnEngine } from './engine.ts'
 import { NO_ENGINE } from './engine-here.ts'
 import { prepareImage } from './engine-image.ts'
@@ -33,7 +32,7 @@ function noEngine(error: Error): () => Promise<void> {
 }
 
 async function startKeeper(): Promise<ChildProcess> {
-  const keeper = spawn(NODE, [join(import.meta.dirname, 'engine-keeper.ts')], {
+  const keeper = spawn(process.execPath, [join(import.meta.dirname, 'engine-keeper.ts')], {
     stdio: ['pipe', 'pipe', 'inherit'],
     // In a group of its own: a Ctrl-C is for the tests, whose end it notices.
     detached: true,

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../src/errors.ts'
+import { egressProcedures } from '../src/gateway/egress/procedures.ts'
 import type { Clock } from '../src/lib/clock.ts'
 import { policyProcedures } from '../src/policy/procedures.ts'
 import { breakerProcedures } from '../src/providers/breaker/procedures.ts'
@@ -48,6 +49,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
     ...demoProcedures(sealer, clock, home),
     ...breakerProcedures(sealer, clock),
     ...ledgerProcedures(sealer, clock),
+    ...egressProcedures(sealer, clock),
   }
   let view = tables
   let turn: Promise<unknown> = Promise.resolve()

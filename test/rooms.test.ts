@@ -14,18 +14,38 @@ const ROOMS: Record<string, readonly string[]> = {
   policy: ['receipts', 'store', 'lib'],
   secrets: ['policy', 'receipts', 'store', 'lib'],
   providers: ['policy', 'receipts', 'store', 'lib'],
+  accounts: ['secrets', 'policy', 'receipts', 'store', 'lib'],
+  gateway: ['providers', 'accounts', 'secrets', 'policy', 'receipts', 'store', 'lib'],
   /** The program inside: what it needs, it brings along. */
   sidecar: ['lib'],
   /** Of the sidecar only `protocol.ts`: see below. */
   sandboxes: ['policy', 'receipts', 'store', 'lib', 'sidecar'],
-  run: ['providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  /** Of the sidecar only `protocol.ts`. */
+  harnesses: ['sandboxes', 'policy', 'receipts', 'store', 'lib', 'sidecar'],
+  run: ['harnesses', 'gateway', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
   /** The API. Of the sidecar only `protocol.ts`. */
-  operator: ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib', 'sidecar'],
-  /** Besides being one, it finds and starts one: then it is a client. */
+  operator: [
+    'run',
+    'gateway',
+    'accounts',
+    'providers',
+    'sandboxes',
+    'secrets',
+    'policy',
+    'receipts',
+    'store',
+    'lib',
+    'sidecar',
+  ],
+  /** Besides being one, it finds and starts one: then it is a client. Of the sidecar only `protocol.ts`. */
   supervisor: [
+    'login-sandbox',
+    'sidecar',
     'operator',
     'sdk',
     'run',
+    'gateway',
+    'accounts',
     'providers',
     'sandboxes',
     'secrets',
@@ -34,14 +54,33 @@ const ROOMS: Record<string, readonly string[]> = {
     'store',
     'lib',
   ],
+  /** What agents wrote down of themselves, wherever it comes from. */
+  transcripts: ['lib'],
   /** A client of the API: of the operator only `operator/api/`, which is types and limits. */
   sdk: ['lib', 'operator', 'sidecar'],
+  /** One login's sandbox: what it is to be, what is done in it, and what is kept of it. Of the sidecar only `protocol.ts`. */
+  'login-sandbox': [
+    'transcripts',
+    'harnesses',
+    'accounts',
+    'sandboxes',
+    'policy',
+    'receipts',
+    'store',
+    'lib',
+    'sidecar',
+  ],
   cli: [
+    'login-sandbox',
+    'transcripts',
     'supervisor',
     'operator',
     'sdk',
     'sidecar',
     'run',
+    'harnesses',
+    'gateway',
+    'accounts',
     'providers',
     'sandboxes',
     'secrets',
@@ -56,6 +95,9 @@ const ROOMS: Record<string, readonly string[]> = {
     'sdk',
     'cli',
     'run',
+    'harnesses',
+    'gateway',
+    'accounts',
     'providers',
     'sandboxes',
     'secrets',
@@ -64,7 +106,18 @@ const ROOMS: Record<string, readonly string[]> = {
     'store',
     'lib',
   ],
-  'writer.ts': ['run', 'providers', 'sandboxes', 'secrets', 'policy', 'receipts', 'store', 'lib'],
+  'writer.ts': [
+    'run',
+    'gateway',
+    'accounts',
+    'providers',
+    'sandboxes',
+    'secrets',
+    'policy',
+    'receipts',
+    'store',
+    'lib',
+  ],
 }
 
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter(

@@ -19,8 +19,8 @@ import type { ExecBody, SandboxBody } from '../src/operator/api/bodies.ts'
 import type { ExecRequestBody } from '../src/operator/api/requests.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { type ApiClient, createClient } from '../src/sdk/client.ts'
-import { environmentOf, NODE, type Ran, ROOT, type RunOptions, run, warmHome } from './craik.ts'
-import { isOpenToAll, sharedCopy } from './craik-copy.ts'
+import { nodeForAll } from './built-craik.ts'
+import { builtMain, environmentOf, NODE, type Ran, type RunOptions, run, warmHome } from './craik.ts'
 
 export type Identity = 'root' | 'user'
 
@@ -51,6 +51,8 @@ export interface HomePlace {
   readonly engine?: string
   /** How many places may wait for a sandbox; without it none does, so that each test has the machine to itself. */
   readonly warm?: number
+  /** Added to what `craik` is given of the environment, such as whom to trust. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface Ended {
@@ -104,7 +106,6 @@ export class SandboxHome implements AsyncDisposable {
   readonly uid: number
   readonly folder: string
   readonly home: string
-  readonly #main: string
   readonly #node: string
   readonly #made: string[] = []
   readonly #containers: string[] = []
@@ -113,28 +114,29 @@ export class SandboxHome implements AsyncDisposable {
   #client: ApiClient | undefined
 
   private constructor(place: HomePlace) {
-    const { identity, backend, line, engine = process.env.CRAIK_ENGINE, warm = 0 } = place
+    const { identity, backend, line, engine = process.env.CRAIK_ENGINE, warm = 0, env } = place
     this.identity = identity
     this.kind = backend === 'docker' ? 'container' : 'process'
     this.line = line ?? 'socket'
     this.#createArguments = [...(backend ? ['--backend', backend] : []), ...(line ? ['--line', line] : [])]
-    this.#environment = this.kind === 'container' && engine ? { CRAIK_ENGINE: engine } : {}
+    this.#environment = { ...(this.kind === 'container' && engine && { CRAIK_ENGINE: engine }), ...env }
     this.uid = identity === 'root' ? 0 : USER_UID
     this.folder = mkdtempSync(join(tmpdir(), 'craik-test-'))
     this.home = join(this.folder, 'home')
     chownSync(this.folder, this.uid, this.uid)
     warmHome(this.home, this.uid)
-    if (backend === 'docker') this.#say('limits.yaml', `warm: ${warm}\n`)
-    // A checkout below a folder that is closed to the user is copied to where the user can run it.
-    const reachable = OWN_UID === this.uid || (isOpenToAll(ROOT) && isOpenToAll(dirname(NODE)))
-    const at = reachable ? { root: ROOT, node: NODE } : sharedCopy()
-    this.#main = join(at.root, 'src/main.ts')
-    this.#node = at.node
+    if (backend === 'docker') this.configure('limits.yaml', `warm: ${warm}\n`)
+    this.#node = OWN_UID === this.uid ? NODE : nodeForAll()
   }
 
   static async open(place: HomePlace): Promise<SandboxHome> {
     if (!canBe(place.identity)) throw new Error(ROOT_IS_NEEDED)
     return new SandboxHome(place)
+  }
+
+  /** What the engine calls those that were created here. */
+  get containers(): readonly string[] {
+    return this.#containers
   }
 
   /** How a process is started as this home's user. */
@@ -144,17 +146,22 @@ export class SandboxHome implements AsyncDisposable {
 
   /** For tests that start it themselves: Node, and what it runs. */
   get program(): { readonly node: string; readonly main: string } {
-    return { node: this.#node, main: this.#main }
+    return { node: this.#node, main: builtMain() }
+  }
+
+  /** What `craik` is given of the environment. */
+  get environment(): Readonly<Record<string, string>> {
+    return { ...environmentOf(this), ...this.#environment }
   }
 
   /** Runs `craik …` to its end. */
   run(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
     const { nodeArguments = [], env, ...others } = options
-    return run(this.#node, [...nodeArguments, this.#main, ...args], {
+    return run(this.#node, [...nodeArguments, builtMain(), ...args], {
       cwd: this.folder,
       ...others,
       ...this.user,
-      env: { ...environmentOf(this), ...this.#environment, ...env },
+      env: { ...this.environment, ...env },
     })
   }
 
@@ -192,6 +199,14 @@ export class SandboxHome implements AsyncDisposable {
     return new LiveSandbox(body, this.client())
   }
 
+  /** One that a command other than `create` made: it is looked into and looked after like the others. */
+  async adopt(id: string): Promise<void> {
+    if (!this.#made.includes(id)) this.#made.push(id)
+    if (this.kind !== 'container') return
+    for (const container of await containersOf([id]))
+      if (!this.#containers.includes(container)) this.#containers.push(container)
+  }
+
   path(...names: readonly string[]): string {
     return join(this.folder, ...names)
   }
@@ -215,7 +230,7 @@ export class SandboxHome implements AsyncDisposable {
   }
 
   /** Writes a file of its configuration. */
-  #say(file: string, content: string): void {
+  configure(file: string, content: string): void {
     const config = join(this.home, 'config')
     mkdirSync(config, { recursive: true, mode: 0o700 })
     writeFileSync(join(config, file), content, { mode: 0o600 })

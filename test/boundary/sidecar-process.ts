@@ -30,7 +30,7 @@ export interface SidecarProcess {
 
 export async function startSidecar(): Promise<SidecarProcess> {
   const folder = mkdtempSync(join(tmpdir(), 'craik-sidecar-'))
-  const workspace = join(folder, 'home', 'workspace')
+  const workspace = join(folder, 'home', 'project')
   mkdirSync(workspace, { recursive: true })
   mkdirSync(join(folder, 'spill'))
   const inbound: Duplex[] = []

@@ -69,6 +69,7 @@ describe('provider metadata', () => {
       'provider_anthropic_messages',
       'provider_fixture_local',
       'provider_gemini',
+      'provider_kimi',
       'provider_local_lm_studio',
       'provider_local_ollama',
       'provider_local_openai_compatible',
@@ -76,6 +77,7 @@ describe('provider metadata', () => {
       'provider_openai',
       'provider_openai_chat',
       'provider_openai_responses',
+      'provider_openrouter',
     ])
     const secrets = { anthropic: 'ANTHROPIC_API_KEY', openai: 'OPENAI_API_KEY', gemini: 'GEMINI_API_KEY' }
     const priced = { anthropic: 'anthropic', openai: 'openai', gemini: 'google' }

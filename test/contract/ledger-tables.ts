@@ -90,8 +90,11 @@ export function ledgerContract(name: string, open: () => Promise<StoreUnderTest>
       expect(await inside(({ holds }) => holds.madeUntil(1000))).toEqual([HOLD])
       expect(await inside(({ holds }) => holds.owners('provider', 'provider_x'))).toEqual([HOLD.owner])
       expect(await inside(({ holds }) => holds.owners('session', 'agent_2'))).toEqual([])
-      expect(await inside(({ holds }) => holds.remove(HOLD.id))).toBe(true)
-      expect(await inside(({ holds }) => holds.remove(HOLD.id))).toBe(false)
+      expect(await inside(({ holds }) => holds.take(HOLD.id))).toEqual({
+        id: HOLD.id,
+        document: HOLD.document,
+      })
+      expect(await inside(({ holds }) => holds.take(HOLD.id))).toBeUndefined()
     })
 
     it('counts the uses of a minute, corrects them, and forgets the old ones', async () => {

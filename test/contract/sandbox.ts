@@ -9,10 +9,12 @@ import { lifecycleContract } from './sandbox/lifecycle.ts'
 import { limitContract } from './sandbox/limits.ts'
 import { networkContract } from './sandbox/network.ts'
 import type { Place } from './sandbox/place.ts'
+import { settingsContract } from './sandbox/settings.ts'
 import { severalContract } from './sandbox/several.ts'
 import { streamContract } from './sandbox/streams.ts'
 import { terminalContract } from './sandbox/terminal.ts'
 import { trustContract } from './sandbox/trust.ts'
+import { volumeContract } from './sandbox/volumes.ts'
 import { workspaceContract } from './sandbox/workspaces.ts'
 
 /** What is left on the machine at the end fails the suite: see how the home is disposed of. */
@@ -40,12 +42,14 @@ export function sandboxContract(name: string, open: () => Promise<SandboxHome>):
     execContract(get)
     streamContract(get)
     terminalContract(get)
+    settingsContract(get)
     fileContract(get)
     copyContract(get)
     networkContract(get)
     insideContract(get)
     severalContract(get)
     workspaceContract(get)
+    volumeContract(get)
     limitContract(get)
     lifecycleContract(get)
     // Last: it looks at what all the others left in the log.

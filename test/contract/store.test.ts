@@ -5,6 +5,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { afterEach } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
+import { rememberRows } from '../../src/store/sqlite/remembered-rows.ts'
 import { tablesOver } from '../../src/store/sqlite/tables.ts'
 import { ledgerContract } from './ledger-tables.ts'
 import { sandboxContract } from './sandbox-tables.ts'
@@ -38,6 +39,30 @@ async function open(): Promise<StoreUnderTest> {
   }
 }
 
+/** As the writer thread does it. */
+async function openRemembering(): Promise<StoreUnderTest> {
+  await open()
+  const { database } = opened.at(-1)!
+  const rows = rememberRows(database, tablesOver(database))
+  return {
+    async transaction(work) {
+      database.exec('BEGIN IMMEDIATE')
+      try {
+        rows.begun()
+        const result = await work(rows.tables)
+        database.exec('COMMIT')
+        return result
+      } catch (error) {
+        database.exec('ROLLBACK')
+        rows.undone()
+        throw error
+      }
+    },
+  }
+}
+
 storeContract('SQLite', open)
 ledgerContract('SQLite', open)
 sandboxContract('SQLite', open)
+storeContract('SQLite, with rows remembered,', openRemembering)
+ledgerContract('SQLite, with rows remembered,', openRemembering)

@@ -49,7 +49,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIP
 
   it('keeps its disk when it is ended, and has it again', async () => {
     const spec = runner.specWith()
-    const write = 'echo mine >/home/agent/kept; echo mine >kept; echo tmp >/tmp/lost'
+    const write = 'echo mine >/workspace/home/kept; echo mine >kept; echo tmp >/tmp/lost'
     await runner.tell({ verb: 'create', craikHome, spec, run: [write] })
     expect(await runner.leftOf(spec)).toEqual([])
     const lines = await runner.tell({

@@ -6,8 +6,7 @@ import type { SandboxSpec } from '../../src/sandboxes/backend.ts'
 import { isGone } from '../../src/sandboxes/backends/docker/engine/ask.ts'
 import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
-import type { Order } from './place-driver.fixture.ts'
-import { PlaceRunner, RUNNERS, USERS_ALONE } from './place-runner.fixture.ts'
+import { type Order, PlaceRunner, RUNNERS, USERS_ALONE } from './place-runner.fixture.ts'
 import { SocketGate } from './socket-gate.fixture.ts'
 
 const SWEEPS = 5

@@ -37,7 +37,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
         disk: uid === 0 ? 'filesystem' : 'not-enforced',
       },
     })
-    expect(lines[1]).toMatchObject({ out: `${user}\nagent\n/home/agent/workspace\n0\n` })
+    expect(lines[1]).toMatchObject({ out: `${user}\nagent\n/workspace/home/project\n0\n` })
     expect(lines[2]).toMatchObject({ out: '', exit: 1 })
     expect(lines[3]).toMatchObject({ out: 'tini\n' })
     const { memoryBytes, processes, cpuMs, outOfMemoryKills } = lines[4]!.observed!
@@ -60,7 +60,7 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $
         'cut -d: -f1 /proc/net/dev | tail -n +3',
         'grep -E "^(Cap|NoNew|Seccomp:)" /proc/1/status',
         'for f in / /etc /usr /opt/craik /var /home; do touch $f/x 2>/dev/null && echo $f; done; echo end',
-        'touch /tmp/x /run/x /var/tmp/y /home/agent/x /home/agent/workspace/x && echo ok',
+        'touch /tmp/x /run/x /var/tmp/y /workspace/home/x /workspace/home/project/x && echo ok',
         'cat /etc/resolv.conf; ls /var/run/docker.sock 2>/dev/null; find / -xdev -perm /6000 -type f 2>/dev/null; echo end',
       ],
     })

@@ -12,17 +12,19 @@ const [unified, first] = ['/sys/fs/cgroup', '/sys/fs/cgroup/pids']
 const HIERARCHY = existsSync(join(unified, 'cgroup.procs')) ? unified : first
 
 /** A process in the control group that an engine would make for that container. */
-async function inContainer(id: string): Promise<Disposable & { readonly child: ChildProcess }> {
+async function inContainer(id: string): Promise<AsyncDisposable & { readonly child: ChildProcess }> {
   const child = spawn('sleep', ['100000'], { stdio: 'ignore' })
+  const exited = once(child, 'exit')
   await once(child, 'spawn')
   const folder = join(HIERARCHY, `craik-test-${id.slice(0, 8)}`)
   mkdirSync(join(folder, id), { recursive: true })
   writeFileSync(join(folder, id, 'cgroup.procs'), String(child.pid))
   return {
     child,
-    [Symbol.dispose]() {
+    // A group goes when nothing is in it any more, and what was killed is in it until it was waited for.
+    async [Symbol.asyncDispose]() {
       child.kill('SIGKILL')
-      if (child.signalCode === null) writeFileSync(join(HIERARCHY, 'cgroup.procs'), String(child.pid))
+      await exited
       for (const path of [join(folder, id), folder]) rmdirSync(path)
     },
   }
@@ -32,8 +34,8 @@ it.runIf(canBe('root'))(
   `what is left in a container that is gone is ended, and what runs in another one is not${ROOT_IS_NEEDED ?? ''}`,
   async () => {
     const [gone, other] = [randomBytes(32).toString('hex'), randomBytes(32).toString('hex')]
-    using left = await inContainer(gone)
-    using living = await inContainer(other)
+    await using left = await inContainer(gone)
+    await using living = await inContainer(other)
     const exited = once(left.child, 'exit')
     await endForgotten(gone)
     expect(await exited).toEqual([null, 'SIGKILL'])

@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Readable } from 'node:stream'
 import { pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { harnessShelf } from '../../src/harnesses/packages/shelf.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { labelChanges } from '../../src/sandboxes/backends/docker/image/dockerfile.ts'
 import { wantedImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
@@ -15,6 +16,8 @@ import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 
 const reason = whyNoOwnEngine()
 const OLD = 'f'.repeat(64)
+/** In every image of Craik's own. */
+const TOOLS = harnessShelf.ids([])
 
 describe.skipIf(reason)(
   `images on an engine of their own ${reason === undefined ? '' : `(skipped: ${reason})`}`,
@@ -29,7 +32,7 @@ describe.skipIf(reason)(
       engine = await openEngine({ CRAIK_ENGINE: own.address })
       home = new TestHome()
       await home.json(['image', 'list'], { env: { CRAIK_ENGINE: own.address } })
-      const { sandbox } = await wantedImage(engine, {}, home.path('home/cache/images'))
+      const { sandbox } = await wantedImage(engine, { harnesses: TOOLS }, home.path('home/cache/images'))
       current = await importTiny(engine, imageName(sandbox), sandbox.inputs)
     })
     afterAll(async () => {
@@ -54,7 +57,11 @@ describe.skipIf(reason)(
     })
 
     it('stay when they are what gVisor runs of this build', async () => {
-      const wanted = await wantedImage(engine, { readableNode: true }, home.path('home/cache/images'))
+      const wanted = await wantedImage(
+        engine,
+        { harnesses: TOOLS, readableNode: true },
+        home.path('home/cache/images'),
+      )
       const readable = await importTiny(engine, imageName(wanted.sandbox), wanted.sandbox.inputs)
       expect((await prune()).removed).toEqual([])
       expect(await ids()).toContain(readable)
@@ -156,7 +163,7 @@ describe.skipIf(reason)(
 )
 
 async function importTiny(engine: Engine, name: string | undefined, inputs: string): Promise<string> {
-  const changes = labelChanges({ kind: 'sandbox', inputs, packages: [] })
+  const changes = labelChanges({ kind: 'sandbox', inputs, packages: [], harnesses: TOOLS })
   const answer = await engine.docker.importImage(tinyArchive(`${name} ${inputs}`), { changes })
   let text = ''
   for await (const chunk of answer) text += chunk

@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
-import { NODE, ROOT, TestHome } from '../craik.ts'
+import { builtMain, NODE, TestHome } from '../craik.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { shareHarnesses } from '../harness-image.ts'
 import { RecordedEngine } from './recorded-engine.fixture.ts'
 
 interface Built {
@@ -42,6 +43,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     engine = await openEngine(process.env)
     recorded = await RecordedEngine.open(engine.address)
     home = new TestHome()
+    await shareHarnesses(home.home, [])
     image = await craik<Built>('build')
   }, BUILD_MS)
   afterAll(async () => {
@@ -102,7 +104,9 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
     const inside = (script: string) => runIn(engine, image.id, ['/bin/sh', '-c', script])
 
     it('runs as agent, whose home it is', async () => {
-      expect(await inside('id -u; id -un; echo "$HOME"; pwd')).toBe('1000\nagent\n/home/agent\n/home/agent\n')
+      expect(await inside('id -u; id -un; echo "$HOME"; pwd')).toBe(
+        '1000\nagent\n/workspace/home\n/workspace/home\n',
+      )
     })
 
     it('has no program that gains rights by being started', async () => {
@@ -134,6 +138,52 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       ).toBe('fine\n')
     })
 
+    it('has npm and pip, and what they install goes to the home', async () => {
+      const npm = 'PATH=/opt/craik-harnesses/npm/bin:$PATH; '
+      expect(await inside(`${npm}npm --version; npx --version; npm config get prefix`)).toMatch(
+        /^(11\.[0-9.]+)\n\1\n\/workspace\/home\/\.local\n$/,
+      )
+      expect(await inside('python3 -m pip --version && python3 -c "import ensurepip"')).toMatch(
+        /^pip [0-9.]+ /,
+      )
+    })
+
+    it('has settings of the shell and of git from Craik’s own program, for nobody to write', async () => {
+      for (const name of ['profile', 'bash.bashrc', 'gitconfig'])
+        expect(await inside(`readlink -f /etc/${name}; stat -L -c '%a %U' /etc/${name}`)).toBe(
+          `/opt/craik/etc/${name}\n444 root\n`,
+        )
+      expect(await inside('stat -c "%a %U" /opt/craik/git-hooks /opt/craik/git-hooks/*')).toBe(
+        '755 root\n555 root\n',
+      )
+      expect(await inside('ls /opt/craik/git-hooks')).toBe('pre-push\n')
+    })
+
+    it('has no MCP server and no settings of one', async () => {
+      const named = 'find / -xdev -iname "*mcp*" -not -path "/proc/*" 2>/dev/null; true'
+      expect(await inside(named)).toBe('')
+      const said =
+        'grep -rlE "mcpServers|mcp_servers|modelcontextprotocol" /etc /opt /workspace /usr/local 2>/dev/null; true'
+      expect(await inside(said)).toBe('')
+    })
+
+    it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s', async (name) => {
+      const container = await engine.docker.createContainer({
+        Image: image.id,
+        Env: [`${name}=made-up-value`],
+        HostConfig: { NetworkMode: 'none' },
+        Tty: true,
+      })
+      try {
+        await container.start()
+        expect(await container.wait()).toMatchObject({ StatusCode: 64 })
+        const said = (await container.logs({ stdout: true, stderr: true })).toString()
+        expect(said.trim()).toBe(`craik: ${name} is set, and no sandbox takes it`)
+      } finally {
+        await container.remove({ force: true })
+      }
+    })
+
     it('has one folder for temporary files, by both of its names', async () => {
       expect(await inside('readlink -f /var/tmp')).toBe('/tmp\n')
     })
@@ -160,7 +210,8 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
         expect(one.id).not.toBe(image.id)
         // A step of the recipe that lost its way would do this machine's apt harm.
         expect(readdirSync('/var/lib/apt/lists')).toEqual(knownToApt)
-        expect(recorded.requests.filter((request) => request.startsWith('POST /build'))).toHaveLength(1)
+        // npm's layer, and Craik's own.
+        expect(recorded.requests.filter((request) => request.startsWith('POST /build'))).toHaveLength(2)
         expect(await runIn(engine, one.id, ['/bin/sh', '-c', 'echo "{}" | jq -r ".a // \\"jq\\""'])).toBe(
           'jq\n',
         )
@@ -210,7 +261,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
 })
 
 function build(home: TestHome, packages: string, address: string): ChildProcess {
-  const args = [join(ROOT, 'src/main.ts'), 'image', 'build', '--from', 'mmdebstrap', '--apt', packages]
+  const args = [builtMain(), 'image', 'build', '--from', 'mmdebstrap', '--apt', packages]
   return spawn(NODE, args, {
     env: { PATH: process.env.PATH!, HOME: home.folder, CRAIK_HOME: home.home, CRAIK_ENGINE: address },
     stdio: 'ignore',

@@ -17,12 +17,14 @@ import { newId, type SandboxId } from '../../src/lib/ids.ts'
 import type { ContainerSpec, HostUser, PlaceHandle, SandboxSpec } from '../../src/sandboxes/backend.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { NODE } from '../craik.ts'
+import type { Order as AnyOrder } from '../place-driver.fixture.ts'
 import { USER_UID } from '../sandbox-home.ts'
-import type { Order } from './place-driver.fixture.ts'
 
-const DRIVER = join(import.meta.dirname, 'place-driver.fixture.ts')
+const DRIVER = join(import.meta.dirname, '../place-driver.fixture.ts')
 const IS_ROOT = process.getuid?.() === 0
 export const MIB = 1024 * 1024
+
+export type Order = Omit<AnyOrder, 'backend'>
 
 export interface Runner {
   readonly who: string
@@ -127,10 +129,11 @@ export class PlaceRunner implements AsyncDisposable {
 
   start(order: Order, environment: NodeJS.ProcessEnv = {}): ChildProcess {
     const { uid } = this.#runner
-    return spawn(NODE, [DRIVER, JSON.stringify(order)], {
+    return spawn(NODE, [DRIVER, JSON.stringify({ ...order, backend: 'docker' } satisfies AnyOrder)], {
       cwd: this.folder,
       env: {
         PATH: process.env.PATH,
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
         HOME: this.folder,
         CRAIK_ENGINE: this.engine.address,
         ...environment,
@@ -180,10 +183,7 @@ export class PlaceRunner implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     const { craikHome } = this
-    for (const spec of this.#made) {
-      await this.tell({ verb: 'sweep', craikHome, spec })
-      await this.tell({ verb: 'discard', craikHome, spec })
-    }
+    await this.tell({ verb: 'clear', craikHome, specs: this.#made })
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

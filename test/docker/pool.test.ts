@@ -112,7 +112,7 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
         '-c',
         'echo $COLOUR; id -un; pwd',
       ])
-      expect(said.stdout).toBe('blue\nagent\n/home/agent/workspace\n')
+      expect(said.stdout).toBe('blue\nagent\n/workspace/home/project\n')
       const { docker } = await openEngine(process.env)
       const found = (await containers()).find(({ Labels }) => Labels['craik.sandbox'] === made.id)
       const { Config, State } = await docker.getContainer(found!.Id).inspect()

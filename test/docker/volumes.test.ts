@@ -1,7 +1,10 @@
 /** An engine that sees none of this machine's folders: the disk is a volume of its, and all the same a disk. */
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody, SnapshotBody } from '../../src/operator/api/bodies.ts'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
@@ -90,6 +93,13 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined)(ENGINE_IS_NEEDED ?? 'an engine e
     await home.json(['sandbox', 'restore', 'box', 'nested'])
     expect(await inside('box', 'cat a; ls')).toBe('one\na\nd\ndeep\nlong\n')
     await inside('box', 'rm -r long deep')
+  })
+
+  it('has no volumes of Craik’s, which are folders of this machine, and leaves nothing of the try', async () => {
+    const { code, stderr } = await home.tryToCreate(['--name', 'kept', '--volume', 'tools:.local'])
+    expect([code, stderr]).toEqual([ERRORS.unavailable.exit, expect.stringContaining('leave out --volume')])
+    expect((await home.run(['sandbox', 'show', 'kept'])).code).toBe(ERRORS.not_found.exit)
+    expect(existsSync(join(home.home, 'volumes'))).toBe(false)
   })
 
   it('is gone with the sandbox', async () => {

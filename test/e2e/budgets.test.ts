@@ -1,5 +1,5 @@
 /** `craik budget` and `craik quota`, as a person types them, over calls that were really admitted. */
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createEnvelope } from '../../src/policy/envelope.ts'
@@ -177,6 +177,21 @@ describe('a mistake', () => {
     const { code, stdout, stderr } = await home.run(args)
     expect([code, stdout]).toEqual([expected, ''])
     expect(stderr).toContain(hint)
+  })
+
+  it('about a session that is not there is said, since one may be named so later; once it is there nothing is', async () => {
+    using home = new TestHome()
+    const set = ['budget', 'set', '--session', 'later', '--tokens', '5000']
+    const early = await home.run(set)
+    expect(early).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no session later yet') })
+    const quota = await home.run(['quota', 'set', '--session', 'later', '--concurrent', '2'])
+    expect(quota).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no session later yet') })
+    await home.json(['login', '--as', 'ada'])
+    mkdirSync(home.path('work'))
+    await home.json(['agent', 'launch', '--workspace', home.path('work'), '--session-id', 'later'])
+    expect(await home.run(set)).toMatchObject({ code: 0, stderr: '' })
+    const nobodys = await home.run(['budget', 'set', '--sandbox', 'later', '--tokens', '5000'])
+    expect(nobodys).toMatchObject({ code: 3, stdout: '' })
   })
 
   it('of a second period under one id is refused, with the id to use', async () => {

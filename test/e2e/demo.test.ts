@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, run, TestHome } from '../craik.ts'
 
 interface Execution {
   readonly provider_id: string
@@ -192,16 +192,7 @@ describe('craik demo persistent-agent', () => {
   it('works without any network, not even loopback', async () => {
     const { code, stdout, stderr } = await run(
       'unshare',
-      [
-        '--user',
-        '--map-root-user',
-        '--net',
-        NODE,
-        join(ROOT, 'src/main.ts'),
-        ...DEMO,
-        '--repo-path',
-        repository,
-      ],
+      ['--user', '--map-root-user', '--net', NODE, builtMain(), ...DEMO, '--repo-path', repository],
       { env: environmentOf(craik) },
     )
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
@@ -290,7 +281,7 @@ describe('craik demo persistent-agent', () => {
     const child = spawn(
       NODE,
       [
-        join(ROOT, 'src/main.ts'),
+        builtMain(),
         ...DEMO,
         ...['--repo-path', repository, '--format', 'table'],
         ...ids.flatMap((id) => ['--provider-id', id]),

@@ -14,7 +14,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentOf, NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
 import { start } from './live-log.ts'
 
 const VERIFIER = join(ROOT, 'docs/verify/craik-verify.mjs')
@@ -82,15 +82,11 @@ describe('a file that is none', () => {
   })
 
   it('is stdin without a writer: Ctrl-C ends it', async () => {
-    const child = spawn(
-      NODE,
-      [join(ROOT, 'src/main.ts'), 'receipts', 'verify', '-', '--public-key', 'craik.pub'],
-      {
-        cwd: home.folder,
-        env: environmentOf(home),
-        stdio: ['pipe', 'ignore', 'ignore'],
-      },
-    )
+    const child = spawn(NODE, [builtMain(), 'receipts', 'verify', '-', '--public-key', 'craik.pub'], {
+      cwd: home.folder,
+      env: environmentOf(home),
+      stdio: ['pipe', 'ignore', 'ignore'],
+    })
     const ended = new Promise((done) => child.on('close', (code) => done(code)))
     const late = setTimeout(() => child.kill('SIGKILL'), DEADLINE_MS)
     await sleep(1500)
@@ -105,7 +101,7 @@ describe('a file that is none', () => {
 
 it('a log is not replayed from a pipe: what came once does not come again', async () => {
   const script = `"$1" "$2" receipts verify <(cat audit.jsonl) --public-key craik.pub --replay`
-  const ran = await run('timeout', ['30', 'bash', '-c', script, 'bash', NODE, join(ROOT, 'src/main.ts')], {
+  const ran = await run('timeout', ['30', 'bash', '-c', script, 'bash', NODE, builtMain()], {
     cwd: home.folder,
     env: environmentOf(home),
   })

@@ -1,7 +1,6 @@
 /** A home's log from within: appended to as a caller of the library would, and edited as an intruder would. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -10,7 +9,7 @@ import type { Receipt, ReceiptDraft } from '../../src/receipts/schema.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { environmentOf, NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, type Ran, type TestHome } from '../craik.ts'
 
 /** Shaped like a real one, and of no use to anybody. */
 export const TOKEN = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
@@ -71,7 +70,7 @@ export interface Started {
 
 /** Starts `craik …` and leaves it running, for tests that interrupt it. */
 export function start(home: TestHome, args: readonly string[]): Started {
-  const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
+  const child = spawn(NODE, [builtMain(), ...args], {
     cwd: home.folder,
     env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,9 +1,8 @@
 /** A person who uses `craik`: commands that run on meanwhile, and a terminal to type at. */
 import { spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as pty from '@lydell/node-pty'
-import { environmentOf, NODE, type Ran, ROOT, type TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, type Ran, type TestHome } from '../craik.ts'
 
 export interface Running {
   readonly child: ReturnType<typeof spawn>
@@ -14,10 +13,14 @@ export interface Running {
 }
 
 /** A command that runs on while the test goes on. */
-export function startCraik(home: TestHome, args: readonly string[]): Running {
-  const child = spawn(NODE, [join(ROOT, 'src/main.ts'), ...args], {
+export function startCraik(
+  home: TestHome,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Running {
+  const child = spawn(NODE, [builtMain(), ...args], {
     cwd: home.folder,
-    env: environmentOf(home),
+    env: { ...environmentOf(home), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let stdout = ''
@@ -47,6 +50,8 @@ interface Desk {
   readonly home: string
   readonly program?: { readonly node: string; readonly main: string }
   readonly user?: { readonly uid?: number; readonly gid?: number }
+  /** What `craik` is given of the environment, when that is more than its home. */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 /** A person at a terminal. */
@@ -57,10 +62,10 @@ export class Terminal implements Disposable {
 
   /** With a script, `craik …` is its `"$0" "$@"`. */
   constructor(home: Desk, args: readonly string[], cols: number, rows: number, script = 'exec "$0" "$@"') {
-    const { node, main } = home.program ?? { node: NODE, main: join(ROOT, 'src/main.ts') }
+    const { node, main } = home.program ?? { node: NODE, main: builtMain() }
     this.#pty = pty.spawn('/bin/sh', ['-c', script, node, main, ...args], {
       ...{ cols, rows, cwd: home.folder, ...home.user },
-      env: { ...environmentOf(home), TERM: 'xterm-256color' },
+      env: { ...(home.environment ?? environmentOf(home)), TERM: 'xterm-256color' },
     })
     this.#pty.onData((data) => {
       this.screen += data
@@ -76,9 +81,9 @@ export class Terminal implements Disposable {
     this.#pty.resize(cols, rows)
   }
 
-  async says(text: string, patienceMs = 60_000): Promise<void> {
+  async says(text: string, patienceMs = 60_000, read = (screen: string) => screen): Promise<void> {
     const until = performance.now() + patienceMs
-    while (!this.screen.includes(text)) {
+    while (!read(this.screen).includes(text)) {
       if (performance.now() > until) throw new Error(`the terminal never said ${text}:\n${this.screen}`)
       await sleep(20)
     }

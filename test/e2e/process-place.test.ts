@@ -25,9 +25,10 @@ import { ownerOf } from '../../src/lib/owner.ts'
 import type { PlaceHandle, SandboxSpec } from '../../src/sandboxes/backend.ts'
 import { findPlaceProcesses } from '../../src/sandboxes/backends/process/place-processes.ts'
 import { NODE } from '../craik.ts'
-import type { Order } from './place-driver.fixture.ts'
+import type { Order as AnyOrder } from '../place-driver.fixture.ts'
 
-const DRIVER = join(import.meta.dirname, 'place-driver.fixture.ts')
+const DRIVER = join(import.meta.dirname, '../place-driver.fixture.ts')
+type Order = Omit<AnyOrder, 'backend'>
 const IS_ROOT = process.getuid?.() === 0
 /** Nobody's number on any machine that runs tests. */
 const ORDINARY = IS_ROOT ? 12_345 : process.getuid!()
@@ -70,7 +71,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
     }
   })
   afterAll(async () => {
-    for (const spec of made) await tell({ verb: 'sweep', craikHome, spec })
+    await tell({ verb: 'clear', craikHome, specs: made })
     rmSync(folder, { recursive: true, force: true })
   })
 
@@ -101,7 +102,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
   }
 
   const start = (order: Order): ChildProcess =>
-    spawn(NODE, [DRIVER, JSON.stringify(order)], {
+    spawn(NODE, [DRIVER, JSON.stringify({ ...order, backend: 'process' } satisfies AnyOrder)], {
       cwd: folder,
       env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, HOME: folder },
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -159,7 +160,7 @@ describe.each(RUNNERS)('as $who', ({ uid, hostUser }) => {
           ? { memory: 'cgroup', processes: 'cgroup', cpu: 'cgroup', disk: 'filesystem' }
           : { memory: 'per-process', processes: 'sandbox', cpu: 'not-enforced', disk: 'not-enforced' },
     })
-    expect(lines[1]).toMatchObject({ out: '1000\n/home/agent/workspace\n0\n' })
+    expect(lines[1]).toMatchObject({ out: '1000\n/workspace/home/project\n0\n' })
     expect(lines[2]).toMatchObject({ exit: 1, err: expect.stringContaining('Permission denied') })
     expect(lines[3]).toMatchObject({ out: 'tini\n' })
     expect(lines[4]?.observed?.memoryBytes).toBeGreaterThan(MIB)

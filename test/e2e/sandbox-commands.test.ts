@@ -1,12 +1,11 @@
 /** `craik sandbox` as a person uses it: real sandboxes, a real supervisor, a real terminal. */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody, StatsBody } from '../../src/operator/api/bodies.ts'
-import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, NODE, run, TestHome } from '../craik.ts'
 import { startCraik, Terminal } from './person.ts'
 
 let home: TestHome
@@ -195,7 +194,7 @@ describe('cp', () => {
     expect((await exec('--', 'stat', '-c', '%a %s', 'in.bin')).stdout).toBe(`755 ${bytes.length}\n`)
     await home.json(['sandbox', 'cp', 'parser:in.bin', home.path('out.bin')])
     expect(readFileSync(home.path('out.bin')).equals(bytes)).toBe(true)
-    await home.json(['sandbox', 'cp', 'parser:/home/agent/workspace/in.bin', home.folder])
+    await home.json(['sandbox', 'cp', 'parser:/workspace/home/project/in.bin', home.folder])
   })
 
   it('carries a folder both ways, as cp would name it', async () => {
@@ -334,8 +333,10 @@ describe('shell', () => {
     await terminal.says('up')
     const found = await run(
       'pgrep',
-      ['-f', `^${NODE} ${join(ROOT, 'src/main.ts')} sandbox shell parser -- sh -c echo up`],
-      { env: { PATH: process.env.PATH! } },
+      ['-f', `^${NODE} ${builtMain()} sandbox shell parser -- sh -c echo up`],
+      {
+        env: { PATH: process.env.PATH! },
+      },
     )
     process.kill(Number(found.stdout.trim().split('\n')[0]), 'SIGTERM')
     await terminal.says('same-settings')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
-import { environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, ROOT, run, TestHome } from '../craik.ts'
 import { startCraik, Terminal } from './person.ts'
 
 const PREPARE = `
@@ -52,7 +52,7 @@ describe('a copy out', () => {
 
   it('that cannot be written names the file and the reason', async () => {
     mkdirSync(home.path('limited'))
-    const command = [NODE, join(ROOT, 'src/main.ts'), 'sandbox', 'cp', 'parser:small', home.path('limited')]
+    const command = [NODE, builtMain(), 'sandbox', 'cp', 'parser:small', home.path('limited')]
     const { code, stderr } = await run('bash', ['-c', 'ulimit -f 2000; exec "$0" "$@"', ...command], {
       env: environmentOf(home),
     })

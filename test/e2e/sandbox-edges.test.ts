@@ -1,10 +1,9 @@
 /** `craik sandbox` given what nobody means: empty and huge values, readers that leave, and grants that are gone. */
 import { truncateSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { Receipt } from '../../src/receipts/schema.ts'
-import { NODE, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, NODE, run, TestHome } from '../craik.ts'
 
 let home: TestHome
 
@@ -66,7 +65,7 @@ describe('a pipe whose reader leaves', () => {
     run(
       'bash',
       [
-        ...['-c', 'set -o pipefail; "$0" "$@" | head -1', NODE, join(ROOT, 'src/main.ts')],
+        ...['-c', 'set -o pipefail; "$0" "$@" | head -1', NODE, builtMain()],
         ...['sandbox', 'exec', 'edge', '--', ...program],
       ],
       { env: { PATH: process.env.PATH!, CRAIK_HOME: home.home, HOME: home.folder } },
@@ -125,9 +124,9 @@ describe('a way out', () => {
     expect(denials.map(({ body }) => body)).toContainEqual(
       expect.objectContaining({
         capability: 'network.egress',
-        metadata: expect.objectContaining({
-          destinations: [{ destination: 'collector.example:443', count: 1 }],
-        }),
+        target: 'collector.example:443',
+        decision: expect.objectContaining({ rule: 'egress.no_rule' }),
+        metadata: expect.objectContaining({ count: 1, destinations: ['collector.example:443'] }),
       }),
     )
     const proof = await home.run(['receipts', 'verify', '--format', 'json'])

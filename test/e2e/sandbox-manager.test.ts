@@ -51,7 +51,7 @@ describe('a sandbox of namespaces', () => {
     await using scene = isolated()
     const id = await scene.create({ isolation: 'process' })
     expect(await run(scene, id, 'sh', '-c', 'id -u; pwd; ls -A')).toMatchObject({
-      stdout: '1000\n/home/agent/workspace\n',
+      stdout: '1000\n/workspace/home/project\n',
     })
     await scene.restart()
     expect((await run(scene, id, 'echo', 'still here')).stdout).toBe('still here\n')

@@ -8,10 +8,9 @@ import { resolveSecret } from '../../src/secrets/resolve.ts'
 import { NEVER } from '../../src/secrets/secrets.fixture.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { openSqliteStore } from '../../src/store/sqlite/store.ts'
-import { environmentOf } from '../craik.ts'
+import { builtMain, environmentOf } from '../craik.ts'
 
 const CANARY = 'canary-b81e03-value'
-const MAIN = join(import.meta.dirname, '../../src/main.ts')
 
 let folder: string
 let env: Record<string, string>
@@ -28,7 +27,7 @@ interface Ran {
 }
 
 function craik(argv: readonly string[], input = ''): Ran {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...argv], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [builtMain(), ...argv], {
     env,
     input,
     encoding: 'utf8',
@@ -183,7 +182,7 @@ const hasScript = spawnSync(SCRIPT, ['--version']).stdout?.includes('util-linux'
 
 describe.runIf(hasScript)('the prompt on a terminal', () => {
   it('hides what is typed, corrected and pasted, and leaves the terminal as it was', async () => {
-    const terminal = new Terminal(`"${process.execPath}" "${MAIN}" secret set KEY; stty -a`)
+    const terminal = new Terminal(`"${process.execPath}" "${builtMain()}" secret set KEY; stty -a`)
     await terminal.shows('not shown')
     await terminal.type('wrong\x15')
     await terminal.type(`x\x7f${CANARY.slice(0, 5)}`)
@@ -207,7 +206,7 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
   })
 
   it('stops on Ctrl-C and stores nothing', async () => {
-    const terminal = new Terminal(`"${process.execPath}" "${MAIN}" secret set KEY`)
+    const terminal = new Terminal(`"${process.execPath}" "${builtMain()}" secret set KEY`)
     await terminal.shows('not shown')
     await terminal.type('half\x03')
     expect(await terminal.ended()).toBe(130)
@@ -217,7 +216,7 @@ describe.runIf(hasScript)('the prompt on a terminal', () => {
 
   it('refuses an unmarked paste of several lines, and the shell gets none of it', async () => {
     const terminal = new Terminal(
-      `"${process.execPath}" "${MAIN}" secret set KEY; read -t 1 rest; echo "rest: [$rest]"`,
+      `"${process.execPath}" "${builtMain()}" secret set KEY; read -t 1 rest; echo "rest: [$rest]"`,
     )
     await terminal.shows('not shown')
     await terminal.type(`first\r${CANARY}\r`)

@@ -21,6 +21,7 @@ const WITH_SMALL_DISK = [
 
 let folder: string
 let sidecar: ChildProcess
+let said: string
 let server: Server | undefined
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'craik-bundle-'))
@@ -36,10 +37,10 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-function start(before: readonly string[] = []): void {
+function start(before: readonly string[] = [], more: Readonly<Record<string, string>> = {}): void {
   const argv = [...before, process.execPath, ...SIDECAR_NODE_FLAGS, BUNDLE]
   sidecar = spawn(argv[0]!, argv.slice(1), {
-    stdio: 'ignore',
+    stdio: ['ignore', 'ignore', 'pipe'],
     env: {
       PATH: process.env.PATH,
       [SIDECAR_ENV.socket]: join(folder, 'host.sock'),
@@ -47,7 +48,12 @@ function start(before: readonly string[] = []): void {
       [SIDECAR_ENV.workspace]: join(folder, 'workspace'),
       [SIDECAR_ENV.gatewayPort]: '0',
       [SIDECAR_ENV.spill]: join(folder, 'spill'),
+      ...more,
     },
+  })
+  said = ''
+  sidecar.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    said += text
   })
 }
 
@@ -85,6 +91,22 @@ const stdoutOf = (frames: readonly Frame[]): string =>
   ).toString()
 
 describe('the sidecar', () => {
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s, and says so', async (name) => {
+    start([], { [name]: 'made-up-value' })
+    await once(sidecar, 'close')
+    expect([sidecar.exitCode, said]).toEqual([64, `craik: ${name} is set, and no sandbox takes it\n`])
+  })
+
+  it('starts with one that is empty, which is how some engines take a variable away', async () => {
+    start([], { GITHUB_TOKEN: '' })
+    const session = await accept()
+    const environment = framesOf(
+      await ask(session, 'PUT', '/jobs/one?attach=1', { kind: 'exec', argv: ['env'] }),
+    )
+    expect(stdoutOf(environment)).toContain('HOME=')
+    session.destroy()
+  })
+
   it('goes on with its jobs while the host is away, and the output is resumed without a byte lost', async () => {
     start()
     const first = await accept()

@@ -23,9 +23,9 @@ import { homeAt } from '../../src/store/home.ts'
 import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
 import { takeLock } from '../../src/supervisor/lock.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
-import { environmentOf, NODE, ROOT, TestHome, warmHome } from '../craik.ts'
+import { builtCraik } from '../built-craik.ts'
+import { builtMain, environmentOf, NODE, ROOT, TestHome, warmHome } from '../craik.ts'
 
-const MAIN = join(ROOT, 'src/main.ts')
 let test: TestHome
 beforeEach(() => {
   test = new TestHome()
@@ -42,7 +42,7 @@ const place = (changes: { readonly mainFile?: string; readonly runFlags?: readon
   warmHome(test.home)
   return {
     home: homeAt(test.home),
-    mainFile: MAIN,
+    mainFile: builtMain(),
     environment: { PATH: process.env.PATH, HOME: test.folder, SECRET_TOKEN: 'never-to-be-seen' },
     ...changes,
   }
@@ -244,12 +244,8 @@ describe('another version', () => {
   /** The same code with later times: what an upgrade looks like. */
   function copyOfCode(atMs: number): string {
     const copy = test.path(`craik-${atMs}`)
-    for (const name of ['src', 'package.json', 'build']) {
-      const from = join(ROOT, name)
-      if (existsSync(from)) cpSync(from, join(copy, name), { recursive: true, preserveTimestamps: true })
-    }
-    symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
-    const main = join(copy, 'src/main.ts')
+    cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
+    const main = join(copy, 'src/main.js')
     utimesSync(main, new Date(atMs), new Date(atMs))
     return main
   }
@@ -289,7 +285,7 @@ describe('the log', () => {
 
   it('is followed by `logs --follow` until it is told to stop', async () => {
     using client = await connectSupervisor(place())
-    const following = spawn(NODE, [MAIN, 'supervisor', 'logs', '--follow', '--lines', '1'], {
+    const following = spawn(NODE, [builtMain(), 'supervisor', 'logs', '--follow', '--lines', '1'], {
       env: environmentOf(test),
       stdio: ['ignore', 'pipe', 'ignore'],
     })

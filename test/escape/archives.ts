@@ -56,9 +56,9 @@ export const archives: Scenario = (scene) => {
 
   /** Its `tar` is one of its own, and packs what it likes. */
   beforeAll(async () => {
-    box = await scene().home.create(['--env', 'PATH=/home/agent/bin:/usr/bin:/bin'])
+    box = await scene().home.create(['--env', 'PATH=/workspace/home/bin:/usr/bin:/bin'])
     const script =
-      'mkdir -p ~/bin x && printf "#!/bin/sh\\ncat /home/agent/archive\\n" > ~/bin/tar && chmod +x ~/bin/tar'
+      'mkdir -p ~/bin x && printf "#!/bin/sh\\ncat /workspace/home/archive\\n" > ~/bin/tar && chmod +x ~/bin/tar'
     expect(await box.exec(['sh', '-c', script])).toMatchObject({ code: 0 })
   })
 

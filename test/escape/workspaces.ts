@@ -38,7 +38,7 @@ const TRUSTED_LATER = [
   '.npmrc',
 ]
 const KEPT = 'for nobody inside'
-const INSIDE = '/home/agent/workspace'
+const INSIDE = '/workspace/home/project'
 const HELD = /^failed (EROFS|EBUSY|EACCES|EPERM|EEXIST|ENOTDIR)$/
 
 export const workspaces: Scenario = (scene) => {

@@ -1,11 +1,10 @@
 /** SIGKILL in the middle of a prompt: what is left says what is known, and what is not. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { environmentOf, NODE, ROOT, TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, TestHome } from '../craik.ts'
 import { startLocalModel } from '../local-model.ts'
 import type { Act } from '../wire/wire-server.ts'
 
@@ -43,7 +42,7 @@ async function scene(script: readonly Act[], isolation: 'process' | 'none' = 'pr
 }
 
 function startPrompt(home: TestHome) {
-  return spawn(NODE, [join(ROOT, 'src/main.ts'), 'agent', 'prompt', 's1', 'work on it'], {
+  return spawn(NODE, [builtMain(), 'agent', 'prompt', 's1', 'work on it'], {
     cwd: home.folder,
     env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'ignore'],

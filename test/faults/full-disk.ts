@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process'
 import { closeSync, existsSync, ftruncateSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { NODE, type Ran, ROOT, run } from '../craik.ts'
+import { builtMain, NODE, type Ran, run } from '../craik.ts'
 import { openLog, point, receiptsOf } from './log.ts'
 
 const [scenario, folder] = process.argv.slice(2) as [keyof typeof SCENARIOS, string]
@@ -91,7 +91,7 @@ execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m,mode=0700', 'craik-test', d
 writeSync(1, `${JSON.stringify(await SCENARIOS[scenario]())}\n`)
 
 function craik(...args: readonly string[]): Promise<Ran> {
-  return run(NODE, [join(ROOT, 'src/main.ts'), ...args], {
+  return run(NODE, [builtMain(), ...args], {
     cwd: folder,
     env: { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: home },
   })

@@ -1,8 +1,8 @@
 /** Everything around a supervisor that can stop, vanish or be replaced in the middle of something. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, readFileSync, symlinkSync, utimesSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { cpSync, readFileSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
@@ -13,6 +13,7 @@ import { runJob } from '../../src/sdk/run-job.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { connectSupervisor } from '../../src/supervisor/ensure.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
+import { builtCraik } from '../built-craik.ts'
 import { run } from '../craik.ts'
 import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
@@ -179,11 +180,8 @@ describe('twenty commands at once', () => {
 /** The same code with a later time runs one command: what an upgrade looks like. */
 async function newer(home: SandboxHome): Promise<void> {
   const copy = home.path('newer')
-  const root = join(dirname(home.program.main), '..')
-  for (const name of ['src', 'package.json', 'build'])
-    cpSync(join(root, name), join(copy, name), { recursive: true, preserveTimestamps: true })
-  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
-  const main = join(copy, 'src/main.ts')
+  cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
+  const main = join(copy, 'src/main.js')
   const later = new Date(Date.now() + 60_000)
   utimesSync(main, later, later)
   const ran = await run(home.program.node, [main, 'sandbox', 'list', '--format', 'json'], {

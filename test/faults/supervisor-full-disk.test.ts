@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
-import { NODE, type Ran, ROOT, run, TestHome } from '../craik.ts'
+import { builtMain, NODE, type Ran, run, TestHome } from '../craik.ts'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
@@ -76,7 +76,7 @@ class SmallDisk implements AsyncDisposable {
 
   run(args: readonly string[]): Promise<Ran> {
     const enter = [`--mount=/proc/${this.#holder.pid}/ns/mnt`, '--']
-    return run('nsenter', [...enter, NODE, join(ROOT, 'src/main.ts'), ...args], {
+    return run('nsenter', [...enter, NODE, builtMain(), ...args], {
       cwd: this.#test.folder,
       env: { PATH: process.env.PATH!, HOME: this.#test.folder, CRAIK_HOME: join(this.#disk, 'home') },
     })

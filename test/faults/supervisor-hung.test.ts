@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
 import { connectSupervisor } from '../../src/supervisor/ensure.ts'
 import { ensureRunFolder, runFolder } from '../../src/supervisor/run-folder.ts'
-import { NODE, ROOT, TestHome } from '../craik.ts'
+import { builtMain, NODE, ROOT, TestHome } from '../craik.ts'
 
 /** Several times what any of them waits. */
 const LIMIT_MS = 300_000
@@ -19,7 +19,7 @@ class Scene implements AsyncDisposable {
   readonly #started: ChildProcess[] = []
   readonly place = {
     home: homeAt(this.#test.home),
-    mainFile: join(ROOT, 'src/main.ts'),
+    mainFile: builtMain(),
     environment: { PATH: process.env.PATH, HOME: this.#test.folder },
   }
 

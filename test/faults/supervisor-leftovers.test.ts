@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { copyFileSync, existsSync, readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { rolldown } from 'rolldown'
 import { describe, expect, it } from 'vitest'
 import { type Owner, ownerOf, ownerState } from '../../src/lib/owner.ts'
 import { homeAt } from '../../src/store/home.ts'
@@ -88,16 +89,7 @@ async function dieAt(home: SandboxHome, option: string, afterUs: number): Promis
 
 /** One that runs for as long as its maker, which is no supervisor, lives. */
 async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { readonly probe: Owner }> {
-  const { node, main } = home.program
-  const source = (name: string) => JSON.stringify(join(main, '../sandboxes/backends/process', name))
-  const script = `
-    const { invocation } = await import(${source('bubblewrap.ts')})
-    const { runInside } = await import(${source('run-inside.ts')})
-    const argv = ['sh', '-c', 'echo here; exec sleep 1000']
-    const made = invocation('/usr/bin/bwrap', { folder: '/usr', covered: [] }, {}, argv, { disableUserns: false })
-    const onStdout = (chunk) => { process.stdout.write(chunk) }
-    await runInside(made, undefined, { argv, env: {}, timeoutMs: 1e6, onStdout, onStderr: onStdout })`
-  const maker = spawn(node, ['--input-type=module', '-e', script], {
+  const maker = spawn(home.program.node, [await probeMaker(home)], {
     env: environmentOf(home),
     stdio: ['ignore', 'pipe', 'inherit'],
     ...home.user,
@@ -111,6 +103,18 @@ async function livingProbe(home: SandboxHome): Promise<AsyncDisposable & { reado
       await once(maker, 'exit')
     },
   }
+}
+
+/** In one file, where every user of these tests can read it. */
+async function probeMaker(home: SandboxHome): Promise<string> {
+  const bundle = await rolldown({
+    input: join(import.meta.dirname, 'living-probe.fixture.ts'),
+    platform: 'node',
+  })
+  const file = home.path('living-probe.mjs')
+  await bundle.write({ file, format: 'esm' })
+  await bundle.close()
+  return file
 }
 
 /** All that runs and began in the folder of that process, and is still there. */

@@ -1,9 +1,10 @@
 /** A server that speaks Anthropic Messages. */
+import type { Certificate } from './certificate.ts'
 import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
 import { argumentText, halves, usageOf } from './wire-usage.ts'
 
-export function startAnthropic(script: readonly Act[]): Promise<WireServer> {
-  return startWire(SPEECH, script)
+export function startAnthropic(script: readonly Act[], certificate?: Certificate): Promise<WireServer> {
+  return startWire(SPEECH, script, certificate)
 }
 
 const SPEECH: Speech = {
@@ -24,7 +25,7 @@ const KNOWN = ['model', 'max_tokens', 'system', 'messages', 'tools', 'stream']
 
 function check({ path, headers, body }: SeenRequest): string | undefined {
   if (path !== '/v1/messages') return `no such path: ${path}`
-  if (!headers['x-api-key']) return 'x-api-key header is required'
+  if (!headers['x-api-key'] && !headers.authorization) return 'x-api-key header is required'
   if (headers['anthropic-version'] !== '2023-06-01') return 'anthropic-version: header is required'
   const unknown = Object.keys(body).find((name) => !KNOWN.includes(name))
   if (unknown !== undefined) return `${unknown}: Extra inputs are not permitted`

@@ -6,14 +6,14 @@ export interface Certificate {
   readonly cert: string
 }
 
-/** Valid from 2020 to 2049 for `localhost` and the given IPv4 addresses (X.509 v3, ECDSA P-256). */
-export function selfSigned(addresses: readonly string[]): Certificate {
+/** Valid from 2020 to 2049 for `localhost`, the given names and IPv4 addresses (X.509 v3, ECDSA P-256). */
+export function selfSigned(addresses: readonly string[], hosts: readonly string[] = []): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const name = sequence(set(sequence(oid(0x55, 0x04, 0x03), der(0x0c, Buffer.from('craik test')))))
   const validity = sequence(der(0x17, Buffer.from('200101000000Z')), der(0x17, Buffer.from('491231235959Z')))
   const ecdsaWithSha256 = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02))
   const names = sequence(
-    der(0x82, Buffer.from('localhost')),
+    ...['localhost', ...hosts].map((host) => der(0x82, Buffer.from(host))),
     ...addresses.map((address) => der(0x87, Buffer.from(address.split('.').map(Number)))),
   )
   const isAuthority = sequence(der(0x01, Buffer.from([0xff])))

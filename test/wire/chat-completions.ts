@@ -1,13 +1,18 @@
 /** A server that speaks Chat Completions. */
+import type { Certificate } from './certificate.ts'
 import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
 import { argumentText, halves, usageOf } from './wire-usage.ts'
 
 /** `capField`: the name under which this server takes an output cap; the other one is refused. */
 export function startChatCompletions(
   script: readonly Act[],
-  options: { readonly key?: boolean; readonly capField?: 'max_tokens' | 'max_completion_tokens' } = {},
+  options: {
+    readonly key?: boolean
+    readonly capField?: 'max_tokens' | 'max_completion_tokens'
+    readonly certificate?: Certificate
+  } = {},
 ): Promise<WireServer> {
-  return startWire(speech(options.key ?? true, options.capField ?? 'max_tokens'), script)
+  return startWire(speech(options.key ?? true, options.capField ?? 'max_tokens'), script, options.certificate)
 }
 
 function speech(key: boolean, capField: string): Speech {

@@ -1,12 +1,13 @@
 /** A server that speaks Gemini's streamGenerateContent. */
+import type { Certificate } from './certificate.ts'
 import { type Act, frame, type SeenRequest, type Speech, startWire, type WireServer } from './wire-server.ts'
 import { usageOf } from './wire-usage.ts'
 
 /** What the server signs its calls with; a conversation that does not give it back is refused, as Gemini 3 does. */
 export const SIGNATURE = 'c2lnbmF0dXJl'
 
-export function startGemini(script: readonly Act[]): Promise<WireServer> {
-  return startWire(SPEECH, script)
+export function startGemini(script: readonly Act[], certificate?: Certificate): Promise<WireServer> {
+  return startWire(SPEECH, script, certificate)
 }
 
 const SPEECH: Speech = {

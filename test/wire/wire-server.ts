@@ -1,7 +1,9 @@
 /** A model server on loopback that speaks one true wire format, checks what it is asked and answers by a script. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createSecureServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import type { Certificate } from './certificate.ts'
 
 export interface WireUsage {
   readonly input: number
@@ -90,11 +92,15 @@ export interface WireServer extends AsyncDisposable {
   close(): Promise<void>
 }
 
-/** Each request takes the next act; the last one is repeated. */
-export async function startWire(speech: Speech, script: readonly Act[]): Promise<WireServer> {
+/** Each request takes the next act; the last one is repeated. With a certificate it speaks TLS. */
+export async function startWire(
+  speech: Speech,
+  script: readonly Act[],
+  certificate?: Certificate,
+): Promise<WireServer> {
   const requests: SeenRequest[] = []
   const { promise: hangUp, resolve: hungUp } = Promise.withResolvers<void>()
-  const server = createServer((incoming, outgoing) => {
+  const serve = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     outgoing.on('close', () => {
       if (!outgoing.writableFinished) hungUp()
     })
@@ -105,14 +111,17 @@ export async function startWire(speech: Speech, script: readonly Act[]): Promise
       if (request.invalid !== undefined) refuse(speech, outgoing, { status: 400, message: request.invalid })
       else if (act !== undefined) await perform(speech, act, outgoing, modelOf(request))
     })
-  })
+  }
+  const server =
+    certificate === undefined ? createServer(serve) : createSecureServer({ ...certificate }, serve)
+  const scheme = certificate === undefined ? 'http' : 'https'
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const close = async () => {
     server.closeAllConnections()
     await new Promise<void>((resolve) => server.close(() => resolve()))
   }
   return {
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}${speech.basePath}`,
+    baseUrl: `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}${speech.basePath}`,
     requests,
     hangUp,
     close,

@@ -49,8 +49,8 @@ export function execContract(place: GetPlace): void {
       await run(['mkdir', '-p', 'sub folder'])
       const folderOf = async (cwd?: string) =>
         (await run(['pwd'], cwd === undefined ? {} : { cwd })).stdout.toString()
-      expect(await folderOf()).toBe('/home/agent/workspace\n')
-      expect(await folderOf('sub folder')).toBe('/home/agent/workspace/sub folder\n')
+      expect(await folderOf()).toBe('/workspace/home/project\n')
+      expect(await folderOf('sub folder')).toBe('/workspace/home/project/sub folder\n')
       expect(await folderOf('/tmp')).toBe('/tmp\n')
       const { result } = await run(['pwd'], { cwd: 'nonesuch' })
       expect(result).toMatchObject({ outcome: 'not_started', exitCode: null, error: expect.any(String) })
@@ -61,7 +61,7 @@ export function execContract(place: GetPlace): void {
       const { stdout } = await run(['env', '-0'], { env })
       const entries = stdout.toString().split('\0').filter(Boolean)
       const all = Object.fromEntries(entries.map((entry) => entry.split(/=(.*)/s).slice(0, 2)))
-      expect(all).toMatchObject({ ...env, HOME: '/home/agent', USER: 'agent' })
+      expect(all).toMatchObject({ ...env, HOME: '/workspace/home', USER: 'agent' })
       expect(Object.keys(all).filter((name) => name.startsWith('CRAIK'))).toEqual([])
     })
 
@@ -111,8 +111,11 @@ export function execContract(place: GetPlace): void {
       })
       expect(result).toMatchObject({ outcome: 'timeout' })
       expect(stdout.toString()).toMatch(/^\d+\n$/)
-      const left = await place().client.sandboxes.processes(place().box.id)
-      expect(left.filter(({ name }) => name === 'sleep')).toEqual([])
+      const sleeping = async () =>
+        (await place().client.sandboxes.processes(place().box.id)).filter(({ name }) => name === 'sleep')
+      // What was killed has ended; whoever waits for it may not have looked yet.
+      expect((await sleeping()).filter(({ state }) => state !== 'Z')).toEqual([])
+      await expect.poll(sleeping, { timeout: 10_000 }).toEqual([])
     })
 
     it('is ended when it says more than it may', async () => {

@@ -94,7 +94,7 @@ export function networkContract(place: GetPlace): void {
     })
 
     it('by its proxy is refused with a reason, and a receipt', async () => {
-      const script = `require('http').get({ host: '127.0.0.1', port: 8118, path: 'http://collector.example/x' }, (r) => r.pipe(process.stdout))`
+      const script = `require('http').get({ host: '127.0.0.1', port: 8118, path: 'http://collector.example/x', headers: { host: 'collector.example' } }, (r) => r.pipe(process.stdout))`
       const { stdout } = await place().box.exec([NODE_INSIDE, '-e', script])
       expect(stdout).toContain('blocked by craik')
       expect(stdout).toContain('collector.example')

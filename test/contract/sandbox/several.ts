@@ -14,7 +14,8 @@ export function severalContract(place: GetPlace): void {
         '-c',
         'echo mine > only-here; echo mine > /tmp/only-here; echo mine > /dev/shm/only-here',
       ])
-      const look = 'ls /home/agent/workspace /home/agent /tmp /dev/shm; find / -name only-here 2>/dev/null'
+      const look =
+        'ls /workspace/home/project /workspace/home /tmp /dev/shm; find / -name only-here 2>/dev/null'
       expect((await other.exec(['sh', '-c', look])).stdout).not.toContain('only-here')
 
       const jobId = newJobId()

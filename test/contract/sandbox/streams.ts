@@ -24,8 +24,10 @@ import {
 } from './place.ts'
 
 const MIB = 1024 * 1024
-/** More than any buffer on the way, less than what a stalled reader would pile up. */
+/** More than all buffers on the way, and what is written is twice that and more: it would show if it were piled up. */
 const GROWTH_BYTES = 100 * MIB
+const KEPT_BYTES = 200 * MIB
+const UNREAD_BYTES = 512 * MIB
 /** So often the same position: what writes is held up. */
 const STILL_LOOKS = 10
 
@@ -71,7 +73,7 @@ export function streamContract(place: GetPlace): void {
 
     it('of a command that nobody follows is kept on the disk of the sandbox', async () => {
       const jobId = newJobId()
-      const script = `seq 1 40000000 | head -c ${300 * MIB}`
+      const script = `seq 1 40000000 | head -c ${KEPT_BYTES}`
       const before = await supervisorBytes()
       await startDetached(place(), { kind: 'exec', argv: ['sh', '-c', script] }, jobId)
       await untilEnded(place(), jobId)
@@ -80,7 +82,7 @@ export function streamContract(place: GetPlace): void {
         jobId,
         onStdout: (chunk) => void hash.update(chunk),
       })
-      expect([lostBytes, result.stdoutBytes]).toEqual([0, 300 * MIB])
+      expect([lostBytes, result.stdoutBytes]).toEqual([0, KEPT_BYTES])
       const expected = await runOnHost('sh', ['-c', `${script} | sha256sum`], {
         env: { PATH: process.env.PATH! },
       })
@@ -96,11 +98,14 @@ export function streamContract(place: GetPlace): void {
       const leaving = new AbortController()
       const started = Promise.withResolvers<void>()
       const never = new Promise<void>(() => {})
-      const bytes = 2048 * MIB
       const stuck = runJob(
         client,
         box.id,
-        { kind: 'exec', argv: ['head', '-c', String(bytes), '/dev/zero'], max_output_bytes: 2 * bytes },
+        {
+          kind: 'exec',
+          argv: ['head', '-c', String(UNREAD_BYTES), '/dev/zero'],
+          max_output_bytes: 2 * UNREAD_BYTES,
+        },
         { jobId, signal: leaving.signal, onStarted: () => started.resolve(), onStdout: () => never },
       )
       stuck.catch(() => {})

@@ -1,19 +1,27 @@
-/** Does one thing with the Docker backend in a process of its own, as whoever it is started as, and tells in lines of JSON. */
+/** Does one thing with a backend in a process of its own, as whoever it is started as, and tells in lines of JSON. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { FRAME, FrameReader } from '../../src/lib/frames.ts'
-import { type JobId, newId } from '../../src/lib/ids.ts'
-import type { ContainerRequest, PlaceHandle, RunningPlace, SandboxSpec } from '../../src/sandboxes/backend.ts'
-import { dockerBackend } from '../../src/sandboxes/backends/docker/backend.ts'
-import type { Boundary } from '../../src/sandboxes/boundary/boundary.ts'
-import { connectBoundary } from '../../src/sandboxes/boundary/connect.ts'
-import { openHostSocket } from '../../src/sandboxes/boundary/listen.ts'
+import { FRAME, FrameReader } from '../src/lib/frames.ts'
+import { type JobId, newId } from '../src/lib/ids.ts'
+import type {
+  ContainerRequest,
+  PlaceHandle,
+  RunningPlace,
+  SandboxBackend,
+  SandboxSpec,
+} from '../src/sandboxes/backend.ts'
+import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
+import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
+import { openHostSocket } from '../src/sandboxes/boundary/listen.ts'
 
 export interface Order {
-  readonly verb: 'plan' | 'create' | 'recover' | 'sweep' | 'discard'
+  readonly backend: 'process' | 'docker'
+  /** `clear`: whatever is there of any of them is ended and removed. */
+  readonly verb: 'plan' | 'create' | 'recover' | 'sweep' | 'discard' | 'clear'
   readonly craikHome: string
   readonly asked?: ContainerRequest
   readonly spec?: SandboxSpec
+  readonly specs?: readonly SandboxSpec[]
   readonly handle?: PlaceHandle
   /** Shell commands to run inside, one after the other. */
   readonly run?: readonly string[]
@@ -37,9 +45,16 @@ try {
 process.exit()
 
 async function obey(): Promise<void> {
-  const { verb, craikHome, run = [], finish: ending = 'destroy' } = order
-  const backend = dockerBackend({ craikHome, environment: process.env })
+  const { verb, run = [], finish: ending = 'destroy' } = order
+  const backend = await open()
   if (verb === 'plan') return tell({ planned: await backend.plan!(order.asked ?? {}) })
+  if (verb === 'clear') {
+    for (const spec of order.specs ?? []) {
+      await backend.sweep(spec, undefined)
+      await backend.discard?.(spec)
+    }
+    return tell({ cleared: true })
+  }
   const spec = order.spec!
   if (verb === 'sweep') {
     await backend.sweep(spec, order.handle)
@@ -69,10 +84,18 @@ async function obey(): Promise<void> {
   await finish(place, ending)
 }
 
+/** Only the one that is asked for is loaded. */
+async function open(): Promise<SandboxBackend> {
+  const place = { craikHome: order.craikHome, environment: process.env }
+  return order.backend === 'docker'
+    ? (await import('../src/sandboxes/backends/docker/backend.ts')).dockerBackend(place)
+    : (await import('../src/sandboxes/backends/process/backend.ts')).processBackend(place)
+}
+
 /** As the supervisor does where the sidecar dials. */
 async function listen(spec: SandboxSpec): Promise<Boundary> {
   const dialled = Promise.withResolvers<Boundary>()
-  if (spec.container?.line !== 'socket') return dialled.promise
+  if (spec.container?.line === 'relay') return dialled.promise
   await openHostSocket(join(spec.folder, 'socket'), {
     onConnection: (socket) => {
       connectBoundary(socket, never, { onInbound: (stream) => stream.destroy() }).then(

@@ -1,0 +1,93 @@
+/** What every sandbox brings for a person and for git: a prompt, a history that ends, hooks of its own, variables it refuses. */
+import { describe, expect, it } from 'vitest'
+import type { GetPlace } from './place.ts'
+import { TerminalWindow } from './terminal-window.ts'
+
+/** A repository with a commit of somebody else's, and a place to push to, each in a folder of its own. */
+const REPOSITORY = `
+set -e
+folder=$(mktemp -d ~/push-XXXXXX)
+git init -q --bare "$folder/there.git"
+git init -q -b main "$folder/here"
+cd "$folder/here"
+git config user.name Ada
+git config user.email ada@example.com
+git remote add origin ../there.git
+echo one >file
+git add file
+git -c user.email=work@corp.example commit -q -m one
+`
+
+export function settingsContract(place: GetPlace): void {
+  const run = (script: string, env: Readonly<Record<string, string>> = {}) =>
+    place().box.exec(['bash', '-c', REPOSITORY + script], { env })
+
+  describe.each([
+    ['a login shell', ['bash', '-l']],
+    ['a shell in a shell', ['bash']],
+  ])('%s', (_, argv) => {
+    it('says where one is, keeps its history with the sandbox, and finds what is installed in the home', async () => {
+      await using window = new TerminalWindow(place(), argv, { env: { CRAIK_SANDBOX_NAME: 'octo-sandbox' } })
+      await window.shows(' octo-sandbox ~/project $ ')
+      // Nothing is said before the prompt, but what a terminal is told.
+      expect(window.text.replaceAll(/\x1b\[[?0-9]*[a-zA-Z]/g, '')).toBe(' octo-sandbox ~/project $ ')
+      window.types('cd /; echo "<$HISTFILE>" "<$(echo $PATH | cut -d : -f 1)>"\r')
+      await window.shows('</tmp/.bash_history> </workspace/home/.local/bin>')
+      await window.shows(' octo-sandbox / $ ')
+      window.types('exit\r')
+      expect((await window.ended).result).toMatchObject({ outcome: 'exited', exitCode: 0 })
+      expect(
+        (await place().box.exec(['sh', '-c', 'ls -A ~ | grep bash; grep -c HISTFILE /tmp/.bash_history']))
+          .stdout,
+      ).toMatch(/^[1-9]/)
+    })
+  })
+
+  it('a history that is linked is kept where the link leads', async () => {
+    await place().box.exec(['sh', '-c', 'mkdir -p ~/kept && ln -s kept/history ~/.bash_history'])
+    try {
+      await using window = new TerminalWindow(place(), ['bash'])
+      window.types('echo "<$HISTFILE>"\r')
+      await window.shows('</workspace/home/.bash_history>')
+      window.types('exit\r')
+      await window.ended
+      expect((await place().box.exec(['sh', '-c', 'cat ~/kept/history'])).stdout).toContain('HISTFILE')
+    } finally {
+      await place().box.exec(['sh', '-c', 'rm -rf ~/.bash_history ~/kept'])
+    }
+  })
+
+  describe('a push', () => {
+    it('of what somebody else wrote is refused, and says whose it is and what to type', async () => {
+      const { code, stderr } = await run('git push -q origin main')
+      expect(code).toBe(1)
+      expect(stderr).toMatch(/craik: not pushed: 1 of its commits is not by ada@example\.com/)
+      expect(stderr).toMatch(/[0-9a-f]{12} {2}author work@corp\.example, committer work@corp\.example/)
+      expect(stderr).toContain('git config --global --add craik.allowedAuthor EMAIL')
+    })
+
+    it('goes through when the author was set right, or is let pass', async () => {
+      const mended = 'git commit -q --amend --no-edit --reset-author && git push -q origin main'
+      expect(await run(mended)).toMatchObject({ code: 0, stderr: '' })
+      const allowed = 'git config --add craik.allowedAuthor work@corp.example && git push -q origin main'
+      expect(await run(allowed)).toMatchObject({ code: 0, stderr: '' })
+      expect(await run('git push -q origin main', { CRAIK_ALLOW_AUTHORS: '1' })).toMatchObject({ code: 0 })
+    })
+
+    it('is looked at by a hook that nothing inside can change', async () => {
+      const { code, stderr } = await run('cd "$(git config core.hooksPath)" && pwd >&2 && echo >>pre-push')
+      expect(code).not.toBe(0)
+      expect(stderr).toContain('/opt/craik/git-hooks')
+    })
+  })
+
+  it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('no command and no sandbox takes %s', async (name) => {
+    const refused = { code: 'refused_variable', message: expect.not.stringContaining('made-up-value') }
+    const env = { [name]: 'made-up-value' }
+    await expect(place().box.exec(['true'], { env })).rejects.toMatchObject(refused)
+    const { code, stderr } = await place().home.tryToCreate(['--env', `${name}=made-up-value`])
+    expect(code).toBe(64)
+    expect(stderr).toContain(`sets ${name}, which no sandbox takes`)
+    expect(stderr).not.toContain('made-up-value')
+  })
+}

@@ -1,0 +1,142 @@
+/** The moment people tell others about: a login on the machine, `craik up`, and the agent that is typed answers; in a container. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { HARNESSES_MS, readyHarnessImage } from '../harness-image.ts'
+import { DONE } from '../harnesses/agent-model.ts'
+import { FaultyAnswers } from '../harnesses/agent-providers.ts'
+import { AGENTS, type AgentName, logInFor } from '../harnesses/prompt-scene.ts'
+import { hazards } from '../login-sandbox/hazards.ts'
+import { LoginSandboxScene } from '../login-sandbox/scene.ts'
+
+const NAMES = Object.keys(AGENTS) as AgentName[]
+
+describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGINE_IS_NEEDED ?? ''}`, () => {
+  let here: LoginSandboxScene
+  const reals: Partial<Record<AgentName, string>> = {}
+  const screens: Record<string, string> = {}
+
+  beforeAll(async () => {
+    await readyHarnessImage()
+    here = await LoginSandboxScene.open({ identity: 'root', backend: 'docker' }, new FaultyAnswers().answer)
+    reals['claude-code'] = await logInFor(here.scene, 'claude-code')
+  }, HARNESSES_MS)
+  afterAll(() => here?.[Symbol.asyncDispose]())
+
+  it('answers when `claude` is typed, of a home with nothing but its login, and what was said is kept', async () => {
+    using terminal = here.terminal(['up'])
+    await terminal.says('octo-sandbox ~/project $')
+    terminal.types('claude\r')
+    await terminal.says('auto mode on')
+    await type(terminal, 'RUN: echo made > proof.txt')
+    await terminal.says('Thatisdone', undefined, squeezed)
+    screens.claude = terminal.screen
+    terminal.types('\x03')
+    await terminal.says('again to exit')
+    terminal.types('\x03')
+    await terminal.says(
+      'octo-sandbox ~/project $',
+      undefined,
+      (screen) => screen.split('claude --resume')[1] ?? '',
+    )
+    terminal.types('exit\r')
+    expect(await terminal.exited).toBe(0)
+    expect(readFileSync(join(here.workspace, 'proof.txt'), 'utf8')).toBe('made\n')
+    expect(terminal.screen).toMatch(/accounts claude-code ✓.*not logged in: codex/)
+    expect(terminal.screen).toMatch(/saved 1 conversation → .*\/inbox\/conversations\//)
+    const conversations = Object.entries(here.saved()).filter(([path]) => path.startsWith('conversations/'))
+    expect(conversations).toHaveLength(1)
+    expect(conversations[0]![1]).toMatch(/## user\n\nRUN: echo made.*## assistant\n.*That is done/s)
+    for (const { headers } of here.scene.providers.take())
+      expect(JSON.stringify(headers)).toContain(reals['claude-code'])
+  })
+
+  it.each([
+    ['codex', 'codex', 'default·~/project'],
+    ['gemini', 'gemini', 'Typeyourmessage'],
+  ] as const)(
+    'answers when `%s` is typed, once its login is on the machine',
+    async (name, program, ready) => {
+      reals[name] = await logInFor(here.scene, name)
+      using terminal = here.terminal(['up'])
+      await terminal.says('octo-sandbox ~/project $')
+      terminal.types(`${program}\r`)
+      await terminal.says(ready, undefined, squeezed)
+      await type(terminal, `say hello to ${name}`)
+      await terminal.says('Heard:')
+      screens[name] = terminal.screen
+      const calls = here.scene.providers.take().filter(({ service }) => service === AGENTS[name].service)
+      expect(calls.length).toBeGreaterThan(0)
+      for (const { headers } of calls) expect(JSON.stringify(headers)).toContain(reals[name])
+    },
+  )
+
+  it('says of each agent whether it answers, asked for real', async () => {
+    for (const name of NAMES) reals[name] ??= await logInFor(here.scene, name)
+    await here.up()
+    const { code, stdout, stderr } = await here.run(['verify-llm-auth', '--format', 'json'])
+    expect({ code, stderr, rows: JSON.parse(stdout) }).toMatchObject({
+      code: 0,
+      rows: NAMES.map(() => ({ result: 'answers' })),
+    })
+    here.scene.logOut('codex')
+    const without = JSON.parse((await here.run(['verify-llm-auth', '--format', 'json'])).stdout)
+    expect(without).toContainEqual(expect.objectContaining({ harness: 'codex', result: 'not logged in' }))
+  })
+
+  it('loses nothing that persists when everything that holds it is killed', async () => {
+    await here.inside('echo kept > ~/.local/kept; claude -p "say hello before the end" > /dev/null')
+    const { id } = await here.up()
+    const { docker } = await openEngine(process.env)
+    // Other tests have sandboxes at the same engine.
+    const label = [`craik.sandbox=${id}`]
+    const [container] = await docker.listContainers({ filters: { label } })
+    const status = ['supervisor', 'status', '--format', 'json']
+    const { pid } = await here.scene.home.json<{ readonly pid: number }>(status)
+    process.kill(pid, 'SIGKILL')
+    await docker.getContainer(container!.Id).kill()
+    expect(await here.up()).toMatchObject({ sandbox: 'octo-sandbox' })
+    expect(await here.inside('cat ~/.local/kept')).toBe('kept\n')
+    expect(
+      Object.keys(here.saved()).filter((path) => path.includes('say-hello-before-the-end')),
+    ).toHaveLength(1)
+  })
+
+  describe('of a person with GitHub', () => {
+    beforeAll(async () => {
+      here.logInToGitHub('octo')
+      await here.run(['down'])
+      await here.up()
+    })
+    hazards(() => here)
+  })
+
+  it('has the Debian packages that are asked for once it is made anew, and keeps what persists', async () => {
+    expect(await here.run(['up', '--no-attach', '--apt', 'jq'])).toMatchObject({ code: 4 })
+    const { code, stderr } = await here.run(['rebuild', '--apt', 'jq', '--harness', 'kimi'])
+    expect({ code, stderr }).toMatchObject({ code: 0 })
+    expect(await here.inside('echo "{}" | jq -c .; cat ~/.local/kept')).toBe('{}\nkept\n')
+    expect(await here.up(['--apt', 'jq', '--harness', 'kimi'])).toMatchObject({ how: 'running' })
+  })
+
+  it('had nothing of any login in it, on its screens or in what was saved', async () => {
+    await here.up()
+    const said = { ...screens, ...here.saved() }
+    expect(await here.scene.hunt(said, ['/opt/craik-harnesses'])).toEqual([])
+    expect(said.claude).toContain(DONE.slice(0, 4))
+  })
+
+  /** As a person does: the words, and then, when the program has read them, the key. */
+  async function type(terminal: ReturnType<LoginSandboxScene['terminal']>, words: string): Promise<void> {
+    terminal.types(words)
+    await terminal.says(words.replaceAll(' ', ''), undefined, squeezed)
+    terminal.types('\r')
+  }
+})
+
+/** A program that moves the cursor over spaces has written none. */
+function squeezed(screen: string): string {
+  return screen.replace(/\u001b\[[0-9;?>=<]*[ -/]*[A-Za-z]/g, '').replace(/\s/g, '')
+}

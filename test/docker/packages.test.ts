@@ -1,0 +1,9 @@
+/** npm and pip inside a container of Craik's own image, through what was granted. */
+import { describe } from 'vitest'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { installsPackages } from '../gateway/packages.ts'
+import { ROOT_IS_NEEDED } from '../sandbox-home.ts'
+
+const isNeeded = ENGINE_IS_NEEDED ?? ROOT_IS_NEEDED
+
+describe.skipIf(isNeeded !== undefined)(isNeeded ?? 'in a container', () => installsPackages('docker'))

@@ -1,0 +1,44 @@
+/** Codex as a person types at it, in a real sandbox, with a ChatGPT login that stays outside. */
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import type { LoginScene } from '../gateway/login-scene.ts'
+import { HARNESSES_MS } from '../harness-image.ts'
+import { DONE } from '../harnesses/agent-model.ts'
+import { FaultyAnswers } from '../harnesses/agent-providers.ts'
+import { logInFor, openPrompts } from '../harnesses/prompt-scene.ts'
+import { drawn } from './drawn.ts'
+import { Terminal } from './person.ts'
+
+let scene: LoginScene
+beforeAll(async () => {
+  scene = await openPrompts({ identity: 'root' }, new FaultyAnswers().answer)
+}, HARNESSES_MS)
+afterAll(() => scene?.[Symbol.asyncDispose]())
+
+it('starts without a question, does what is typed once that is allowed, and never has the login', async () => {
+  const real = await logInFor(scene, 'codex')
+  const box = await scene.create(['--name', 'fixer', '--harness', 'codex'])
+  using terminal = new Terminal(scene.home, ['sandbox', 'shell', 'fixer'], 100, 40)
+  const sees = (text: string) => terminal.says(text, undefined, drawn)
+  await terminal.says('$')
+
+  terminal.types('codex\r')
+  await sees('default · ~/project')
+  terminal.types('RUN: echo made > proof.txt')
+  await sees('› RUN: echo made > proof.txt')
+  terminal.types('\r')
+  await sees('Would you like to run the following command?')
+  terminal.types('y')
+  await sees(DONE)
+  expect((await box.exec(['cat', 'proof.txt'])).stdout).toBe('made\n')
+
+  const calls = scene.providers.take()
+  const paths = new Set(calls.map(({ path }) => path.replace(/\?.*/, '')))
+  expect([...paths].sort()).toEqual(['/models', '/responses'])
+  for (const { service, status, headers } of calls) {
+    expect({ service, status }).toEqual({ service: 'codex', status: 200 })
+    expect(headers.authorization).toBe(`Bearer ${real}`)
+  }
+  expect(await scene.hunt({ screen: terminal.screen }, ['/opt/craik-harnesses'])).toEqual([])
+  // No server of its own stays behind, for which it would copy itself into the home.
+  expect((await box.exec(['ls', '/workspace/home/.codex/packages'])).code).not.toBe(0)
+})

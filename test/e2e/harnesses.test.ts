@@ -1,0 +1,130 @@
+/** The real agents' command lines, from npm, in process sandboxes: shown, shown again, and added to one that runs. */
+import { existsSync, lstatSync, readdirSync, renameSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readHarness } from '../../src/harnesses/packages/catalogue.ts'
+import { TestHome } from '../craik.ts'
+import { HARNESSES_MS, readyHarnesses, shareHarnesses } from '../harness-image.ts'
+import { expectAllVersions, VERSIONS } from '../harness-versions.ts'
+
+interface Made {
+  readonly id: string
+  readonly harnesses: readonly { readonly name: string; readonly version: string }[]
+}
+
+describe('agents’ command lines in process sandboxes', () => {
+  let test: TestHome
+  const exec = (sandbox: string, ...argv: string[]) => test.run(['sandbox', 'exec', sandbox, '--', ...argv])
+
+  beforeAll(async () => {
+    test = new TestHome()
+    await shareHarnesses(test.home)
+  }, HARNESSES_MS)
+  afterAll(async () => {
+    await test?.run(['sandbox', 'delete', '--all', '--yes'])
+    await test?.run(['supervisor', 'stop'])
+    test?.[Symbol.dispose]()
+  })
+
+  it('are all there when they were asked for, without a network, and cannot be written', async () => {
+    const made = await test.json<Made>(['sandbox', 'create', '--name', 'all', '--harness', 'all'])
+    expect(made.harnesses.map(({ name }) => name).sort()).toEqual([
+      'claude-code',
+      'codex',
+      'gemini',
+      'kimi',
+      'opencode',
+    ])
+    await expectAllVersions((...argv) => exec('all', ...argv))
+    const { code, stderr } = await exec('all', 'sh', '-c', 'echo x >/opt/craik-harnesses/codex/bin/codex')
+    expect(code).not.toBe(0)
+    expect(stderr).toMatch(/Read-only|Permission denied/)
+  })
+
+  it('are on record, and shown again to a sandbox that was stopped', async () => {
+    await test.json(['sandbox', 'stop', 'all'])
+    await test.json(['sandbox', 'resume', 'all'])
+    expect((await exec('all', 'codex', '--version')).stdout.trim()).toBe(VERSIONS.codex)
+    const { harnesses } = await test.json<Made>(['sandbox', 'show', 'all'])
+    expect(harnesses).toContainEqual({ name: 'codex', version: '0.166.0' })
+    const receipts = await test.run(['receipts', 'list', '--format', 'json', '--limit', '200'])
+    expect(receipts.stdout).toContain(readHarness('codex').id)
+  })
+
+  it('that were not asked for are not there', async () => {
+    await test.json<Made>(['sandbox', 'create', '--name', 'one', '--harness', 'kimi'])
+    expect((await exec('one', 'kimi', '--version')).stdout.trim()).toBe(VERSIONS.kimi)
+    expect((await exec('one', 'ls', '/opt/craik-harnesses')).stdout).toBe('kimi\nnpm\n')
+    expect((await exec('one', 'claude', '--version')).code).toBe(127)
+  })
+
+  it('are added to one that runs, whole and once', async () => {
+    await test.json<Made>(['sandbox', 'create', '--name', 'bare'])
+    const add = () =>
+      test.json<{ added: boolean; at: string }>(['harness', 'add', 'kimi', '--sandbox', 'bare'])
+    const first = await add()
+    expect(first).toMatchObject({ added: true, at: '/workspace/home/.local/share/craik-harnesses/kimi' })
+    expect((await exec('bare', 'kimi', '--version')).stdout.trim()).toBe(VERSIONS.kimi)
+    expect(await add()).toMatchObject({ added: false })
+    // One that was spoilt inside is replaced.
+    await exec(
+      'bare',
+      'sh',
+      '-c',
+      'cd ~/.local/share/craik-harnesses/kimi && rm -f harness-manifest.json bin/kimi',
+    )
+    expect(await add()).toMatchObject({ added: true })
+    expect((await exec('bare', 'kimi', '--version')).stdout.trim()).toBe(VERSIONS.kimi)
+    expect((await exec('bare', 'ls', '-A', `${first.at}/..`)).stdout).toBe('kimi\n')
+  })
+
+  it('are refused where nothing could show them, and by a name that is none', async () => {
+    const host = await test.run(['sandbox', 'create', '--isolation', 'none', '--harness', 'kimi'])
+    expect([host.code, host.stderr]).toEqual([2, expect.stringContaining('has its programs')])
+    const none = await test.run(['sandbox', 'create', '--harness', 'cursor'])
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('claude-code, codex, gemini')])
+  })
+
+  it('are listed with what is known of them, and kept by prune while a sandbox is shown them', async () => {
+    interface Listed {
+      readonly name: string
+      readonly license: string
+      readonly installed: { readonly bytes: number } | null
+    }
+    const listed = await test.json<Listed[]>(['harness', 'list'])
+    expect(listed.map(({ name, license }) => `${name}: ${license}`)).toEqual([
+      'claude-code: proprietary',
+      'codex: Apache-2.0',
+      'gemini: Apache-2.0',
+      'kimi: MIT',
+      'opencode: MIT',
+    ])
+    for (const { installed } of listed) expect(installed?.bytes).toBeGreaterThan(20_000_000)
+    const shown = await test.json<Listed>(['harness', 'info', 'codex'])
+    expect(shown).toMatchObject({ programs: ['codex', 'codex-acp'], wire: 'openai-responses' })
+    const pruned = await test.json<{ removed: unknown[]; kept: { why: string }[] }>(['harness', 'prune'])
+    expect(pruned.removed).toEqual([])
+    expect(pruned.kept.map(({ why }) => why)).toEqual(Array(6).fill('a sandbox needs it'))
+  })
+
+  it('that are gone keep a stopped sandbox from being resumed, and it says what to type', async () => {
+    using other = new TestHome()
+    const [kimi] = await readyHarnesses(['kimi'])
+    await shareHarnesses(other.home, ['kimi'])
+    await other.json(['sandbox', 'create', '--name', 'later', '--harness', 'kimi'])
+    await other.json(['sandbox', 'stop', 'later'])
+    const link = join(other.home, 'cache/harnesses')
+    expect(lstatSync(link).isSymbolicLink()).toBe(true)
+    renameSync(link, other.path('away'))
+    const refused = await other.run(['sandbox', 'resume', 'later'])
+    expect(refused.code).not.toBe(0)
+    expect(refused.stderr).toContain('craik harness install npm,kimi')
+    symlinkSync(join(kimi!.folder, '..'), link)
+    await other.json(['sandbox', 'resume', 'later'])
+    const { stdout } = await other.run(['sandbox', 'exec', 'later', '--', 'kimi', '--version'])
+    expect(stdout.trim()).toBe(VERSIONS.kimi)
+    await other.run(['sandbox', 'delete', '--all', '--yes'])
+    await other.run(['supervisor', 'stop'])
+    expect(existsSync(kimi!.folder) && readdirSync(kimi!.folder)).toContain('bin')
+  })
+})

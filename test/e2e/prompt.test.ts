@@ -1,0 +1,214 @@
+/** `craik prompt` with the agent of our own, which asks no model: what a person types and sees, and what goes wrong. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { environmentOf } from '../craik.ts'
+import { SandboxHome } from '../sandbox-home.ts'
+
+interface Line {
+  readonly type: string
+  readonly [name: string]: unknown
+}
+
+let home: SandboxHome
+let folders = 0
+
+beforeAll(async () => {
+  home = await SandboxHome.open({ identity: 'user' })
+})
+afterAll(() => home[Symbol.asyncDispose]())
+
+const project = () => home.workspace(`project-${folders++}`, { 'a.txt': 'one\n', 'b.txt': 'as it was\n' })
+
+async function prompt(text: string, ...args: string[]) {
+  const ran = await home.run(['prompt', text, '--harness', 'fixture', ...args])
+  return { ...ran, lines: linesOf(ran.stdout) }
+}
+
+function linesOf(text: string): Line[] {
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Line)
+}
+
+const last = (lines: readonly Line[]) => lines.at(-1)!
+const runOf = (lines: readonly Line[]) => String(lines[0]!.run_id)
+
+/** One that goes on until it is told to stop. */
+function begin(text: string, folder: string) {
+  const { node, main } = home.program
+  const child: ChildProcess = spawn(
+    node,
+    [main, 'prompt', text, '--harness', 'fixture', '--workspace', folder],
+    { cwd: home.folder, env: environmentOf(home), ...home.user, stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  const lines: Line[] = []
+  const seen = (want: (line: Line) => boolean) =>
+    new Promise<void>((found) => {
+      const reader = createInterface({ input: child.stdout! })
+      reader.on('line', (line) => {
+        lines.push(JSON.parse(line) as Line)
+        if (want(lines.at(-1)!)) found()
+      })
+    })
+  const ended = new Promise<number | null>((end) => child.once('close', end))
+  return { child, lines, seen, ended }
+}
+
+describe('a prompt', () => {
+  it('leaves the folder as it is; what changed is kept, shown and brought over by command', async () => {
+    const folder = project()
+    const { code, lines, stderr } = await prompt(
+      'RUN: echo two >> a.txt; rm b.txt; echo new > c.txt\nSAY: there',
+      ...['--workspace', folder],
+    )
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(lines.map(({ type }) => type)).toEqual([
+      ...['started', 'tool', 'permission', 'tool', 'text', 'text', 'ended'],
+    ])
+    expect(lines[2]).toMatchObject({ allowed: true, kind: 'execute', rule: 'automation.granted' })
+    expect(last(lines)).toMatchObject({
+      ...{ status: 'completed', stop_reason: 'end_turn' },
+      changed: [
+        { path: 'a.txt', change: 'changed' },
+        { path: 'b.txt', change: 'removed' },
+        { path: 'c.txt', change: 'added' },
+      ],
+    })
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n')
+    const diff = await home.run(['run', 'diff', runOf(lines)])
+    expect(diff.stdout).toContain('+two')
+    expect((await home.run(['run', 'apply', runOf(lines)])).code).toBe(0)
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\ntwo\n')
+    expect(existsSync(join(folder, 'b.txt'))).toBe(false)
+  })
+
+  it('goes on from another one, with what neither has brought over yet', async () => {
+    const folder = project()
+    const first = await prompt('RUN: echo x > x.txt', '--workspace', folder)
+    const args = ['prompt', 'RUN: echo y > y.txt', '--resume', runOf(first.lines), '--apply']
+    const second = await home.run(args)
+    expect(second).toMatchObject({ code: 0 })
+    expect(readFileSync(join(folder, 'x.txt'), 'utf8') + readFileSync(join(folder, 'y.txt'), 'utf8')).toBe(
+      'x\ny\n',
+    )
+    const runs = await home.json<{ id: string; resumed_from: string | null; status: string }[]>([
+      ...['run', 'list', '--prompts', '--format', 'json'],
+    ])
+    expect(runs[0]).toMatchObject({ resumed_from: runOf(first.lines), status: 'completed' })
+    expect(await home.json(['run', 'show', runs[0]!.id, '--format', 'json'])).toMatchObject({
+      id: runs[0]!.id,
+    })
+  })
+
+  it('goes on from one that was brought over, and conflicts with nothing but what was changed here', async () => {
+    const folder = project()
+    const first = await prompt('RUN: echo two >> a.txt; echo x > x.txt', '--workspace', folder)
+    expect((await home.run(['run', 'apply', runOf(first.lines)])).code).toBe(0)
+    const second = await home.run(['prompt', 'RUN: echo three >> a.txt', '--resume', runOf(first.lines)])
+    const lines = linesOf(second.stdout)
+    expect(last(lines)).toMatchObject({ changed: [{ path: 'a.txt', change: 'changed' }] })
+    expect((await home.run(['run', 'diff', runOf(lines)])).stdout).toContain('+three')
+    expect((await home.run(['run', 'apply', runOf(lines)])).code).toBe(0)
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\ntwo\nthree\n')
+  })
+
+  it('whose sandbox was deleted cannot be gone on from, which says how to ask anew and what is kept', async () => {
+    const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
+    await home.json(['sandbox', 'delete', '--yes', String(lines[0]!.sandbox_id)])
+    const { code, stdout, stderr } = await home.run(['prompt', 'hi', '--resume', runOf(lines)])
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+    expect(stderr).toContain('was deleted, and the agent’s session with it\n')
+    expect(stderr).toContain('craik prompt "…" --harness fixture')
+    expect(stderr).toContain(`craik run diff ${runOf(lines)}`)
+  })
+
+  it.each(['deny', 'read-only', 'ask'])(
+    'with --permissions %s and nobody at a terminal runs nothing, and every refusal has a receipt',
+    async (mode) => {
+      const { code, lines } = await prompt(
+        'RUN: echo no > no.txt',
+        ...['--permissions', mode, '--workspace', project()],
+      )
+      expect(code).toBe(0)
+      const decided = lines.find(({ type }) => type === 'permission')!
+      expect(decided).toMatchObject({ allowed: false })
+      expect(last(lines)).toMatchObject({ changed: [], usage: { denied: 1 } })
+      const receipt = await home.json<{ body: object }>([
+        ...['receipts', 'show', String(decided.receipt_id), '--format', 'json'],
+      ])
+      expect(JSON.stringify(receipt)).toContain('agent.act')
+      expect(JSON.stringify(receipt)).not.toContain('no.txt')
+    },
+  )
+
+  it('that is interrupted is cancelled, and what it changed until then is kept', async () => {
+    const folder = project()
+    const { child, lines, seen, ended } = begin('RUN: echo half > half.txt\nSAY: begun\nWAIT', folder)
+    await seen(({ type }) => type === 'text')
+    child.kill('SIGINT')
+    expect(await ended).toBe(130)
+    expect(last(lines)).toMatchObject({ status: 'cancelled', changed: [{ path: 'half.txt' }] })
+  })
+
+  it('goes on when the supervisor is killed under it', async () => {
+    const folder = project()
+    const { lines, seen, ended } = begin('SAY: begun\nRUN: sleep 3; echo after > after.txt', folder)
+    await seen(({ type }) => type === 'permission')
+    const { pid } = await home.json<{ pid: number }>(['supervisor', 'status', '--format', 'json'])
+    process.kill(pid, 'SIGKILL')
+    expect(await ended).toBe(0)
+    expect(last(lines)).toMatchObject({ status: 'completed', changed: [{ path: 'after.txt' }] })
+  })
+
+  it('whose process is killed is told as interrupted', async () => {
+    const { child, seen, ended, lines } = begin('SAY: begun\nWAIT', project())
+    await seen(({ type }) => type === 'text')
+    child.kill('SIGKILL')
+    await ended
+    expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
+      status: 'interrupted',
+    })
+  })
+
+  it('to an agent that ends is an error that says so, and is on record as failed', async () => {
+    const { code, stderr, lines } = await prompt('FAIL', '--workspace', project())
+    expect(code).toBe(89)
+    expect(stderr).toMatch(/^craik: fixture: it exited with 3\n/)
+    expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
+      ...{ status: 'failed', stop_reason: 'harness_failed' },
+    })
+  })
+})
+
+describe('a mistake', () => {
+  it.each([
+    [['prompt', 'hi', '--harness', 'gemini'], 77, 'gemini has no login on this machine', 'gemini'],
+    [['prompt', 'hi'], 77, 'no agent has a login', 'craik accounts'],
+    [['prompt', ' ', '--harness', 'fixture'], 2, 'the prompt is empty', 'craik prompt'],
+    [['prompt', 'hi', '--harness', 'nonsense'], 2, 'no harness nonsense', 'claude-code'],
+    [['prompt', 'hi', '--resume', 'run_unknown'], 3, 'unknown run', 'craik run list'],
+    [['prompt', 'hi', '--resume', 'run_x', '--harness', 'codex'], 2, 'too much', ''],
+    [['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'nope'], 3, 'nope', 'craik sandbox list'],
+    [
+      ['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'x', '--in-place'],
+      2,
+      'new sandbox',
+      'leave them out',
+    ],
+    [['prompt', 'hi', '--harness', 'fixture', '--budget', 'lots'], 2, '--budget', '2usd'],
+    [['prompt', 'hi', '--harness', 'fixture', '--timeout', 'soon'], 2, '--timeout', ''],
+  ])('%j exits with %i and a hint, and nothing on stdout', async (args, code, message, hint) => {
+    const ran = await home.run(args)
+    expect({ code: ran.code, stdout: ran.stdout }, ran.stderr).toEqual({ code, stdout: '' })
+    expect(ran.stderr).toContain(message)
+    expect(ran.stderr).toContain(hint)
+  })
+})
+
+it('every decision of all of them can be recomputed', async () => {
+  expect(await home.run(['receipts', 'verify', '--replay'])).toMatchObject({ code: 0 })
+})

@@ -1,0 +1,90 @@
+/** What another process changes holds for the very next call, however often a running writer saw it otherwise. */
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { createEnvelope } from '../../src/policy/envelope.ts'
+import { createGrant } from '../../src/policy/grants.ts'
+import { envelopeFor, OPERATOR, TERMS } from '../../src/policy/policy.fixture.ts'
+import { builtInText } from '../../src/policy/profiles.ts'
+import { admitInput, pennyCall } from '../../src/providers/ledger/ledger.fixture.ts'
+import { type AdmitOutput, admitCall } from '../../src/providers/ledger/tokens.ts'
+import { homeAt } from '../../src/store/home.ts'
+import { TestHome } from '../craik.ts'
+import { openLog } from './log.ts'
+
+const TOKENS = 100
+
+let home: TestHome
+let opened: Awaited<ReturnType<typeof openLog>>
+let grantId: string
+
+beforeEach(async () => {
+  home = new TestHome()
+  opened = await openLog(home.home)
+  await createEnvelope(opened.store, await envelopeFor('automation'), builtInText('automation'), {
+    operator: OPERATOR,
+  })
+  const { grant } = await createGrant(opened.store, {
+    ...TERMS,
+    capability: 'model.chat',
+    operations: ['chat'],
+    target: { ref: 'provider_openai' },
+    max_uses: null,
+  })
+  grantId = grant.id
+  // By now the writer has every row of the decision before it.
+  for (let n = 0; n < 3; n++) expect(await ask()).toMatchObject({ effect: 'allow' })
+})
+
+afterEach(async () => {
+  await opened.store.close()
+  home[Symbol.dispose]()
+})
+
+const ask = (): Promise<AdmitOutput> =>
+  opened.store.write(admitCall, admitInput(pennyCall(TOKENS), opened.log.owner, grantId, 'agent_1'))
+
+async function craik(...args: string[]): Promise<void> {
+  expect(await home.run(args)).toMatchObject({ code: 0, stderr: '' })
+}
+
+/** As somebody does it who has the file. */
+function edit(sql: string): void {
+  using database = new DatabaseSync(homeAt(home.home).database, { timeout: 10_000 })
+  database.exec(sql)
+}
+
+it('a grant that is revoked allows nothing any more', async () => {
+  await craik('grant', 'revoke', grantId)
+  expect(await ask()).toMatchObject({
+    effect: 'deny',
+    by: 'policy',
+    decision: { evaluation: { grantOutcome: 'revoked' } },
+  })
+})
+
+it('a budget that is set, lowered and removed limits from then on, more, and not at all', async () => {
+  await craik('budget', 'set', '--id', 'team', '--provider', 'provider_openai', '--tokens', '100000')
+  expect(await ask()).toMatchObject({ effect: 'allow' })
+  await craik('budget', 'set', '--id', 'team', '--provider', 'provider_openai', '--tokens', '1')
+  expect(await ask()).toMatchObject({ effect: 'deny', by: 'budget', rule: 'budget.exhausted' })
+  await craik('budget', 'remove', 'team')
+  expect(await ask()).toMatchObject({ effect: 'allow' })
+})
+
+it('a quota that is set counts the calls before it', async () => {
+  await craik('quota', 'set', '--provider', 'provider_openai', '--requests-per-minute', '3')
+  expect(await ask()).toMatchObject({ effect: 'deny', by: 'quota', rule: 'quota.requests_per_minute' })
+})
+
+it('a policy that is not the one its envelope names decides nothing', async () => {
+  edit(`UPDATE documents SET text = text || ' ' WHERE media_type = 'text/cedar'`)
+  expect(await ask()).toMatchObject({ by: 'policy', decision: { evaluation: { rule: 'policy.error' } } })
+})
+
+it('an envelope that is gone allows nothing any more', async () => {
+  edit('DELETE FROM envelopes')
+  expect(await ask()).toMatchObject({
+    by: 'policy',
+    decision: { evaluation: { rule: 'control.policy_envelope' } },
+  })
+})

@@ -1,0 +1,10 @@
+/** Makes a probe of bubblewrap as a supervisor does, and lives as long as it. */
+import { invocation } from '../../src/sandboxes/backends/process/bubblewrap.ts'
+import { runInside } from '../../src/sandboxes/backends/process/run-inside.ts'
+
+const argv = ['sh', '-c', 'echo here; exec sleep 1000']
+const made = invocation('/usr/bin/bwrap', { folder: '/usr', covered: [] }, {}, argv, { disableUserns: false })
+const onStdout = (chunk: Buffer): void => {
+  process.stdout.write(chunk)
+}
+await runInside(made, undefined, { argv, env: {}, timeoutMs: 1e6, onStdout, onStderr: onStdout })

@@ -1,0 +1,122 @@
+/** Budgets under fire: more streams at once, from several sandboxes, than there is room for; and what came of them. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { LiveSandbox } from '../sandbox-home.ts'
+import type { Reply } from './ask.fixture.ts'
+import { type LoginScene, NODE_INSIDE } from './login-scene.ts'
+import { ANSWER } from './providers.ts'
+
+const BOXES = 4
+const STREAMS_EACH = 16
+export const STREAMS = BOXES * STREAMS_EACH
+export const AFFORDED = STREAMS / 2
+const QUESTION = { form: 'anthropic_key', stream: true, model: 'claude-sonnet-4-5' } as const
+const PATIENCE_MS = 60_000
+const POLL_MS = 100
+
+export type Unit = 'tokens' | 'nano_usd'
+
+interface Amounts {
+  readonly limit: number
+  readonly spent: number
+  readonly held: number
+}
+
+export interface FireReport {
+  /** Of one call: what is held for it at worst, and what it cost. */
+  readonly heldByOne: number
+  readonly spentByOne: number
+  readonly limit: number
+  /** While no answer has come yet, and when all have. */
+  readonly height: Amounts
+  readonly after: Amounts
+  /** Calls that the provider saw before it answered the first, and in all. */
+  readonly arrivedAtHeight: number
+  readonly arrived: number
+  readonly answered: number
+  /** How many were refused for want of money. */
+  readonly refused: number
+  readonly leaks: readonly string[]
+  /** `receipts verify --replay`. */
+  readonly differ: readonly unknown[]
+  /** By the log alone: the most that was ever spent, and whether it was too much. */
+  readonly peak: number
+  readonly exceeded: unknown
+}
+
+/** With a scene that has a key for Anthropic's provider. */
+export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
+  const { home, providers } = scene
+  const boxes: LiveSandbox[] = []
+  for (let at = 0; at < BOXES; at++) boxes.push(await scene.create())
+  const limitTo = (amount: number) => home.json(['budget', 'set', '--total', ...spelled(unit, amount)])
+  const budget = async (): Promise<Amounts> => {
+    const [row] = await home.json<Record<string, number>[]>(['budget', 'show', '--format', 'json'])
+    return { limit: row![`limit_${unit}`]!, spent: row![`spent_${unit}`]!, held: row![`held_${unit}`]! }
+  }
+  const logged = async (text: string) =>
+    (await scene.receipts()).split('\n').filter((line) => line.includes(text))
+
+  await limitTo(1_000_000_000)
+  const [first] = await scene.ask(boxes[0]!, [QUESTION])
+  if (first?.status !== 200) throw new Error(`the first call: ${first?.status} ${first?.text}`)
+  const heldByOne: number = JSON.parse((await logged('"operation":"reserve"'))[0]!).body.metadata[unit]
+  const { spent: spentByOne } = await budget()
+  const limit = spentByOne + AFFORDED * heldByOne
+  await limitTo(limit)
+  providers.take()
+
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  providers.gate = gate
+  let arrived = 0
+  providers.onCall = () => void arrived++
+  const asking = boxes.map(async (box) => {
+    const question = JSON.stringify(QUESTION)
+    const ran = await box.exec([
+      ...[NODE_INSIDE, '--no-warnings', 'ask.ts', '--at-once', String(STREAMS_EACH), question],
+    ])
+    if (ran.code !== 0) throw new Error(ran.stdout + ran.stderr)
+    return JSON.parse(ran.stdout) as Reply[]
+  })
+  let height: Amounts
+  let arrivedAtHeight: number
+  try {
+    await when(async () => (await logged('"rule":"budget.exhausted"')).length >= STREAMS - AFFORDED)
+    height = await budget()
+    arrivedAtHeight = arrived
+  } finally {
+    open()
+  }
+  const replies = (await Promise.all(asking)).flat()
+  await when(async () => (await budget()).held === 0)
+  const leaks = await scene.hunt()
+  for (const box of boxes) await box.delete()
+  const verified = await home.json<Verified>(['receipts', 'verify', '--replay', '--format', 'json'])
+  return {
+    ...{ heldByOne, spentByOne, limit, height, arrivedAtHeight, leaks, after: await budget() },
+    arrived: providers.take().length,
+    answered: replies.filter(({ status, text }) => status === 200 && text.includes(ANSWER)).length,
+    refused: replies.filter(({ status }) => status === 402).length,
+    differ: [...verified.boundaries.differ, ...verified.replay.differ],
+    peak: Number(verified.replay.budgets[0]?.[`peak_${unit}`]),
+    exceeded: verified.replay.budgets[0]?.exceeded,
+  }
+}
+
+interface Verified {
+  readonly boundaries: { readonly differ: readonly unknown[] }
+  readonly replay: {
+    readonly differ: readonly unknown[]
+    readonly budgets: readonly Readonly<Record<string, unknown>>[]
+  }
+}
+
+function spelled(unit: Unit, amount: number): string[] {
+  const [dollars, nanos] = [Math.floor(amount / 1e9), String(amount % 1e9).padStart(9, '0')]
+  const limit = unit === 'tokens' ? ['--tokens', String(amount)] : ['--limit', `${dollars}.${nanos}usd`]
+  return [...limit, '--format', 'json']
+}
+
+async function when(holds: () => Promise<boolean>): Promise<void> {
+  const until = AbortSignal.timeout(PATIENCE_MS)
+  while (!(await holds())) await sleep(POLL_MS, undefined, { signal: until })
+}

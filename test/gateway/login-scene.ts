@@ -1,0 +1,251 @@
+/**
+ * A person with logins, and sandboxes that get them: a home folder with the files that the CLIs write, providers and an issuer
+ * that stand in for the real ones, and the hunt for whatever of it went astray.
+ */
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { stringify } from 'yaml'
+import { type Issuer, startIssuer } from '../accounts/issuer.ts'
+import type { RunOptions } from '../craik.ts'
+import { huntLeaks } from '../leaks/hunt.ts'
+import { type HomePlace, type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
+import { tempFolder } from '../temp-folder.ts'
+import { selfSigned } from '../wire/certificate.ts'
+import type { Question, Reply } from './ask.fixture.ts'
+import { type Answerer, type Providers, type Service, startProviders } from './providers.ts'
+
+export const NODE_INSIDE = '/opt/craik/node'
+const HOUR_MS = 3_600_000
+
+export type Program = 'claude' | 'codex' | 'gemini' | 'kimi'
+export const FILES: Readonly<Record<Program, string>> = {
+  claude: '.claude/.credentials.json',
+  codex: '.codex/auth.json',
+  gemini: '.gemini/oauth_creds.json',
+  kimi: '.kimi-code/credentials/kimi-code.json',
+}
+
+export const made = (prefix: string) => `${prefix}${randomBytes(24).toString('hex')}`
+
+export class LoginScene implements AsyncDisposable {
+  readonly home: SandboxHome
+  readonly providers: Providers
+  readonly issuer: Issuer
+  /** What must be nowhere but in the person's own files. */
+  readonly #secrets: string[] = []
+  readonly #addresses: Record<string, Readonly<Record<string, string>>> = {}
+  #workspaces = 0
+
+  private constructor(home: SandboxHome, providers: Providers, issuer: Issuer) {
+    this.home = home
+    this.providers = providers
+    this.issuer = issuer
+  }
+
+  static async open(
+    place: HomePlace,
+    certificate = selfSigned(['127.0.0.1']),
+    answerer?: Answerer,
+  ): Promise<LoginScene> {
+    const [providers, issuer] = await Promise.all([
+      startProviders(certificate, answerer),
+      startIssuer(certificate),
+    ])
+    const trusted = tempFolder('craik-trusted-')
+    chmodSync(trusted, 0o755)
+    writeFileSync(join(trusted, 'authority.pem'), certificate.cert)
+    const env = { NODE_EXTRA_CA_CERTS: join(trusted, 'authority.pem'), ...place.env }
+    const home = await SandboxHome.open({ ...place, env })
+    const { bases } = providers
+    const at = (base_url: string) => ({ base_url, token_url: issuer.tokenUrl })
+    const scene = new LoginScene(home, providers, issuer)
+    scene.configureAccounts({
+      'claude-code': at(bases.anthropic),
+      codex: at(bases.codex),
+      gemini: at(bases['code-assist']),
+      kimi: at(bases.kimi),
+      'secret/ANTHROPIC_API_KEY': { base_url: bases.anthropic },
+      'secret/OPENAI_API_KEY': { base_url: bases.openai },
+      'secret/GEMINI_API_KEY': { base_url: bases.gemini },
+      'secret/OPENROUTER_API_KEY': { base_url: bases.openrouter },
+    })
+    return scene
+  }
+
+  /** Before anything of it is started. */
+  configureAccounts(addresses: Readonly<Record<string, Readonly<Record<string, string>>>>): void {
+    Object.assign(this.#addresses, addresses)
+    this.home.configure('accounts.yaml', stringify(this.#addresses))
+  }
+
+  /** One more value that must be nowhere. */
+  hide(secret: string): void {
+    this.#secrets.push(secret)
+  }
+
+  /** The person's own file of a program. */
+  fileOf(program: Program): string {
+    return this.home.path(FILES[program])
+  }
+
+  /** As the program does it, with tokens of the issuer. What it sends is taken by its provider from now on. */
+  logIn(program: Program, leftMs = HOUR_MS): { readonly access: string; readonly refresh: string } {
+    const { access_token, refresh_token } = this.issuer.login({ isJwt: program === 'codex', leftMs })
+    const expiry = Date.now() + leftMs
+    const renewed = new Date(Math.min(Date.now(), expiry - HOUR_MS))
+    const content = {
+      claude: {
+        claudeAiOauth: {
+          ...{ accessToken: access_token, refreshToken: refresh_token, expiresAt: expiry },
+          ...{ scopes: ['user:inference', 'user:profile'], subscriptionType: 'max' },
+        },
+      },
+      codex: {
+        ...{ auth_mode: 'chatgpt', OPENAI_API_KEY: null, last_refresh: renewed.toISOString() },
+        tokens: { id_token: '', access_token, refresh_token, account_id: 'the-real-account-number' },
+      },
+      gemini: { access_token, refresh_token, token_type: 'Bearer', scope: 'cloud', expiry_date: expiry },
+      kimi: {
+        ...{ access_token, refresh_token, token_type: 'Bearer', scope: '' },
+        ...{ expires_at: Math.trunc(expiry / 1000), expires_in: 3600 },
+      },
+    }[program]
+    this.put(FILES[program], `${JSON.stringify(content, null, 2)}\n`)
+    const service: Service = (
+      { claude: 'anthropic', codex: 'codex', gemini: 'code-assist', kimi: 'kimi' } as const
+    )[program]
+    this.providers.accept(service, this.issuer.isAlive)
+    return { access: access_token, refresh: refresh_token }
+  }
+
+  logOut(program: Program): void {
+    rmSync(this.fileOf(program), { force: true })
+  }
+
+  /** A file of the person's, with the folders above it. */
+  put(path: string, content: string, mode = 0o600): void {
+    const { uid, folder } = this.home
+    for (let above = dirname(path), missing: string[] = []; ; above = dirname(above)) {
+      if (above !== '.' && !existsSync(join(folder, above))) {
+        missing = [above, ...missing]
+        continue
+      }
+      for (const each of missing) {
+        mkdirSync(join(folder, each), { mode: 0o700 })
+        chownSync(join(folder, each), uid, uid)
+      }
+      break
+    }
+    writeFileSync(join(folder, path), content, { mode })
+    chownSync(join(folder, path), uid, uid)
+  }
+
+  /** `craik secret set`, and its provider takes it. */
+  async setKey(name: string, service: Service): Promise<string> {
+    const key = made('made-up-key-')
+    this.#secrets.push(key)
+    const { code, stderr } = await this.home.run(['secret', 'set', name], { input: key })
+    if (code !== 0) throw new Error(stderr)
+    this.providers.accept(service, (token) => token === key)
+    return key
+  }
+
+  /** With the program that asks models in its workspace. */
+  async create(args: readonly string[] = [], fill?: (workspace: string) => void): Promise<LiveSandbox> {
+    const folder = this.home.workspace(`workspace-${this.#workspaces++}`)
+    copyFileSync(join(import.meta.dirname, 'ask.fixture.ts'), join(folder, 'ask.ts'))
+    fill?.(folder)
+    return this.home.create(['--workspace', folder, ...args])
+  }
+
+  async ask(box: LiveSandbox, questions: readonly Question[]): Promise<readonly Reply[]> {
+    const ran = await box.exec([NODE_INSIDE, '--no-warnings', 'ask.ts', JSON.stringify(questions)])
+    if (ran.code !== 0) throw new Error(`ask.ts: ${ran.stdout}${ran.stderr}`)
+    return JSON.parse(ran.stdout) as Reply[]
+  }
+
+  /** `craik sandbox logins`. */
+  async bringUpToDate(box: LiveSandbox): Promise<readonly string[]> {
+    const { logins } = await this.home.json<{ readonly logins: string[] }>([
+      ...['sandbox', 'logins', box.id, '--format', 'json'],
+    ])
+    return logins
+  }
+
+  async receipts(options: RunOptions = {}): Promise<string> {
+    const { code, stdout, stderr } = await this.home.run(
+      ['receipts', 'list', '--limit', '100000', '--format', 'jsonl'],
+      options,
+    )
+    if (code !== 0) throw new Error(stderr)
+    return stdout
+  }
+
+  /** Where any real token or key is that has no business there. Some sandboxes may be meant to have them. */
+  async hunt(
+    texts: Readonly<Record<string, string>> = {},
+    without: readonly string[] = [],
+    folders: readonly string[] = [],
+  ): Promise<string[]> {
+    const secrets = [...this.#secrets, ...this.issuer.issued]
+    const roots = this.roots()
+    if (roots.length === 0) throw new Error('there is no sandbox that could be looked into')
+    return huntLeaks({
+      secrets,
+      folders: [this.home.home, ...roots, ...folders],
+      texts: { receipts: await this.receipts(), ...texts },
+      // The machine's own programs, and what Craik itself is made of: shown to all, writable for none.
+      except: [
+        join(this.home.home, 'cache'),
+        ...roots.flatMap((root) => ['/usr', '/opt/craik', ...without].map((path) => root + path)),
+      ],
+    })
+  }
+
+  /** The root of every sandbox, as one of the processes in it sees it. */
+  roots(): string[] {
+    const own = readlinkSync('/proc/self/ns/mnt')
+    const found = new Map<string, string>()
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+      try {
+        const space = readlinkSync(`/proc/${pid}/ns/mnt`)
+        // Not what sets it up, which sees the machine.
+        const isInside = space !== own && existsSync(`/proc/${pid}/root${NODE_INSIDE}`)
+        if (isInside && this.#isOurs(pid)) found.set(space, `/proc/${pid}/root`)
+      } catch {
+        // It ended meanwhile.
+      }
+    }
+    return [...found.values()]
+  }
+
+  /** Whether it, or what started it, says so. */
+  #isOurs(pid: string): boolean {
+    if (pid === '0') return false
+    const { folder, containers, home } = this.home
+    const names = [folder, ...containers, ...readdirSync(join(home, 'sandboxes'))]
+    const said =
+      readFileSync(`/proc/${pid}/cmdline`, 'latin1') + readFileSync(`/proc/${pid}/cgroup`, 'latin1')
+    if (names.some((name) => said.includes(name))) return true
+    const parent = /^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1] ?? '0'
+    return this.#isOurs(parent)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.home[Symbol.asyncDispose]()
+    await this.providers[Symbol.asyncDispose]()
+    await this.issuer[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,8 @@
+/** npm and pip inside a process sandbox, through what was granted. */
+import { describe } from 'vitest'
+import { ROOT_IS_NEEDED } from '../sandbox-home.ts'
+import { installsPackages } from './packages.ts'
+
+describe.skipIf(ROOT_IS_NEEDED !== undefined)(ROOT_IS_NEEDED ?? 'in a process sandbox', () =>
+  installsPackages('process'),
+)

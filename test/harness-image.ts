@@ -1,0 +1,75 @@
+/** The agents' command lines for tests: installed once and kept, and in an image of the tests' engine once for each run. */
+import { execFileSync } from 'node:child_process'
+import { chownSync, existsSync, mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { HARNESS_NAMES, type HarnessName } from '../src/harnesses/packages/catalogue.ts'
+import { ensureHarnesses, type InstalledHarness } from '../src/harnesses/packages/install.ts'
+import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
+import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
+import { ensureImage, type ReadyImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
+import { harnessesFolder } from '../src/sandboxes/harness-package.ts'
+import { ROOT } from './craik.ts'
+
+/** Ignored by git: what npm fetched survives from run to run. Tests of several files may ask at once. */
+const HOME = join(ROOT, 'build/test-harnesses')
+/** The home of the tests' other images: one lock, and the root file system that is there already. */
+const IMAGES_HOME = join(ROOT, 'build/test-engine/home')
+
+/** For the hook that waits for either: npm's half a minute and the engine's minute, on a busy machine. */
+export const HARNESSES_MS = 15 * 60_000
+
+export async function readyHarnesses(
+  names: readonly HarnessName[] = HARNESS_NAMES,
+): Promise<readonly InstalledHarness[]> {
+  mkdirSync(HOME, { recursive: true, mode: 0o700 })
+  const [, ...harnesses] = await ensureHarnesses(['npm', ...names], {
+    craikHome: HOME,
+    environment: process.env,
+  })
+  return harnesses
+}
+
+/** Where one of those lies. */
+export async function installedFolder(id: string): Promise<string> {
+  return join(harnessesFolder(HOME), id)
+}
+
+/** A home that has them installed: nothing is fetched again. Not for tests that prune. */
+export async function shareHarnesses(craikHome: string, names?: readonly HarnessName[]): Promise<void> {
+  await readyHarnesses(names)
+  mkdirSync(join(craikHome, 'cache'), { recursive: true, mode: 0o700 })
+  const link = harnessesFolder(craikHome)
+  if (!existsSync(link)) symlinkSync(harnessesFolder(HOME), link)
+}
+
+/** The same for a home of another user, who may not look into those of the tests. */
+export async function copyHarnesses(
+  craikHome: string,
+  names: readonly HarnessName[],
+  uid: number,
+): Promise<void> {
+  await readyHarnesses(names)
+  const folder = harnessesFolder(craikHome)
+  for (const path of [join(craikHome, 'cache'), folder]) {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    chownSync(path, uid, uid)
+  }
+  for (const id of harnessShelf.ids(names)) {
+    execFileSync('cp', ['-a', '--', join(harnessesFolder(HOME), id), join(folder, id)])
+    execFileSync('chown', ['-R', '-h', `${uid}:${uid}`, '--', join(folder, id)])
+  }
+}
+
+/** With all of them, or those that are named; what `craik sandbox create --backend docker --harness …` finds. */
+export async function readyHarnessImage(names: readonly HarnessName[] = HARNESS_NAMES): Promise<ReadyImage> {
+  await readyHarnesses(names)
+  return ensureImage(
+    await openEngine(process.env),
+    { harnesses: harnessShelf.ids(names) },
+    {
+      craikHome: IMAGES_HOME,
+      environment: process.env,
+      harnessFolder: installedFolder,
+    },
+  )
+}

@@ -1,0 +1,21 @@
+/** What each of the agents' programs says of itself, as it was pinned and tried. */
+import { expect } from 'vitest'
+import type { Ran } from './craik.ts'
+
+export const VERSIONS = {
+  claude: '2.1.325 (Claude Code)',
+  'claude-agent-acp': '0.99.1',
+  codex: 'codex-cli 0.166.0',
+  'codex-acp': '@agentclientprotocol/codex-acp 2.6.0',
+  gemini: '0.61.0',
+  kimi: '2.1.0',
+  opencode: '1.18.33',
+} as const
+
+/** Found by their names, as a person types them; one after the other, because each takes a second of a processor. */
+export async function expectAllVersions(exec: (...argv: string[]) => Promise<Ran>): Promise<void> {
+  const said: Record<string, string | undefined> = {}
+  for (const program of Object.keys(VERSIONS))
+    said[program] = (await exec(program, '--version')).stdout.trim().split('\n').at(-1)
+  expect(said).toEqual(VERSIONS)
+}

@@ -1,0 +1,306 @@
+/**
+ * What a model would say to an agent, in the wire format that it was asked in. A prompt says what to do: `RUN: command` is answered
+ * with a call of the shell tool that the agent offers, and its result with a few words.
+ */
+
+export type Wire = 'anthropic' | 'responses' | 'chat' | 'gemini'
+
+/** What an answer says, before it is spelled. */
+type Saying =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'call'; readonly tool: Tool; readonly command: string }
+
+interface Tool {
+  readonly name: string
+  /** The JSON schema of what it takes. */
+  readonly takes: { readonly properties?: Readonly<Record<string, { readonly type?: unknown }>> }
+  /** Called with a program instead of JSON. */
+  readonly isCustom?: boolean
+}
+
+interface Answer {
+  readonly isStream: boolean
+  readonly text: string
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what agents send is looked at, not checked; the gateway's tests check it.
+type Body = any
+
+export const DONE = 'That is done'
+const SHELL_TOOLS = [
+  'Bash',
+  'exec_command',
+  'shell',
+  'shell_command',
+  'run_shell_command',
+  'bash',
+  'Shell',
+  'exec',
+]
+
+export function answerOf(wire: Wire, path: string, body: Body): Answer {
+  const heard = HEARD[wire](body)
+  const said = say(heard)
+  return SPOKEN[wire](said, body, path)
+}
+
+interface Heard {
+  /** The newest text of the person that says to run something. */
+  readonly prompt: string
+  /** Whether a tool's result came after it. */
+  readonly isRun: boolean
+  readonly tools: readonly Tool[]
+}
+
+function say({ prompt, isRun, tools }: Heard): Saying {
+  const command = /RUN: (.+?)(?:"|\n|$)/.exec(prompt)?.[1]
+  const tool = tools.find(({ name }) => SHELL_TOOLS.includes(name))
+  if (command === undefined || isRun || tool === undefined)
+    return { kind: 'text', text: isRun ? `${DONE}: ${prompt.slice(0, 40)}` : `Heard: ${prompt.slice(0, 40)}` }
+  return { kind: 'call', tool, command }
+}
+
+/** The position of the last text with an order in it, and whether any result comes behind it. */
+function heardIn(
+  items: readonly { readonly text?: string; readonly isResult?: boolean }[],
+  tools: readonly Tool[],
+): Heard {
+  const at = items.findLastIndex(({ text }) => text !== undefined && /RUN: /.test(text))
+  const last = at === -1 ? items.findLastIndex(({ text }) => text !== undefined) : at
+  return {
+    prompt: items[last]?.text ?? '',
+    isRun: items.slice(last + 1).some(({ isResult }) => isResult === true),
+    tools,
+  }
+}
+
+const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
+  anthropic: ({ messages, tools = [] }) =>
+    heardIn(
+      messages.flatMap(({ role, content }: Body) =>
+        role !== 'user'
+          ? []
+          : typeof content === 'string'
+            ? [{ text: content }]
+            : content.map((part: Body) => ({ text: part.text, isResult: part.type === 'tool_result' })),
+      ),
+      tools.map(({ name, input_schema }: Body) => ({ name, takes: input_schema ?? {} })),
+    ),
+  responses: ({ input, tools = [] }) =>
+    heardIn(
+      (typeof input === 'string' ? [{ role: 'user', content: input }] : input).flatMap((item: Body) =>
+        /_output$/.test(item.type ?? '')
+          ? [{ isResult: true }]
+          : item.role !== 'user'
+            ? []
+            : typeof item.content === 'string'
+              ? [{ text: item.content }]
+              : item.content.map((part: Body) => ({ text: part.text })),
+      ),
+      [...tools, ...(Array.isArray(input) ? input.flatMap((item: Body) => item.tools ?? []) : [])]
+        .flatMap((tool: Body) => (tool.type === 'namespace' ? tool.tools : [tool]))
+        .map(({ name, parameters, type }: Body) => ({
+          ...{ name: name ?? type, takes: parameters ?? {} },
+          isCustom: type === 'custom',
+        })),
+    ),
+  chat: ({ messages, tools = [] }) =>
+    heardIn(
+      messages.flatMap(({ role, content }: Body) =>
+        role === 'tool'
+          ? [{ isResult: true }]
+          : role !== 'user'
+            ? []
+            : typeof content === 'string'
+              ? [{ text: content }]
+              : content.map((part: Body) => ({ text: part.text })),
+      ),
+      tools.map(({ function: of }: Body) => ({ name: of.name, takes: of.parameters ?? {} })),
+    ),
+  gemini: (body) => {
+    const { contents = [], tools = [] } = body.request ?? body
+    return heardIn(
+      contents.flatMap(({ role, parts }: Body) =>
+        role === 'model'
+          ? []
+          : parts.map((part: Body) => ({ text: part.text, isResult: part.functionResponse !== undefined })),
+      ),
+      tools.flatMap(({ functionDeclarations = [] }: Body) =>
+        functionDeclarations.map(({ name, parameters, parametersJsonSchema }: Body) => ({
+          name,
+          takes: parametersJsonSchema ?? parameters ?? {},
+        })),
+      ),
+    )
+  },
+}
+
+/** As the schema wants it; some take a list of words. */
+function argumentsFor({ takes }: Tool, command: string): Record<string, unknown> {
+  const properties = takes.properties ?? {}
+  const name = ['command', 'cmd', 'script'].find((each) => each in properties) ?? 'command'
+  const isList = properties[name]?.type === 'array'
+  const described = 'description' in properties ? { description: 'as it was asked' } : {}
+  return { [name]: isList ? ['bash', '-lc', command] : command, ...described }
+}
+
+const event = (data: unknown, name?: string) =>
+  `${name === undefined ? '' : `event: ${name}\n`}data: ${JSON.stringify(data)}\n\n`
+const named = (data: { readonly type: string; readonly [name: string]: unknown }) => event(data, data.type)
+
+const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => Answer>> = {
+  anthropic(said, { model, stream }) {
+    const usage = {
+      input_tokens: 12,
+      output_tokens: 6,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: 0,
+    }
+    const block =
+      said.kind === 'text'
+        ? { type: 'text', text: said.text }
+        : {
+            type: 'tool_use',
+            id: `toolu_${counted()}`,
+            name: said.tool.name,
+            input: argumentsFor(said.tool, said.command),
+          }
+    const stop_reason = said.kind === 'text' ? 'end_turn' : 'tool_use'
+    const message = {
+      id: `msg_${counted()}`,
+      type: 'message',
+      role: 'assistant',
+      model,
+      usage,
+      stop_sequence: null,
+    }
+    if (!stream) return whole({ ...message, content: [block], stop_reason })
+    const delta =
+      block.type === 'text'
+        ? { type: 'text_delta', text: block.text }
+        : { type: 'input_json_delta', partial_json: JSON.stringify(block.input) }
+    return streamed([
+      { type: 'message_start', message: { ...message, content: [], stop_reason: null } },
+      {
+        type: 'content_block_start',
+        index: 0,
+        content_block: block.type === 'text' ? { ...block, text: '' } : { ...block, input: {} },
+      },
+      { type: 'content_block_delta', index: 0, delta },
+      { type: 'content_block_stop', index: 0 },
+      { type: 'message_delta', delta: { stop_reason, stop_sequence: null }, usage },
+      { type: 'message_stop' },
+    ])
+  },
+  responses(said, { model, stream }) {
+    const usage = {
+      ...{ input_tokens: 12, output_tokens: 6, total_tokens: 18 },
+      ...{ input_tokens_details: { cached_tokens: 0 }, output_tokens_details: { reasoning_tokens: 0 } },
+    }
+    const item = responsesItem(said)
+    const response = {
+      id: `resp_${counted()}`,
+      object: 'response',
+      status: 'completed',
+      model,
+      output: [item],
+      usage,
+    }
+    if (!stream) return whole(response)
+    return streamed([
+      { type: 'response.created', response: { ...response, status: 'in_progress', output: [], usage: null } },
+      { type: 'response.output_item.added', output_index: 0, item },
+      ...(said.kind === 'text'
+        ? [
+            {
+              type: 'response.output_text.delta',
+              item_id: item.id,
+              output_index: 0,
+              content_index: 0,
+              delta: said.text,
+            },
+          ]
+        : []),
+      { type: 'response.output_item.done', output_index: 0, item },
+      { type: 'response.completed', response },
+    ])
+  },
+  chat(said, { model, stream }) {
+    const usage = { prompt_tokens: 12, completion_tokens: 6, total_tokens: 18 }
+    const common = { id: `chatcmpl-${counted()}`, created: 1_767_225_600, model }
+    const call = said.kind === 'call' && {
+      id: `call_${counted()}`,
+      type: 'function',
+      function: { name: said.tool.name, arguments: JSON.stringify(argumentsFor(said.tool, said.command)) },
+    }
+    const finish_reason = call ? 'tool_calls' : 'stop'
+    const message = {
+      role: 'assistant',
+      content: said.kind === 'text' ? said.text : null,
+      ...(call && { tool_calls: [call] }),
+    }
+    if (!stream)
+      return whole({
+        ...common,
+        object: 'chat.completion',
+        choices: [{ index: 0, message, finish_reason }],
+        usage,
+      })
+    const chunk = (choices: unknown[], more = {}) =>
+      event({ ...common, object: 'chat.completion.chunk', choices, ...more })
+    const delta = { ...message, ...(call && { tool_calls: [{ index: 0, ...call }] }) }
+    return {
+      isStream: true,
+      text: `${chunk([{ index: 0, delta, finish_reason: null }])}${chunk([{ index: 0, delta: {}, finish_reason }])}${chunk([], { usage })}data: [DONE]\n\n`,
+    }
+  },
+  gemini(said, body, path) {
+    const usageMetadata = { promptTokenCount: 12, candidatesTokenCount: 6, totalTokenCount: 18 }
+    const schema = (body.request ?? body).generationConfig?.responseJsonSchema
+    const part = schema
+      ? { text: JSON.stringify(like(schema)) }
+      : said.kind === 'text'
+        ? { text: said.text }
+        : { functionCall: { name: said.tool.name, args: argumentsFor(said.tool, said.command) } }
+    const answer = {
+      candidates: [{ content: { role: 'model', parts: [part] }, finishReason: 'STOP', index: 0 }],
+      usageMetadata,
+      modelVersion: body.model ?? 'gemini',
+    }
+    const given = body.request === undefined ? answer : { response: answer, traceId: `trace-${counted()}` }
+    return path.includes(':streamGenerateContent') ? { isStream: true, text: event(given) } : whole(given)
+  },
+}
+
+function responsesItem(said: Saying) {
+  if (said.kind === 'text') {
+    const content = [{ type: 'output_text', text: said.text, annotations: [] }]
+    return { type: 'message', id: `msg_${counted()}`, role: 'assistant', status: 'completed', content }
+  }
+  const { tool, command } = said
+  const common = { id: `fc_${counted()}`, call_id: `call_${counted()}`, name: tool.name, status: 'completed' }
+  // Codex's own models are given a program to write instead: it calls the tools by their names.
+  if (tool.isCustom) {
+    const input = `text(await tools.exec_command({ cmd: ${JSON.stringify(command)} }))`
+    return { type: 'custom_tool_call', ...common, input }
+  }
+  return { type: 'function_call', ...common, arguments: JSON.stringify(argumentsFor(tool, command)) }
+}
+
+/** Something that the schema takes: agents ask a model such things before the real question. */
+function like({ properties = {} }: Body): Record<string, unknown> {
+  const value = ({ type, enum: choices }: Body) =>
+    choices?.[0] ?? (/^(?:integer|number)$/i.test(type) ? 10 : /^boolean$/i.test(type) ? false : 'a word')
+  return Object.fromEntries(Object.entries(properties).map(([name, each]) => [name, value(each)]))
+}
+
+let count = 0
+const counted = () => ++count
+
+const whole = (value: unknown): Answer => ({ isStream: false, text: JSON.stringify(value) })
+const streamed = (
+  events: readonly { readonly type: string; readonly [name: string]: unknown }[],
+): Answer => ({
+  isStream: true,
+  text: events.map((each, sequence_number) => named({ ...each, sequence_number })).join(''),
+})

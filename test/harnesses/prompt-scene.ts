@@ -1,0 +1,97 @@
+/** A person who is logged in, and prompts to the real agents, which ask the models of the tests through the gateway. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text as readAll } from 'node:stream/consumers'
+import { expect } from 'vitest'
+import type { Ran } from '../craik.ts'
+import { LoginScene, type Program } from '../gateway/login-scene.ts'
+import type { Answerer, Service } from '../gateway/providers.ts'
+import { shareHarnesses } from '../harness-image.ts'
+import type { HomePlace } from '../sandbox-home.ts'
+import { selfSigned } from '../wire/certificate.ts'
+
+/** How a person logs in for each, and who is asked then. */
+export const AGENTS = {
+  'claude-code': { login: 'claude', service: 'anthropic' },
+  codex: { login: 'codex', service: 'codex' },
+  gemini: { login: 'gemini', service: 'code-assist' },
+  kimi: { login: 'kimi', service: 'kimi' },
+  opencode: { key: 'OPENROUTER_API_KEY', service: 'openrouter' },
+} as const satisfies Record<
+  string,
+  { readonly service: Service; readonly login?: Program; readonly key?: string }
+>
+export type AgentName = keyof typeof AGENTS
+
+interface PromptEventLine {
+  readonly type: string
+  readonly [name: string]: unknown
+}
+
+export interface Prompted {
+  readonly code: number | null
+  readonly stderr: string
+  readonly events: readonly PromptEventLine[]
+  readonly said: string
+  readonly runId: string
+  readonly sandboxId: string
+}
+
+/** With the agents there already. */
+export async function openPrompts(place: HomePlace, answers: Answerer): Promise<LoginScene> {
+  const scene = await LoginScene.open(place, selfSigned(['127.0.0.1']), answers)
+  await shareHarnesses(scene.home.home)
+  return scene
+}
+
+/** The person logs in with that program; what is real of it is nowhere else afterwards. */
+export async function logInFor(scene: LoginScene, name: AgentName): Promise<string> {
+  const agent: { readonly login?: Program; readonly key?: string; readonly service: Service } = AGENTS[name]
+  if (agent.login !== undefined) return scene.logIn(agent.login).access
+  return scene.setKey(agent.key!, agent.service)
+}
+
+export async function prompt(scene: LoginScene, text: string, args: readonly string[]): Promise<Prompted> {
+  return promptedOf(await scene.home.run(['prompt', text, ...args], { timeoutMs: 150_000 }))
+}
+
+export interface Prompting {
+  interrupt(): void
+  readonly ended: Promise<Prompted>
+}
+
+/** One that is not waited for. */
+export function beginPrompt(scene: LoginScene, text: string, args: readonly string[]): Prompting {
+  const { program, folder: cwd, environment: env, user } = scene.home
+  const child = spawn(program.node, [program.main, 'prompt', text, ...args], {
+    ...{ cwd, env, ...user, timeout: 150_000, killSignal: 'SIGKILL' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const said = Promise.all([readAll(child.stdout), readAll(child.stderr), once(child, 'close')])
+  return {
+    interrupt: () => void child.kill('SIGINT'),
+    ended: said.then(([stdout, stderr, [code]]) => promptedOf({ code, stdout, stderr })),
+  }
+}
+
+function promptedOf({ code, stdout, stderr }: Ran): Prompted {
+  const events = stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as PromptEventLine)
+  const started = events.find(({ type }) => type === 'started')
+  return {
+    ...{ code, stderr, events },
+    said: events.map(({ type, text: words }) => (type === 'text' ? String(words) : '')).join(''),
+    runId: String(started?.run_id ?? ''),
+    sandboxId: String(started?.sandbox_id ?? ''),
+  }
+}
+
+/** What one of the prompt's tools did, as the agent told it. */
+export function expectRan(prompted: Prompted, command: string): void {
+  const last = prompted.events.findLast(
+    ({ type, title }) => type === 'tool' && String(title).includes(command),
+  )
+  expect(last, JSON.stringify(prompted, null, 1)).toMatchObject({ status: 'completed' })
+}

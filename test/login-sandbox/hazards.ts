@@ -1,0 +1,108 @@
+/** What went wrong with sandboxes like this one, held against the sandbox of a login as the user that it really runs as. */
+import { randomBytes } from 'node:crypto'
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { USER_UID } from '../sandbox-home.ts'
+import type { LoginSandboxScene } from './scene.ts'
+
+/** In a sandbox that is up, of a person who is logged in to Claude Code and GitHub. */
+export function hazards(scene: () => LoginSandboxScene): void {
+  it('runs everything as the user that owns what it works on, and never as root', async () => {
+    const here = scene()
+    expect(await here.inside('id -un; touch made; ! touch /usr/made 2>/dev/null && echo held')).toBe(
+      'agent\nheld\n',
+    )
+    expect(statSync(join(here.workspace, 'made')).uid).toBe(USER_UID)
+    for (const name of readdirSync(join(here.scene.home.home, 'volumes')))
+      expect(statSync(join(here.scene.home.home, 'volumes', name)).uid).not.toBe(0)
+    expect(await here.inside('find ~ ! -user agent 2>/dev/null | wc -l')).toBe('0\n')
+  })
+
+  it('comes up in spite of a lock that git left behind', async () => {
+    const here = scene()
+    await here.inside('echo stale > ~/.gitconfig.lock')
+    await here.run(['down'])
+    expect(await here.up()).toMatchObject({ how: 'resumed' })
+    expect(await here.inside('git config --global craik.test yes && git config craik.test')).toBe('yes\n')
+  })
+
+  it('comes up whatever somebody made of the home, and says what could not be set up', async () => {
+    const here = scene()
+    await here.inside('mkdir ~/away && mv ~/.codex ~/away/ && ln -s ~/away/.codex ~/.codex')
+    const { notes } = await here.up()
+    expect(notes.join()).toMatch(/not all of the home could be set up: .*codex/)
+    await here.inside('rm ~/.codex && mv ~/away/.codex ~/ && rmdir ~/away')
+    expect((await here.up()).notes.join()).not.toContain('could not be set up')
+  })
+
+  it('reaches GitHub by HTTPS alone, whichever way it is spelled, and however often it was up', async () => {
+    const here = scene()
+    await here.up()
+    const rewritten = await here.inside(
+      'for url in git@github.com:octo/x ssh://git@github.com/octo/x; do git ls-remote --get-url "$url"; done; git config --global --get-all url.https://github.com/.insteadOf | wc -l',
+    )
+    expect(rewritten).toBe('https://github.com/octo/x\nhttps://github.com/octo/x\n2\n')
+    expect(
+      await here.inside(
+        'git config commit.gpgsign; git config tag.gpgSign; ls ~/.ssh 2>&1 | wc -l; printenv SSH_AUTH_SOCK || echo none',
+      ),
+    ).toBe('false\nfalse\n1\nnone\n')
+  })
+
+  it('has logins as files for their owner alone, nothing left where they passed, and nothing real in them', async () => {
+    const here = scene()
+    const said = await here.inside(
+      'stat -c "%a %U" ~/.claude/.credentials.json ~/.config/gh/hosts.yml; ls -A /run/secrets 2>/dev/null | wc -l',
+    )
+    expect(said).toBe('400 agent\n400 agent\n0\n')
+    expect(await here.scene.hunt({}, ['/opt/craik-harnesses'])).toEqual([])
+  })
+
+  it('commits under its own name whatever a repository says, and refuses to push what was written under another', async () => {
+    const here = scene()
+    const script = `set -e
+rm -rf ~/pushed ~/remote.git; git init -q --bare ~/remote.git; git init -q ~/pushed; cd ~/pushed; git remote add origin ~/remote.git
+git config user.email octo@work.example
+git commit -q --allow-empty -m ours; git push -q origin HEAD:refs/heads/ours && echo pushed
+GIT_AUTHOR_EMAIL=octo@work.example git commit -q --allow-empty -m theirs
+git push -q origin HEAD:refs/heads/theirs 2>&1 || echo refused`
+    expect(await here.inside(script)).toMatch(/^pushed\n.*octo@work\.example.*refused\n$/s)
+  })
+
+  it('is shown nothing of what is the person’s own', async () => {
+    const here = scene()
+    const marker = `marker${randomBytes(8).toString('hex')}`
+    const planted = [
+      '.claude/projects/-work/session.jsonl',
+      '.claude/settings.json',
+      '.claude/CLAUDE.md',
+      '.ssh/id_ed25519',
+      '.config/linear-mcp/config.json',
+      '.codex/sessions/2026/11/15/rollout.jsonl',
+      '.gemini/tmp/parser/chats/session-1.jsonl',
+      '.bash_history',
+      '.netrc',
+    ]
+    for (const path of planted) here.scene.put(path, JSON.stringify({ marker }))
+    await here.run(['down'])
+    await here.up()
+    const found = await here.inside(
+      `ls -d /* | grep -v '^/\\(proc\\|sys\\|usr\\|opt\\|s*bin\\|lib[0-9x]*\\)$' | xargs grep -rsl ${marker} 2>/dev/null; env | grep -c ${marker}; true`,
+    )
+    expect(found).toBe('0\n')
+    expect(await here.inside('ls ~/.claude/settings.json ~/.claude/CLAUDE.md 2>/dev/null | wc -l')).toBe(
+      '0\n',
+    )
+  })
+
+  it('ends its shell’s history with itself, unless that is a link into what persists', async () => {
+    const here = scene()
+    expect(await here.inside('bash -lic \'echo "$HISTFILE"\' 2>/dev/null')).toMatch(/^.tmp.\.bash_history\n$/)
+    await here.inside('touch ~/.local/history && ln -sf ~/.local/history ~/.bash_history')
+    expect(await here.inside('bash -lic \'echo "$HISTFILE"\' 2>/dev/null')).toContain(
+      '/workspace/home/.bash_history',
+    )
+    await here.inside('rm ~/.bash_history')
+  })
+}

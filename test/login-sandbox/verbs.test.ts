@@ -1,0 +1,192 @@
+/** Every verb of the sandbox of a login, as root and as an ordinary user. */
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { canBe, IDENTITIES, ROOT_IS_NEEDED } from '../sandbox-home.ts'
+import { LoginSandboxScene } from './scene.ts'
+
+describe.each(IDENTITIES)('as %s', (identity) => {
+  describe.skipIf(!canBe(identity))(canBe(identity) ? 'the sandbox of a login' : ROOT_IS_NEEDED!, () => {
+    let here: LoginSandboxScene
+    beforeAll(async () => {
+      here = await LoginSandboxScene.open({ identity })
+    }, 180_000)
+    afterAll(() => here?.[Symbol.asyncDispose]())
+
+    it('is refused what needs it before it is up, with 2 and what to type', async () => {
+      for (const verb of [
+        ['exec', 'true'],
+        ['down'],
+        ['run-headless', 'true'],
+        ['verify-llm-auth'],
+        ['test-repo', '.'],
+      ])
+        expect(await here.run(verb)).toMatchObject({ code: 2, stderr: expect.stringContaining('craik up') })
+      expect(JSON.parse((await here.run(['status', '--format', 'json'])).stdout)).toEqual([])
+    })
+
+    it('is up with nothing configured and nobody logged in, as nobody’s root', async () => {
+      expect(await here.up()).toMatchObject({
+        login: 'octo',
+        sandbox: 'octo-sandbox',
+        how: 'made',
+        workspace_mode: 'in-place',
+      })
+      const said = await here.inside('id -u; pwd; echo "$HOME"; cat readme.txt')
+      expect(said).toBe('1000\n/workspace/home/project\n/workspace/home\nours\n')
+      const programs = identity === 'root' ? 'claude codex gemini opencode kimi npm' : 'kimi npm'
+      await here.inside(`for name in ${programs}; do command -v $name || exit; done`)
+      expect(await here.up()).toMatchObject({ how: 'running' })
+    })
+
+    it('is listed and told of in full', async () => {
+      for (const verb of ['status', 'list'])
+        expect(JSON.parse((await here.run([verb, '--format', 'json'])).stdout)).toMatchObject([
+          { login: 'octo', sandbox: 'octo-sandbox', state: 'running', workspace: here.workspace },
+        ])
+      const told = JSON.parse((await here.run(['inspect', 'octo', '--format', 'json'])).stdout)
+      expect(told).toMatchObject({ login: 'octo', place: { state: 'running' }, inbox: here.inbox })
+      expect(told.volumes.map(({ name }: { name: string }) => name)).toEqual([
+        'octo-llm',
+        'octo-toolchains',
+        'octo-gh',
+      ])
+    })
+
+    it('runs a command with its own arguments, input, output and code', async () => {
+      const ran = await here.run(
+        ['exec', 'sh', '-c', 'cat; echo "$@" >&2; exit 7', 'sh', '--profile', '-x'],
+        {
+          input: 'typed\n',
+        },
+      )
+      expect(ran).toEqual({ code: 7, stdout: 'typed\n', stderr: '--profile -x\n' })
+      expect(await here.run(['exec', '--', 'true'])).toMatchObject({ code: 0 })
+      expect(await here.run(['exec'])).toMatchObject({ code: 2 })
+    })
+
+    it('keeps what came of a headless run, for its owner alone, with keys masked', async () => {
+      const key = `sk-ant-api03-${'Ab1'.repeat(31)}AA`
+      const ran = await here.run(['run-headless', 'sh', '-c', `echo out ${key}; echo err >&2; exit 3`])
+      expect(ran).toMatchObject({ code: 3, stdout: expect.stringContaining('out') })
+      const [run] = readdirSync(join(here.inbox, 'headless-runs'))
+      const folder = join(here.inbox, 'headless-runs', run!)
+      expect(statSync(folder).mode & 0o777).toBe(0o700)
+      const files = Object.fromEntries(
+        Object.entries(here.saved()).flatMap(([path, text]) =>
+          path.startsWith('headless-runs/') ? [[path.split('/').at(-1), text]] : [],
+        ),
+      )
+      expect(Object.keys(files).sort()).toEqual([
+        'command.txt',
+        'exit_code',
+        'meta.env',
+        'stderr.log',
+        'stdout.log',
+      ])
+      expect(files).toMatchObject({
+        exit_code: '3\n',
+        'stderr.log': 'err\n',
+        'meta.env': expect.stringContaining('LOGIN=octo'),
+      })
+      expect(JSON.stringify(files)).not.toContain(key)
+    })
+
+    it('runs the tests of a repository in the workspace, and says when it knows none', async () => {
+      writeFileSync(join(here.workspace, 'Makefile'), 'test:\n\t@echo tested; exit 0\n')
+      expect(await here.run(['test-repo', '.'])).toMatchObject({ code: 0, stdout: 'tested\n' })
+      mkdirSync(join(here.workspace, 'bare'))
+      expect(await here.run(['test-repo', 'bare'])).toMatchObject({
+        code: 66,
+        stderr: expect.stringContaining('no tests are known'),
+      })
+      expect(await here.run(['test-repo', '../x'])).toMatchObject({ code: 2 })
+    })
+
+    it('tells what changed since it was entered', async () => {
+      await here.inside('mkdir -p ~/bin && echo x > ~/bin/tool && chmod +x ~/bin/tool')
+      expect((await here.run(['save'])).code).toBe(0)
+      const changes = Object.entries(here.saved()).find(([path]) => path.endsWith('changes.md'))
+      expect(changes?.[1]).toContain('tool')
+    })
+
+    it('goes down and comes up again with its home, its volumes and its workspace', async () => {
+      await here.inside(
+        'echo kept > ~/kept; echo kept > ~/.local/kept; echo kept > ~/.config/llm-state/kept; echo kept > kept',
+      )
+      expect(await here.run(['down'])).toMatchObject({ code: 0 })
+      expect(await here.run(['exec', 'true'])).toMatchObject({ code: 2 })
+      expect(await here.up()).toMatchObject({ how: 'resumed' })
+      expect(await here.inside('cat ~/kept ~/.local/kept ~/.config/llm-state/kept kept')).toBe(
+        'kept\n'.repeat(4),
+      )
+    })
+
+    it('is not lost when it cannot be made anew', async () => {
+      for (const wrong of [
+        ['--workspace', '/nonexistent/folder'],
+        ['--apt', 'jq'],
+        ['--harness', 'bogus'],
+        ['--egress', 'bogus'],
+      ])
+        expect(await here.run(['rebuild', '--yes', ...wrong])).toMatchObject({ code: 2 })
+      expect(await here.inside('cat ~/kept')).toBe('kept\n')
+    })
+
+    it('is made anew with what persists, and without the rest of its home', async () => {
+      expect(await here.run(['rebuild', '--format', 'json'])).toMatchObject({ code: 0 })
+      expect(
+        await here.inside(
+          'cat ~/.local/kept ~/.config/llm-state/kept kept; ls -A ~ | grep -c "^kept$" || true',
+        ),
+      ).toBe(`${'kept\n'.repeat(3)}0\n`)
+      expect(await here.inside('find ~/.local ~/.config ! -user agent | wc -l')).toBe('0\n')
+    })
+
+    it('is refused on another folder, or of another kind, than it is', async () => {
+      const other = here.scene.home.workspace('other')
+      const ran = await here.run(['up', '--no-attach', '--workspace', other])
+      expect(ran).toMatchObject({ code: 4, stderr: expect.stringMatching(/works on .*craik rebuild/s) })
+      expect(await here.run(['up', '--no-attach', '--credentials', 'none'])).toMatchObject({ code: 4 })
+      expect(await here.run(['up', '--no-attach', '--apt', 'jq'])).toMatchObject({ code: 2 })
+      if (identity === 'root')
+        expect(await here.run(['up', '--no-attach', '--harness', 'kimi'])).toMatchObject({ code: 4 })
+    })
+
+    it('is refused an inbox that nothing can be saved to, or that the inside could change', async () => {
+      const link = here.scene.home.path('linked-inbox')
+      symlinkSync(here.inbox, link)
+      for (const [inbox, code] of [
+        [link, 88],
+        [join(here.workspace, 'readme.txt'), 2],
+        [join(here.workspace, 'inbox'), 2],
+      ] as const)
+        expect(await here.run(['up', '--no-attach', '--inbox', inbox])).toMatchObject({ code })
+    })
+
+    it('is pruned only when it is stopped, only when that is said, and never its volumes unless asked', async () => {
+      expect(JSON.parse((await here.run(['prune', '--format', 'json'])).stdout)).toEqual([])
+      await here.run(['down'])
+      const shown = await here.run(['prune', '--format', 'json'])
+      expect(JSON.parse(shown.stdout)).toMatchObject([
+        { kind: 'sandbox', name: 'octo-sandbox', removed: false },
+      ])
+      await here.run(['prune', '--apply'])
+      expect(JSON.parse((await here.run(['list', '--format', 'json'])).stdout)).toEqual([])
+      expect(existsSync(join(here.scene.home.home, 'volumes/octo-llm/kept'))).toBe(true)
+      expect(JSON.parse((await here.run(['prune', '--hard', '--format', 'json'])).stdout)).toHaveLength(3)
+    })
+
+    it('is removed with everything it kept when somebody agrees, and not before', async () => {
+      await here.up()
+      expect(await here.run(['nuke'])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('craik nuke --yes'),
+      })
+      expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0 })
+      expect(readdirSync(join(here.scene.home.home, 'volumes'))).toEqual([])
+      expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0 })
+      expect(existsSync(join(here.workspace, 'kept'))).toBe(true)
+    })
+  })
+})

@@ -1,0 +1,247 @@
+/** `craik transcripts`, as a person types it: in a home of this machine and in a sandbox. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
+import {
+  addOpencodeSession,
+  type Exchange,
+  jsonl,
+  LINES,
+  openOpencodeDatabase,
+  PATHS,
+  SESSION,
+  TWO,
+} from '../../src/transcripts/transcripts.fixture.ts'
+import { builtMain, environmentOf, NODE, TestHome } from '../craik.ts'
+
+interface Listed {
+  readonly harness: string
+  readonly id: string
+  readonly turns: number
+  readonly about: string
+}
+interface ExportedRow {
+  readonly path: string
+  readonly outcome: string
+}
+
+/** A home with a conversation of each program; the last one's database is closed. */
+function fill(folder: string, exchanges: readonly Exchange[] = TWO): void {
+  const write = (path: string, content: string) => {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), content)
+  }
+  for (const [harness, lines] of Object.entries(LINES))
+    write(PATHS[harness as keyof typeof LINES], jsonl(lines(exchanges)))
+  write(PATHS.opencode, '')
+  using database = openOpencodeDatabase(join(folder, PATHS.opencode))
+  addOpencodeSession(database, exchanges)
+}
+
+let home: TestHome
+let user: string
+beforeAll(() => {
+  home = new TestHome()
+  user = home.path('user')
+  fill(user)
+})
+afterAll(() => home[Symbol.dispose]())
+
+describe('transcripts of a folder', () => {
+  it('are listed, those of one program alone too', async () => {
+    const listed = await home.json<Listed[]>(['transcripts', 'list', '--home', user])
+    expect(listed.map(({ harness }) => harness).sort()).toEqual([
+      'claude-code',
+      'codex',
+      'gemini',
+      'kimi',
+      'opencode',
+    ])
+    expect(new Set(listed.map(({ turns }) => turns))).toEqual(new Set([4]))
+    const args = ['transcripts', 'list', '--home', user, '--harness', 'codex', '--format', 'table']
+    const { stdout } = await home.run(args)
+    expect(stdout).toMatch(new RegExp(`^ {2}${SESSION} +codex +2026-11-15 09:12 +4 +why does`, 'm'))
+    // Without anything said, those of whoever types it.
+    expect(await home.json(['transcripts', 'list'])).toEqual([])
+  })
+
+  it('are shown as Markdown by the beginning of an id, and as data', async () => {
+    const shown = await home.run(['transcripts', 'show', 'ses_', '--home', user])
+    expect(shown).toMatchObject({ code: 0, stderr: '' })
+    expect(shown.stdout).toMatch(/^---\ntitle: "the parser"\nharness: opencode\n/)
+    expect(shown.stdout.match(/^## (?:user|assistant)$/gm)).toHaveLength(4)
+    const data = await home.json<{ turns: unknown[] }>([
+      'transcripts',
+      'show',
+      'ses_',
+      '--home',
+      user,
+      '--format',
+      'json',
+    ])
+    expect(data.turns).toHaveLength(4)
+    const none = await home.run(['transcripts', 'show', 'nobody', '--home', user])
+    expect(none).toMatchObject({ code: ERRORS.not_found.exit, stdout: '' })
+    const both = await home.run(['transcripts', 'show', 's', '--home', user])
+    expect(both).toMatchObject({ code: ERRORS.conflict.exit, stdout: '' })
+  })
+
+  it('are searched', async () => {
+    const found = await home.json<{ turn: number; where: string; excerpt: string }[]>([
+      'transcripts',
+      'search',
+      'NPM test',
+      '--home',
+      user,
+    ])
+    expect(found).toHaveLength(5)
+    expect(found[0]).toMatchObject({ turn: 2, role: 'assistant', where: 'tool' })
+    expect(found[0]!.excerpt).toContain('npm test -- parser')
+    expect(await home.json(['transcripts', 'search', 'nobody said this', '--home', user])).toEqual([])
+    expect(await home.run(['transcripts', 'search', ' '])).toMatchObject({ code: ERRORS.usage.exit })
+  })
+
+  it('name what was not read', async () => {
+    const other = home.path('other')
+    fill(other)
+    rmSync(join(other, '.codex'), { recursive: true })
+    symlinkSync(join(user, '.codex'), join(other, '.codex'))
+    writeFileSync(join(other, PATHS.opencode), 'no database')
+    const { code, stdout, stderr } = await home.run(['transcripts', 'list', '--home', other])
+    expect([code, (JSON.parse(stdout) as Listed[]).length]).toEqual([0, 3])
+    expect(stderr).toContain('craik: .codex is a link, which is not followed\n')
+    expect(stderr).toMatch(/craik: \S+opencode\.db is no database that can be read: /)
+  })
+
+  it('refuse two places, and a home that is none', async () => {
+    const two = await home.run(['transcripts', 'list', '--home', user, '--sandbox', 'x'])
+    expect(two).toMatchObject({ code: ERRORS.usage.exit, stdout: '' })
+    expect(await home.run(['transcripts', 'list', '--home', home.path('none')])).toMatchObject({
+      code: ERRORS.not_found.exit,
+    })
+  })
+
+  it('are exported to the inbox that the environment names, with secrets masked', async () => {
+    const key = ['gh', 'p_', 'a1B2c3D4e5F6g7H8i9J0'.repeat(2).slice(0, 36)].join('')
+    const secret = home.path('secret')
+    fill(secret, [
+      { prompt: `use ${key}`, tool: { runs: `echo ${key}`, output: key }, answer: `used ${key}` },
+    ])
+    const env = { SANDBOX_INBOX_DIR: home.path('own-inbox') }
+    const rows = await home.json<ExportedRow[]>(['transcripts', 'export', '--home', secret], { env })
+    expect(rows.map(({ outcome }) => outcome)).toEqual(Array(5).fill('written'))
+    for (const { path } of rows) {
+      expect(path.startsWith(home.path('own-inbox/conversations/'))).toBe(true)
+      expect(path + readFileSync(path, 'utf8')).not.toContain(key.slice(6))
+    }
+    const listed = await home.run(['transcripts', 'list', '--home', secret])
+    const found = await home.run(['transcripts', 'search', key.slice(6, 30), '--home', secret])
+    expect(listed.stdout + found.stdout).not.toContain(key.slice(6))
+    // The stated default.
+    const [row] = await home.json<ExportedRow[]>([
+      'transcripts',
+      'export',
+      '--home',
+      user,
+      '--harness',
+      'kimi',
+    ])
+    expect(row!.path.startsWith(home.path('inbox/conversations/'))).toBe(true)
+  })
+})
+
+describe('an export that is killed', () => {
+  it('at any moment leaves whole files, and the next one finishes', async () => {
+    const many = home.path('many')
+    for (let i = 0; i < 20; i++) {
+      const path = join(many, PATHS.kimi.replace(SESSION, `${SESSION}-${i}`))
+      mkdirSync(dirname(path), { recursive: true })
+      writeFileSync(path, jsonl(LINES.kimi([{ prompt: `task ${i}`, answer: 'x'.repeat(20_000) }])))
+    }
+    const inbox = home.path('killed-inbox')
+    const args = [builtMain(), 'transcripts', 'export', '--home', many, '--inbox', inbox]
+    for (const afterMs of [150, 200, 250, 300, 400, 500]) {
+      const child = spawn(NODE, args, { env: environmentOf(home), stdio: 'ignore' })
+      const ended = once(child, 'close')
+      await sleep(afterMs)
+      child.kill('SIGKILL')
+      await ended
+    }
+    const rows = await home.json<ExportedRow[]>(args.slice(1))
+    expect(rows.filter(({ outcome }) => outcome === 'edited' || outcome === 'gone')).toEqual([])
+    const files = readdirSync(inbox, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      /\.(?:md|tmp)$/.test(name),
+    )
+    expect(files).toHaveLength(20)
+    const wanted = `\n\n${'x'.repeat(20_000)}\n`
+    expect(files.filter((name) => !readFileSync(join(inbox, name), 'utf8').endsWith(wanted))).toEqual([])
+    expect(await home.json(args.slice(1))).toEqual([])
+  })
+})
+
+describe('transcripts of a sandbox', () => {
+  const place = new TestHome()
+  beforeAll(async () => {
+    fill(place.path('made'))
+    await place.json(['sandbox', 'create', '--name', 'parser', '--credentials', 'none'])
+    for (const folder of ['.claude', '.codex', '.gemini', '.kimi-code', '.local'])
+      await place.json(['sandbox', 'cp', place.path('made', folder), `parser:../${folder}`])
+  })
+  afterAll(async () => {
+    await place.run(['sandbox', 'delete', '--all', '--yes'])
+    await place.run(['supervisor', 'stop'])
+    place[Symbol.dispose]()
+  })
+
+  it('are read from its home, also while they are written', async () => {
+    const listed = await place.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])
+    expect(listed.map(({ harness, turns }) => [harness, turns]).sort()).toEqual([
+      ['claude-code', 4],
+      ['codex', 4],
+      ['gemini', 4],
+      ['kimi', 4],
+      ['opencode', 4],
+    ])
+    const { stdout } = await place.run(['transcripts', 'show', 'ses_', '--sandbox', 'parser'])
+    expect(stdout).toMatch(/^sandbox: "sbx_/m)
+  })
+
+  it('are exported once, and go on in place', async () => {
+    const args = ['transcripts', 'export', '--sandbox', 'parser', '--inbox', place.path('inbox')]
+    expect(await place.json<ExportedRow[]>(args)).toHaveLength(5)
+    expect(await place.json(args)).toEqual([])
+    const more = jsonl(LINES.kimi([...TWO, { prompt: 'and then?', answer: 'Nothing more.' }]))
+    writeFileSync(place.path('more.jsonl'), more)
+    await place.json(['sandbox', 'cp', place.path('more.jsonl'), `parser:../${PATHS.kimi}`])
+    const [row, ...others] = await place.json<ExportedRow[]>(args)
+    expect([row!.outcome, others]).toEqual(['updated', []])
+    expect(readFileSync(row!.path, 'utf8')).toContain('Nothing more.')
+  })
+
+  it('that lead outside by links, or never end, lead nowhere', async () => {
+    const inside = `
+      cd ~ && mkdir -p .codex/sessions/2026/11/16 .gemini/tmp/x/chats
+      ln -s /etc/passwd .codex/sessions/2026/11/16/rollout-link.jsonl
+      ln -s / .codex/sessions/2026/root
+      mkfifo .gemini/tmp/x/chats/session-pipe.jsonl
+      truncate -s 300M .gemini/tmp/x/chats/session-hole.jsonl`
+    expect(await place.run(['sandbox', 'exec', 'parser', '--', 'sh', '-ec', inside])).toMatchObject({
+      code: 0,
+    })
+    expect(await place.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])).toHaveLength(5)
+  })
+
+  it('of one that is stopped, or runs on this machine itself, are told where they are', async () => {
+    await place.json(['sandbox', 'create', '--name', 'here', '--isolation', 'none'])
+    const here = await place.run(['transcripts', 'list', '--sandbox', 'here'])
+    expect(here).toMatchObject({ code: ERRORS.usage.exit, stdout: '' })
+    expect(here.stderr).toContain('craik transcripts list')
+    await place.json(['sandbox', 'stop', 'parser'])
+    const stopped = await place.run(['transcripts', 'list', '--sandbox', 'parser'])
+    expect(stopped).toMatchObject({ code: ERRORS.sandbox_stopped.exit, stdout: '' })
+  })
+})
