@@ -26,7 +26,7 @@ export async function dockerFileRows(
   const cp = async (...args: readonly string[]) => timeProcess(file, [main, 'sandbox', 'cp', ...args], env)
   const { docker, version } = plain.engine
   const container = await plain.idle()
-  const inside = `${container}:/home/agent/large`
+  const inside = `${container}:/workspace/home/large`
   const times = await inTurns(ROUNDS, copy, {
     boundaryIn: async () => {
       const upload = { upload: jobId(), path: 'large', bytes: BYTES, mode: 0o644 }

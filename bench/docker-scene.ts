@@ -1,4 +1,6 @@
 /** What the measurements with containers are taken on: one engine, one image, and both sides’ containers of it. */
+
+import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
 import type { CreateBody } from '../src/operator/api/requests.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { builtImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
@@ -64,7 +66,10 @@ export class PlainContainers {
 export async function plainContainers(docker: DockerEngine, craikHome: string): Promise<PlainContainers> {
   const engine = await openEngine({ CRAIK_ENGINE: docker.address })
   await prepareImage(engine)
-  return new PlainContainers(docker, (await builtImage(engine, {}, { craikHome })).id)
+  return new PlainContainers(
+    docker,
+    (await builtImage(engine, { harnesses: harnessShelf.ids([]) }, { craikHome })).id,
+  )
 }
 
 /** A sandbox of Craik’s that is a container, with its first command behind it. */

@@ -25,7 +25,7 @@ export async function dockerSnapshotRows(
   const sandbox = await openContainer(cold)
   cold.craik('sandbox', 'cp', tree, `${sandbox}:tree`)
   const container = await plain.idle()
-  await docker('cp', tree, `${container}:/home/agent/tree`)
+  await docker('cp', tree, `${container}:/workspace/home/tree`)
   rmSync(tree, { recursive: true })
   const { id: kept } = await snapshots.make(sandbox)
   await docker('commit', container, IMAGE)

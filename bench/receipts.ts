@@ -5,7 +5,7 @@ import { systemClock } from '../src/lib/clock.ts'
 import { newId, type ReceiptId } from '../src/lib/ids.ts'
 import { createReceiptLog, type ReceiptLog } from '../src/receipts/log.ts'
 import { prepareReceipt } from '../src/receipts/prepare.ts'
-import { CleanTexts } from '../src/receipts/redaction/redact.ts'
+import { CleanJson } from '../src/receipts/redaction/redact.ts'
 import type { ReceiptDraft } from '../src/receipts/schema.ts'
 import { Sealer } from '../src/receipts/sealer.ts'
 import { type Home, homeAt } from '../src/store/home.ts'
@@ -69,7 +69,7 @@ async function sealing(home: Home): Promise<(i: number) => Promise<void>> {
   const database = await openDatabase(home)
   const tables = tablesOver(database)
   const sealer = new Sealer(home, systemClock)
-  const known = new CleanTexts()
+  const known = new CleanJson()
   const [begin, commit] = [database.prepare('BEGIN IMMEDIATE'), database.prepare('COMMIT')]
   return async (i) => {
     const prepared = prepareReceipt(

@@ -3,6 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { dockerRows } from './docker.ts'
+import { gatewayRows } from './gateway.ts'
+import { harnessRows } from './harnesses.ts'
+import { ledgerRows } from './ledger.ts'
 import { holds, type Row } from './measure.ts'
 import { receiptRows } from './receipts.ts'
 import { redactionRows } from './redaction.ts'
@@ -12,11 +15,14 @@ import { verificationRows } from './verification.ts'
 
 const PARTS: Record<string, () => Promise<Row[]>> = {
   receipts: receiptRows,
+  ledger: ledgerRows,
   verification: verificationRows,
   redaction: redactionRows,
   startup: startupRows,
   sandboxes: sandboxRows,
   docker: dockerRows,
+  gateway: gatewayRows,
+  harnesses: harnessRows,
 }
 
 const wanted = process.argv.slice(2)

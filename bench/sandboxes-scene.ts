@@ -147,15 +147,17 @@ interface SupervisedOptions {
   readonly engine?: string
   /** How many containers wait for a sandbox. */
   readonly warm?: number
+  /** Besides, for every command and the supervisor. */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 export async function openSupervised(
   root: string,
   folder: string,
-  { engine, warm }: SupervisedOptions = {},
+  { engine, warm, environment }: SupervisedOptions = {},
 ): Promise<Supervised> {
   const named = engine === undefined ? {} : { CRAIK_ENGINE: engine }
-  const env = { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: root, ...named }
+  const env = { PATH: process.env.PATH!, HOME: folder, CRAIK_HOME: root, ...named, ...environment }
   const craik = (...args: readonly string[]) => run([MAIN, ...args], env)
   const grant = ['--capability', 'sandbox.create', '--operation', 'create', '--any-scope', '--unlimited-uses']
   craik('grant', 'create', ...grant, '--reason', 'a measurement')
