@@ -46,6 +46,13 @@ describe('logins', () => {
     expect(readFileSync(inHome('.codex/auth.json'), 'utf8')).toBe('x')
   })
 
+  it('are whole when several ask for them at the same time', async () => {
+    const asked = Array.from({ length: 20 }, () => put(LOGIN))
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(asked.map(() => 200))
+    expect(readFileSync(inHome(LOGIN.to), 'utf8')).toBe(LOGIN.content)
+    expect(readdirSync(inHome('run/secrets'))).toEqual([])
+  })
+
   it('are put in no folder that is a link', async () => {
     mkdirSync(inHome('workspace/seen'), { recursive: true })
     symlinkSync(inHome('workspace/seen'), inHome('.claude'))

@@ -20,12 +20,22 @@ export interface LoginOptions {
 }
 
 export function loginRoutes(options: LoginOptions): readonly Route[] {
+  // Each passes through a file of the same name: one after the other, or one overwrites what another has yet to read.
+  let last: Promise<unknown> = Promise.resolve()
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const mine = last.then(work)
+    last = mine.catch(() => {})
+    return mine
+  }
   return [
     {
       method: 'PUT',
       path: '/logins',
       async handle(call) {
-        for (const file of parseFiles(await call.json())) await put(options, file)
+        const files = parseFiles(await call.json())
+        await inTurn(async () => {
+          for (const file of files) await put(options, file)
+        })
         call.answer(200, {})
       },
     },
