@@ -1,4 +1,6 @@
 /** Makes the image with the bar that a person watches; at once when it is there. */
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { PackageName } from '../../harnesses/packages/catalogue.ts'
 import type {
   EnsureOptions,
@@ -29,6 +31,19 @@ export async function makeImage(context: CliContext, request: AskedImage): Promi
       harnessFolder: installing(context),
     },
   )
+}
+
+/** The name that it has or would have; nothing is made. */
+export async function nameOfImage(context: CliContext, request: AskedImage): Promise<string> {
+  const [{ wantedImage }, { imageName }] = await Promise.all([
+    import('../../sandboxes/backends/docker/image/ensure-image.ts'),
+    import('../../sandboxes/backends/docker/image/image-names.ts'),
+  ])
+  const { harnesses: names = [], ...rest } = request
+  const folder = join(context.home.root, 'cache/images')
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const asked = { ...rest, harnesses: await harnessIds(names) }
+  return imageName((await wantedImage(await engineOf(context), asked, folder)).sandbox)
 }
 
 async function harnessIds(names: readonly PackageName[]): Promise<readonly string[]> {

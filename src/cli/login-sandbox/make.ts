@@ -11,7 +11,7 @@ import { isOfCraik } from '../../sandboxes/backends/process/workspace.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { installHarnesses } from '../harness/install-with-bar.ts'
-import { makeImage, packagesOf } from '../image/make-image.ts'
+import { type AskedImage, makeImage, packagesOf } from '../image/make-image.ts'
 import { containerOf } from '../sandbox/container-options.ts'
 import { createWithParts, fill, sourceOf } from '../sandbox/create.ts'
 import { requireSameEngine } from '../sandbox/same-engine.ts'
@@ -91,7 +91,7 @@ async function partsFor(
 ): Promise<string | undefined> {
   if (backend === 'docker') {
     await requireSameEngine(context, client)
-    const name = await imageFor(context, settings)
+    const { name } = await makeImage(context, await imageFor(settings))
     return settings.packages === undefined ? undefined : name
   }
   if (settings.packages !== undefined) throw noPackages()
@@ -105,10 +105,8 @@ export function noPackages(): CraikError {
   })
 }
 
-export async function imageFor(context: CliContext, settings: LoginSandboxSettings): Promise<string> {
-  const packages = await packagesOf(settings.packages)
-  const made = await makeImage(context, { packages, harnesses: agentsOf(settings) })
-  return made.name
+export async function imageFor(settings: LoginSandboxSettings): Promise<AskedImage> {
+  return { packages: await packagesOf(settings.packages), harnesses: agentsOf(settings) }
 }
 
 export function agentsOf({ harnesses }: LoginSandboxSettings): readonly PackageName[] {

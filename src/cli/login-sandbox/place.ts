@@ -5,6 +5,7 @@ import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
+import { nameOfImage } from '../image/make-image.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { offerKeys } from '../sandbox/offer-keys.ts'
 import { type Chosen, sandboxOf } from './chosen.ts'
@@ -93,7 +94,7 @@ async function requireSame(
     throw differs('has the agents', has.join(', '), wanted.join(', '))
   if (typed.apt === undefined) return
   if (backend !== 'docker') throw noPackages()
-  const image = await imageFor(context, settings)
+  const image = await nameOfImage(context, await imageFor(settings))
   if (image !== found.container?.image_name)
     throw differs('is made of', found.container?.image_name ?? 'another image', image)
 }
