@@ -127,7 +127,7 @@ const VECTORS = new URL('../../../shared/vectors/merkle/', import.meta.url)
 const hasVectors = existsSync(VECTORS)
 
 describe.skipIf(!hasVectors)(
-  `transparency-dev/merkle vectors${hasVectors ? '' : ' (not on this machine)'}`,
+  `transparency-dev/merkle vectors${hasVectors ? '' : ' (skipped: ../shared is absent)'}`,
   () => {
     const read = (folder: string) =>
       readdirSync(new URL(`${folder}/`, VECTORS), { recursive: true, encoding: 'utf8' })
