@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { environmentOf } from '../craik.ts'
 import { SandboxHome } from '../sandbox-home.ts'
@@ -172,6 +173,25 @@ describe('a prompt', () => {
     expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
       status: 'interrupted',
     })
+  })
+
+  it('whose process is killed takes its agent with it, and nothing that others began', async () => {
+    const { child, seen, ended, lines } = begin('RUN: sleep 4321', project())
+    await seen(({ type }) => type === 'permission')
+    const sandbox = String(lines[0]!.sandbox_id)
+    const others = ['--', 'tail', '-f', '/dev/null']
+    await home.json(['sandbox', 'exec', '--detach', '--format', 'json', sandbox, ...others])
+    const running = async () => {
+      const processes = await home.json<{ name: string; job: string | null }[]>([
+        ...['sandbox', 'ps', sandbox, '--format', 'json'],
+      ])
+      return processes.filter(({ job }) => job !== null).map(({ name }) => name)
+    }
+    while (!(await running()).includes('sleep')) await sleep(100)
+    child.kill('SIGKILL')
+    await ended
+    while ((await running()).includes('sleep')) await sleep(250)
+    expect(await running()).toEqual(['tail'])
   })
 
   it('to an agent that ends is an error that says so, and is on record as failed', async () => {
