@@ -228,11 +228,40 @@ describe('transcripts of a sandbox', () => {
       ln -s /etc/passwd .codex/sessions/2026/11/16/rollout-link.jsonl
       ln -s / .codex/sessions/2026/root
       mkfifo .gemini/tmp/x/chats/session-pipe.jsonl
+      printf '{}' > .gemini/tmp/x/chats/session-closed.jsonl
+      chmod 0 .gemini/tmp/x/chats/session-closed.jsonl
       truncate -s 300M .gemini/tmp/x/chats/session-hole.jsonl`
     expect(await place.run(['sandbox', 'exec', 'parser', '--', 'sh', '-ec', inside])).toMatchObject({
       code: 0,
     })
-    expect(await place.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])).toHaveLength(5)
+    const args = ['transcripts', 'list', '--sandbox', 'parser']
+    const { stdout, stderr } = await place.run(args)
+    const listed = JSON.parse(stdout) as (Listed | { readonly path: string; readonly passed_over: string })[]
+    expect(listed.filter((one) => 'id' in one)).toHaveLength(5)
+    expect(listed.flatMap((one) => ('id' in one ? [] : [one]))).toEqual([
+      {
+        ...{ harness: 'codex', path: '.codex/sessions/2026/11/16/rollout-link.jsonl' },
+        passed_over: 'is a link, which is not followed',
+      },
+      {
+        ...{ harness: 'gemini', path: '.gemini/tmp/x/chats/session-pipe.jsonl' },
+        passed_over: 'is a pipe',
+      },
+      {
+        ...{ harness: 'gemini', path: '.gemini/tmp/x/chats/session-closed.jsonl' },
+        passed_over: 'cannot be read by the user inside',
+      },
+    ])
+    expect(stderr).toContain('session-pipe.jsonl was passed over: it is a pipe\n')
+    const exported = await place.run([
+      'transcripts',
+      'export',
+      ...args.slice(2),
+      '--inbox',
+      place.path('inbox'),
+    ])
+    expect(exported.stderr).toContain('session-pipe.jsonl was passed over: it is a pipe\n')
+    expect(exported.stdout).toContain('"passed_over": "is a pipe"')
   })
 
   it('of one that is stopped, or runs on this machine itself, are told where they are', async () => {

@@ -99,6 +99,10 @@ class Export {
         this.#hasProblem = true
         options.onProblem?.(path, problem)
       },
+      onPassedOver: (passed) => {
+        this.#hasProblem = true
+        options.onPassedOver?.(passed)
+      },
     }
     this.#inbox = inbox
     this.#records = new ExportRecords(options.records)
