@@ -117,6 +117,28 @@ describe('a prompt', () => {
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\ntwo\nthree\n')
   })
 
+  it('whose changes were brought over can be removed; others only when that is said', async () => {
+    interface Pruned {
+      readonly run_id: string
+      readonly removed: boolean
+    }
+    const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
+    const run = runOf(lines)
+    const pruned = async (...args: string[]) =>
+      (await home.json<Pruned[]>(['run', 'prune', ...args, '--format', 'json'])).find(
+        ({ run_id }) => run_id === run,
+      )
+    expect(await pruned('--apply')).toBeUndefined()
+    expect(await pruned('--hard')).toMatchObject({ removed: false, brought_over: false })
+    expect((await home.run(['run', 'apply', run])).code).toBe(0)
+    expect(await pruned()).toMatchObject({ removed: false, brought_over: true })
+    expect((await home.run(['run', 'diff', run])).stdout).toContain('+two')
+    expect(await pruned('--apply')).toMatchObject({ removed: true })
+    expect(existsSync(join(home.home, 'runs', run))).toBe(false)
+    expect(await home.run(['run', 'diff', run])).toMatchObject({ code: 3 })
+    expect(await home.json(['run', 'show', run, '--format', 'json'])).toMatchObject({ changed_files: 1 })
+  })
+
   it('whose sandbox was deleted cannot be gone on from, which says how to ask anew and what is kept', async () => {
     const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
     await home.json(['sandbox', 'delete', '--yes', String(lines[0]!.sandbox_id)])
