@@ -204,10 +204,10 @@ describe('a prompt', () => {
     const others = ['--', 'tail', '-f', '/dev/null']
     await home.json(['sandbox', 'exec', '--detach', '--format', 'json', sandbox, ...others])
     const running = async () => {
-      const processes = await home.json<{ name: string; job: string | null }[]>([
+      const processes = await home.json<{ name: string; job?: string }[]>([
         ...['sandbox', 'ps', sandbox, '--format', 'json'],
       ])
-      return processes.filter(({ job }) => job !== null).map(({ name }) => name)
+      return processes.filter(({ job }) => job !== undefined).map(({ name }) => name)
     }
     while (!(await running()).includes('sleep')) await sleep(100)
     child.kill('SIGKILL')
