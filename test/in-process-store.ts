@@ -14,6 +14,7 @@ import type { Receipt } from '../src/receipts/schema.ts'
 import { Sealer } from '../src/receipts/sealer.ts'
 import { agentProcedures } from '../src/run/agents/procedures.ts'
 import { demoProcedures } from '../src/run/demo/removal.ts'
+import { promptProcedures } from '../src/run/prompts/procedures.ts'
 import { lifecycleProcedures } from '../src/sandboxes/lifecycle/procedures.ts'
 import { sandboxProcedures } from '../src/sandboxes/procedures.ts'
 import { type Home, homeAt } from '../src/store/home.ts'
@@ -47,6 +48,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
     ...providerSettingProcedures(sealer, clock),
     ...agentProcedures(sealer, clock, home),
     ...demoProcedures(sealer, clock, home),
+    ...promptProcedures(sealer, clock, home),
     ...breakerProcedures(sealer, clock),
     ...ledgerProcedures(sealer, clock),
     ...egressProcedures(sealer, clock),

@@ -19,6 +19,7 @@ import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
 import { applyCommand } from './run-changes/apply.ts'
 import { diffCommand } from './run-changes/diff.ts'
+import { pruneCommand } from './run-changes/prune.ts'
 
 export const runCommand: NounBuilder = (context) =>
   new Command('run')
@@ -27,6 +28,7 @@ export const runCommand: NounBuilder = (context) =>
     .addCommand(showCommand(context))
     .addCommand(diffCommand(context))
     .addCommand(applyCommand(context))
+    .addCommand(pruneCommand(context))
     .addCommand(resumeCommand(context))
     .addCommand(cancelCommand(context))
     .addCommand(recoverCommand(context))

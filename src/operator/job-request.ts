@@ -12,6 +12,8 @@ export function jobRequest(body: Body): JobRequest {
   return {
     spec: body.kind === 'exec' ? execSpec(body) : terminalSpec(body),
     ...(body.command_ref !== undefined && { commandRef: body.command_ref }),
+    ...('ends_when_left_ms' in body &&
+      body.ends_when_left_ms !== undefined && { endsWhenLeftMs: body.ends_when_left_ms }),
   }
 }
 

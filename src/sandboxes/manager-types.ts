@@ -308,6 +308,8 @@ export interface JobRequest {
   readonly spec: JobSpec
   /** A registered command: its argv is looked up in the transaction that decides, and `spec.argv` must be empty. */
   readonly commandRef?: string
+  /** It is ended when nobody has read it or fed it for so long; without it, it goes on. */
+  readonly endsWhenLeftMs?: number
 }
 
 export interface StartedJob {

@@ -4,7 +4,7 @@ import type { Redact } from './clean-text.ts'
 import { type Conversation, HARNESSES, type Harness } from './conversation.ts'
 import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { READERS } from './readers/all.ts'
-import type { TranscriptFile, TranscriptSource } from './source.ts'
+import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from './source.ts'
 
 export interface FindOptions {
   readonly source: TranscriptSource
@@ -14,6 +14,16 @@ export interface FindOptions {
   readonly harnesses?: readonly Harness[]
   /** A file, relative to the home, of which not all is read, and why. */
   readonly onProblem?: (path: string, problem: string) => void
+  /** One that is not read at all. */
+  readonly onPassedOver?: (passed: PassedOver) => void
+}
+
+export interface PassedOver {
+  readonly harness: Harness
+  /** Relative to the home. */
+  readonly path: string
+  /** As in "is a pipe". */
+  readonly reason: string
 }
 
 export interface FoundFile extends TranscriptFile {
@@ -21,6 +31,8 @@ export interface FoundFile extends TranscriptFile {
   /** Another value: it, or what belongs to it, was written to. */
   readonly stamp: string
 }
+
+const TOO_LONG = `is over ${TRANSCRIPT_LIMITS.fileBytes / 1024 ** 3} GiB, of which the rest is not read`
 
 export async function* findTranscripts(options: FindOptions): AsyncGenerator<FoundFile> {
   for (const harness of options.harnesses ?? HARNESSES) {
@@ -37,6 +49,11 @@ export async function* findTranscripts(options: FindOptions): AsyncGenerator<Fou
     }
     for (const file of files.values()) {
       if (!matches(file.path.slice(folder.length + 1))) continue
+      if (file.unfit !== undefined) {
+        options.onPassedOver?.({ harness, path: file.path, reason: file.unfit })
+        continue
+      }
+      if (file.bytes > TRANSCRIPT_LIMITS.fileBytes) options.onProblem?.(file.path, TOO_LONG)
       const together = [file, ...(companions?.(file.path) ?? []).flatMap((path) => files.get(path) ?? [])]
       const stamp = together.map(({ bytes, modifiedAtMs }) => `${bytes}@${modifiedAtMs}`).join(' ')
       yield { ...file, harness, stamp }
@@ -47,13 +64,19 @@ export async function* findTranscripts(options: FindOptions): AsyncGenerator<Fou
 /** The conversations in one file. */
 export async function* conversationsIn(file: FoundFile, options: FindOptions): AsyncGenerator<Conversation> {
   const { source, redact, signal, onProblem } = options
-  const entries = READERS[file.harness].read(source, file, { signal })
-  for await (const conversation of assemble(entries, {
-    ...{ harness: file.harness, path: file.path, redact },
-    onProblem: (problem) => onProblem?.(file.path, problem),
-  })) {
-    signal.throwIfAborted()
-    yield conversation
+  const { harness, path } = file
+  const entries = READERS[harness].read(source, file, { signal })
+  try {
+    for await (const conversation of assemble(entries, {
+      ...{ harness, path, redact },
+      onProblem: (problem) => onProblem?.(path, problem),
+    })) {
+      signal.throwIfAborted()
+      yield conversation
+    }
+  } catch (error) {
+    if (!(error instanceof UnreadableTranscript)) throw error
+    options.onPassedOver?.({ harness, path, reason: error.message })
   }
 }
 

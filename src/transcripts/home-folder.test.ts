@@ -10,7 +10,7 @@ import { all } from './transcripts.fixture.ts'
 let home: string
 let links: string[]
 const signal = new AbortController().signal
-const source = () => homeFolder(home, { signal, onLink: (path) => links.push(path) })
+const source = () => homeFolder(home, { signal, onProblem: (path) => links.push(path) })
 const write = (path: string, content: string) => {
   mkdirSync(dirname(join(home, path)), { recursive: true })
   writeFileSync(join(home, path), content)
@@ -75,7 +75,11 @@ describe('what is no file', () => {
   it('is not waited for', async () => {
     write('.x/a', '')
     execFileSync('mkfifo', [join(home, '.x/pipe.jsonl')])
-    expect(await listed('.x', 1)).toEqual(['.x/a'])
+    const found = await all(source().list('.x', 1))
+    expect(found.map(({ path, unfit }) => [path, unfit]).sort()).toEqual([
+      ['.x/a', undefined],
+      ['.x/pipe.jsonl', 'is a pipe'],
+    ])
     expect(await text('.x/pipe.jsonl')).toBe('')
     expect(await text('.x')).toBe('')
   })

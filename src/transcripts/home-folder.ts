@@ -2,20 +2,21 @@
  * Transcripts in a folder of this machine that is shaped like a home. Folders are held open and entered by name, links are
  * never followed: a sandbox may write to what is below.
  */
-import { constants } from 'node:fs'
+import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { CraikError } from '../errors.ts'
 import { HeldFolder } from '../lib/safe-tar/held-folder.ts'
 import { TRANSCRIPT_LIMITS } from './limits.ts'
-import type { TranscriptFile, TranscriptSource } from './source.ts'
+import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from './source.ts'
 
 export interface HomeFolderOptions {
   readonly signal: AbortSignal
-  /** A link in the way, which is not followed; relative to the home. */
-  readonly onLink?: (path: string) => void
+  /** What is in the way and not entered, such as a link; relative to the home. */
+  readonly onProblem?: (path: string, problem: string) => void
 }
 
 const CHUNK_BYTES = 256 * 1024
+const A_LINK = 'is a link, which is not followed'
 
 /** The path of the home itself is the caller's own word, and may be a link. */
 export function homeFolder(home: string, options: HomeFolderOptions): TranscriptSource {
@@ -44,20 +45,33 @@ export function homeFolder(home: string, options: HomeFolderOptions): Transcript
 async function enterAll(
   home: string,
   names: readonly string[],
-  { onLink }: Pick<HomeFolderOptions, 'onLink'>,
+  { onProblem }: Pick<HomeFolderOptions, 'onProblem'>,
 ): Promise<HeldFolder | undefined> {
   let at: HeldFolder | undefined = await openHome(home)
   for (const [i, name] of names.entries()) {
-    const inner: HeldFolder | undefined = await at.enter(name).catch(() => undefined)
-    if (inner === undefined) {
-      const found = await lstat(at.at(name)).catch(() => undefined)
-      if (found?.isSymbolicLink()) onLink?.(names.slice(0, i + 1).join('/'))
-    }
+    const inner = await enter(at, name, names.slice(0, i + 1).join('/'), onProblem)
     await at.close()
     if (inner === undefined) return undefined
     at = inner
   }
   return at
+}
+
+/** Undefined when there is no such folder, or it cannot be entered. */
+async function enter(
+  folder: HeldFolder,
+  name: string,
+  path: string,
+  onProblem: HomeFolderOptions['onProblem'],
+): Promise<HeldFolder | undefined> {
+  try {
+    return await folder.enter(name)
+  } catch (error) {
+    const found = await lstat(folder.at(name)).catch(() => undefined)
+    if (found?.isSymbolicLink()) onProblem?.(path, A_LINK)
+    else if (found?.isDirectory()) onProblem?.(path, unreadable(error))
+    return undefined
+  }
 }
 
 async function openHome(home: string): Promise<HeldFolder> {
@@ -77,6 +91,15 @@ function why(code: string | undefined): string {
   return code === 'ENOTDIR' ? 'it is no folder' : String(code)
 }
 
+function unreadable(error: unknown): string {
+  return `cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`
+}
+
+function unfitness(found: Stats): string {
+  if (found.isFIFO()) return 'is a pipe'
+  return found.isSocket() ? 'is a socket' : 'is a device'
+}
+
 async function* listed(
   folder: HeldFolder,
   path: string,
@@ -87,13 +110,20 @@ async function* listed(
     let looked = 0
     for await (const { name } of await opendir(folder.path)) {
       options.signal.throwIfAborted()
-      if (looked++ >= TRANSCRIPT_LIMITS.folderEntries) return
+      if (looked++ >= TRANSCRIPT_LIMITS.folderEntries) {
+        const most = TRANSCRIPT_LIMITS.folderEntries.toLocaleString('en')
+        options.onProblem?.(path, `holds more than ${most} entries`)
+        return
+      }
       const below = `${path}/${name}`
       const found = await lstat(folder.at(name)).catch(() => undefined)
-      if (found?.isFile()) yield { path: below, bytes: found.size, modifiedAtMs: Math.floor(found.mtimeMs) }
-      else if (found?.isSymbolicLink()) options.onLink?.(below)
-      else if (found?.isDirectory() && depth > 0) {
-        const inner = await folder.enter(name).catch(() => undefined)
+      if (found === undefined) continue
+      const file = { path: below, bytes: found.size, modifiedAtMs: Math.floor(found.mtimeMs) }
+      if (found.isFile()) yield file
+      else if (found.isSymbolicLink()) options.onProblem?.(below, A_LINK)
+      else if (!found.isDirectory()) yield { ...file, unfit: unfitness(found) }
+      else if (depth > 0) {
+        const inner = await enter(folder, name, below, options.onProblem)
         if (inner !== undefined) yield* listed(inner, below, depth - 1, options)
       }
     }
@@ -105,7 +135,11 @@ async function* listed(
 /** Non-blocking: it may be a FIFO by now. */
 async function openRegular(path: string): Promise<FileHandle | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
-  const file = await open(path, flags).catch(() => undefined)
+  const file = await open(path, flags).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EACCES' || error.code === 'EPERM' || error.code === 'EIO')
+      throw new UnreadableTranscript(unreadable(error), { cause: error })
+    return undefined
+  })
   if (file === undefined || (await file.stat()).isFile()) return file
   await file.close()
   return undefined

@@ -81,6 +81,10 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
       code: 0,
       rows: NAMES.map(() => ({ result: 'answers' })),
     })
+    await here.run(['save'])
+    expect(Object.entries(here.saved()).filter(([, text]) => text.includes('the one word: ready'))).toEqual(
+      [],
+    )
     here.scene.logOut('codex')
     const without = JSON.parse((await here.run(['verify-llm-auth', '--format', 'json'])).stdout)
     expect(without).toContainEqual(expect.objectContaining({ harness: 'codex', result: 'not logged in' }))

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { environmentOf } from '../craik.ts'
 import { SandboxHome } from '../sandbox-home.ts'
@@ -116,6 +117,28 @@ describe('a prompt', () => {
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\ntwo\nthree\n')
   })
 
+  it('whose changes were brought over can be removed; others only when that is said', async () => {
+    interface Pruned {
+      readonly run_id: string
+      readonly removed: boolean
+    }
+    const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
+    const run = runOf(lines)
+    const pruned = async (...args: string[]) =>
+      (await home.json<Pruned[]>(['run', 'prune', ...args, '--format', 'json'])).find(
+        ({ run_id }) => run_id === run,
+      )
+    expect(await pruned('--apply')).toBeUndefined()
+    expect(await pruned('--hard')).toMatchObject({ removed: false, brought_over: false })
+    expect((await home.run(['run', 'apply', run])).code).toBe(0)
+    expect(await pruned()).toMatchObject({ removed: false, brought_over: true })
+    expect((await home.run(['run', 'diff', run])).stdout).toContain('+two')
+    expect(await pruned('--apply')).toMatchObject({ removed: true })
+    expect(existsSync(join(home.home, 'runs', run))).toBe(false)
+    expect(await home.run(['run', 'diff', run])).toMatchObject({ code: 3 })
+    expect(await home.json(['run', 'show', run, '--format', 'json'])).toMatchObject({ changed_files: 1 })
+  })
+
   it('whose sandbox was deleted cannot be gone on from, which says how to ask anew and what is kept', async () => {
     const { lines } = await prompt('RUN: echo two >> a.txt', '--workspace', project())
     await home.json(['sandbox', 'delete', '--yes', String(lines[0]!.sandbox_id)])
@@ -172,6 +195,25 @@ describe('a prompt', () => {
     expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
       status: 'interrupted',
     })
+  })
+
+  it('whose process is killed takes its agent with it, and nothing that others began', async () => {
+    const { child, seen, ended, lines } = begin('RUN: sleep 4321', project())
+    await seen(({ type }) => type === 'permission')
+    const sandbox = String(lines[0]!.sandbox_id)
+    const others = ['--', 'tail', '-f', '/dev/null']
+    await home.json(['sandbox', 'exec', '--detach', '--format', 'json', sandbox, ...others])
+    const running = async () => {
+      const processes = await home.json<{ name: string; job?: string }[]>([
+        ...['sandbox', 'ps', sandbox, '--format', 'json'],
+      ])
+      return processes.filter(({ job }) => job !== undefined).map(({ name }) => name)
+    }
+    while (!(await running()).includes('sleep')) await sleep(100)
+    child.kill('SIGKILL')
+    await ended
+    while ((await running()).includes('sleep')) await sleep(250)
+    expect(await running()).toEqual(['tail'])
   })
 
   it('to an agent that ends is an error that says so, and is on record as failed', async () => {

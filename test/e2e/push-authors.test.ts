@@ -68,6 +68,49 @@ describe('a push', () => {
     expect(git(folder, '-C', 'there.git', 'for-each-ref')).toBe(before)
   })
 
+  it('of an annotated tag by another is refused, also of one that another tag is of', () => {
+    const as = (email: string, ...args: string[]) =>
+      git(here, '-c', `user.email=${email}`, 'tag', '-a', '-m', 'x', ...args)
+    as(WORK, 'theirs')
+    as(OWN, 'around', 'theirs')
+    const id = git(here, 'rev-parse', 'theirs')
+    for (const ref of ['theirs', 'around', 'theirs:refs/heads/other']) {
+      const { status, stderr } = push('origin', ref)
+      expect(status).toBe(1)
+      expect(stderr).toContain(`1 of its tags is not by ${OWN}\n  ${id.slice(0, 12)}  tagger ${WORK}\n`)
+      expect(stderr).not.toContain('git rebase')
+    }
+    expect(git(folder, '-C', 'there.git', 'for-each-ref', 'refs/tags', 'refs/heads/other')).toBe('')
+    const typed = /git tag .*/.exec(push('origin', 'theirs').stderr)![0].replaceAll('TAG', 'theirs')
+    execFileSync('sh', ['-c', `${typed} -m mine`], { cwd: here, env: environment(), stdio: 'ignore' })
+    expect(push('origin', 'theirs')).toEqual({ status: 0, stderr: '' })
+  })
+
+  it('of one’s own tags passes, whatever they are of, and so do those that nobody is named in', () => {
+    git(here, 'tag', '-a', '-m', 'x', 'mine')
+    git(here, 'tag', '-a', '-m', 'x', 'of-a-tree', 'HEAD^{tree}')
+    const anonymous = `object ${git(here, 'rev-parse', 'HEAD')}\ntype commit\ntag old\n\ntagger W <${WORK}> 1 +0000\n`
+    const id = execFileSync('git', ['mktag', '--no-strict'], {
+      ...{ cwd: here, env: environment(), encoding: 'utf8', input: anonymous },
+    })
+    git(here, 'update-ref', 'refs/tags/old', id.trim())
+    expect(push('origin', 'mine', 'of-a-tree', 'old')).toEqual({ status: 0, stderr: '' })
+  })
+
+  it('of a tag whose maker’s name is no UTF-8, or whose address is none, is looked at too', () => {
+    const made = (tagger: Buffer) => {
+      const head = `object ${git(here, 'rev-parse', 'HEAD')}\ntype commit\ntag odd\n`
+      const input = Buffer.concat([Buffer.from(head), tagger, Buffer.from('\n\nx\n')])
+      const args = ['hash-object', '-t', 'tag', '-w', '--stdin', '--literally']
+      const id = execFileSync('git', args, { cwd: here, env: environment(), input }).toString().trim()
+      git(here, 'update-ref', 'refs/tags/odd', id)
+    }
+    made(Buffer.from(`tagger J\xf6rg <${WORK}> 1700000000 +0000`, 'latin1'))
+    expect(push('origin', 'odd').stderr).toContain(`tagger ${WORK}`)
+    made(Buffer.from('tagger nobody at all'))
+    expect(push('origin', 'odd')).toMatchObject({ status: 1 })
+  })
+
   it('is refused for the committer alone', () => {
     git(
       here,

@@ -177,6 +177,24 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(JSON.parse((await here.run(['prune', '--hard', '--format', 'json'])).stdout)).toHaveLength(3)
     })
 
+    it('tells a terminal that is open in it when it is stopped, or removed, and what to type then', async () => {
+      await here.up()
+      using stopped = here.terminal(['enter'])
+      await stopped.says('octo-sandbox ~/project $')
+      expect(await here.run(['down'])).toMatchObject({ code: 0 })
+      await stopped.exited
+      expect(stopped.screen).toMatch(
+        /craik: the sandbox octo-sandbox was stopped\s+start it again: {2}craik up\s+$/,
+      )
+      using removed = here.terminal(['up'])
+      await removed.says('octo-sandbox ~/project $')
+      expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0, stderr: '' })
+      await removed.exited
+      expect(removed.screen).toMatch(
+        /craik: the sandbox octo-sandbox was removed, and this terminal with it\s+make it anew: {2}craik up\s+$/,
+      )
+    })
+
     it('is removed with everything it kept when somebody agrees, and not before', async () => {
       await here.up()
       expect(await here.run(['nuke'])).toMatchObject({

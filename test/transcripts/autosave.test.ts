@@ -83,9 +83,15 @@ describe.each(IDENTITIES)('as %s', (identity) => {
 
     // Said right before the end: nobody saves it until somebody asks.
     await say('codex', 'and at last?')
+    const pipe = PATHS.codex.replace(/[^/]*$/, 'rollout-pipe.jsonl')
+    await sh(sandbox, `mkfifo '${pipe}'`)
     await sandbox.delete()
     await staying
-    await home.json(['save', '--login', 'octo', '--format', 'json'])
+    const saved = await home.run(['save', '--login', 'octo', '--format', 'json'])
+    expect(JSON.parse(saved.stdout)).toContainEqual({
+      ...{ harness: 'codex', path: pipe, passed_over: 'is a pipe' },
+    })
+    expect(saved).toMatchObject({ code: 0, stderr: `craik: ${pipe} was passed over: it is a pipe\n` })
     const files = globSync(join(inbox, 'conversations/*/*.md'))
     expect(files.map((file) => file.slice(file.lastIndexOf('/') + 1)).sort()).toEqual([
       'and-at-last.md',

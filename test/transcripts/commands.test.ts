@@ -228,11 +228,29 @@ describe('transcripts of a sandbox', () => {
       ln -s /etc/passwd .codex/sessions/2026/11/16/rollout-link.jsonl
       ln -s / .codex/sessions/2026/root
       mkfifo .gemini/tmp/x/chats/session-pipe.jsonl
+      printf '{}' > .gemini/tmp/x/chats/session-closed.jsonl
+      chmod 0 .gemini/tmp/x/chats/session-closed.jsonl
       truncate -s 300M .gemini/tmp/x/chats/session-hole.jsonl`
     expect(await place.run(['sandbox', 'exec', 'parser', '--', 'sh', '-ec', inside])).toMatchObject({
       code: 0,
     })
-    expect(await place.json<Listed[]>(['transcripts', 'list', '--sandbox', 'parser'])).toHaveLength(5)
+    const args = ['transcripts', 'list', '--sandbox', 'parser']
+    const { stdout, stderr } = await place.run(args)
+    const listed = JSON.parse(stdout) as (Listed | { readonly path: string; readonly passed_over: string })[]
+    expect(listed.filter((one) => 'id' in one)).toHaveLength(5)
+    const passed = listed.flatMap((one) => ('id' in one ? [] : [[one.path, one.passed_over]]))
+    expect(Object.fromEntries(passed)).toEqual({
+      '.codex/sessions/2026/11/16/rollout-link.jsonl': 'is a link, which is not followed',
+      '.gemini/tmp/x/chats/session-pipe.jsonl': 'is a pipe',
+      '.gemini/tmp/x/chats/session-closed.jsonl': 'cannot be read by the user inside',
+    })
+    expect(stderr).toContain('session-pipe.jsonl was passed over: it is a pipe\n')
+    const exported = await place.run([
+      ...['transcripts', 'export', '--sandbox', 'parser', '--harness', 'codex'],
+      ...['--inbox', place.path('inbox')],
+    ])
+    expect(exported.stderr).toContain('rollout-link.jsonl was passed over: it is a link')
+    expect(JSON.parse(exported.stdout)).toMatchObject([{ harness: 'codex', passed_over: expect.any(String) }])
   })
 
   it('of one that is stopped, or runs on this machine itself, are told where they are', async () => {

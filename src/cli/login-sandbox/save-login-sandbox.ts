@@ -7,6 +7,7 @@ import { writeSnapshot } from '../../login-sandbox/keep/write-snapshot.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import { type Exported, exportNew } from '../../transcripts/export/export-new.ts'
+import type { PassedOver } from '../../transcripts/find-transcripts.ts'
 import type { CliContext } from '../context.ts'
 import { takeState } from './take-state.ts'
 import { transcriptsPlace } from './transcripts-place.ts'
@@ -16,6 +17,7 @@ export interface SaveOptions {
   readonly conversationsOnly?: boolean
   /** What could not be read, or not all of it. */
   readonly onProblem?: (path: string, problem: string) => void
+  readonly onPassedOver?: (passed: PassedOver) => void
 }
 
 export interface Saved {
@@ -27,7 +29,7 @@ export interface Saved {
 export async function saveLoginSandbox(
   context: CliContext,
   record: LoginRecord,
-  { conversationsOnly = false, onProblem }: SaveOptions = {},
+  { conversationsOnly = false, onProblem, onPassedOver }: SaveOptions = {},
 ): Promise<Saved> {
   const { login, inbox } = record
   const conversations = await exportNew({
@@ -35,6 +37,7 @@ export async function saveLoginSandbox(
     ...{ inbox, records: context.home.transcripts, signal: context.signal },
     redact: (text) => redactText(text).text,
     ...(onProblem !== undefined && { onProblem }),
+    ...(onPassedOver !== undefined && { onPassedOver }),
   })
   return { conversations, snapshot: conversationsOnly ? undefined : await saveSnapshot(context, record) }
 }

@@ -1,10 +1,12 @@
 /** `craik save`: conversations and changes of login sandboxes to the inbox, now. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
+import type { Json } from '../../lib/canonical-json.ts'
 import { parseLogin } from '../../login-sandbox/names.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, formatOption, printable, printRows } from '../output.ts'
+import { type Column, formatOption, printRows } from '../output.ts'
+import { Notes } from '../transcripts/notes.ts'
 import { saveLoginSandbox } from './save-login-sandbox.ts'
 
 interface SaveFlags {
@@ -35,8 +37,17 @@ export const saveCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (flags: SaveFlags) => {
       const rows: Row[] = []
-      for (const record of chosen(context, flags)) rows.push(...(await saved(context, record, flags)))
-      if (!flags.quiet) printRows(context, flags, rows, COLUMNS, (row) => ({ ...row }))
+      const passedOver: Json[] = []
+      for (const record of chosen(context, flags)) {
+        const notes = new Notes()
+        try {
+          rows.push(...(await saved(context, record, flags, notes)))
+        } finally {
+          if (!flags.quiet) context.stderr.write(notes.lines())
+        }
+        passedOver.push(...notes.rows())
+      }
+      if (!flags.quiet) printRows(context, flags, rows, COLUMNS, (row) => ({ ...row }), passedOver)
     })
 
 function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {
@@ -47,13 +58,16 @@ function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord
   throw new CraikError('not_up', `there is no sandbox of the login ${parseLogin(login, '--login')}`)
 }
 
-async function saved(context: CliContext, record: LoginRecord, flags: SaveFlags): Promise<Row[]> {
+async function saved(
+  context: CliContext,
+  record: LoginRecord,
+  flags: SaveFlags,
+  notes: Notes,
+): Promise<Row[]> {
   const { login } = record
   const { conversations, snapshot } = await saveLoginSandbox(context, record, {
     conversationsOnly: flags.conversations === true,
-    onProblem: (path, problem) => {
-      if (!flags.quiet) context.stderr.write(`craik: ${printable(path)} ${printable(problem)}\n`)
-    },
+    ...{ onProblem: notes.problem, onPassedOver: notes.passedOver },
   })
   return [
     ...conversations.map(({ path, outcome }) => ({ login, what: `conversation, ${outcome}`, file: path })),

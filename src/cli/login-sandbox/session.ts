@@ -5,6 +5,7 @@ import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
+import { Notes } from '../transcripts/notes.ts'
 import type { Chosen } from './chosen.ts'
 import { saveLoginSandbox } from './save-login-sandbox.ts'
 import { takeState } from './take-state.ts'
@@ -58,11 +59,11 @@ export function authorOf({ home }: CliContext, login: string): Author | undefine
 }
 
 async function save(context: CliContext, record: LoginRecord, conversationsOnly: boolean): Promise<void> {
-  const problems: string[] = []
+  const notes = new Notes()
   try {
     const { conversations } = await saveLoginSandbox(context, record, {
       conversationsOnly,
-      onProblem: (path, problem) => problems.push(`${path} ${problem}`),
+      ...{ onProblem: notes.problem, onPassedOver: notes.passedOver },
     })
     const saved = conversations.filter(({ outcome }) => outcome === 'written' || outcome === 'updated')
     const [first] = saved
@@ -76,5 +77,5 @@ async function save(context: CliContext, record: LoginRecord, conversationsOnly:
     const why = error instanceof CraikError ? error.message : String(error)
     context.stderr.write(`craik: not everything was saved: ${printable(why)}\n  again:  craik save\n`)
   }
-  for (const problem of problems.slice(0, 3)) context.stderr.write(`craik: ${printable(problem)}\n`)
+  context.stderr.write(notes.lines())
 }

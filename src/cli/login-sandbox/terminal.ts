@@ -1,4 +1,5 @@
 /** A terminal in a login's sandbox. */
+import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -10,7 +11,10 @@ export function hasTerminal({ stdin, stdout }: CliContext): boolean {
   return Boolean(stdin.isTTY && stdout.isTTY)
 }
 
-/** Until it ends, or is left; false when it was left and goes on. */
+/** How long whoever ended it is asked what it was. */
+const ASK_MS = 5_000
+
+/** Until it ends, or is left; false when it was left and goes on. Throws when the sandbox itself was ended under it. */
 export async function openTerminal(
   context: CliContext,
   client: ApiClient,
@@ -19,15 +23,46 @@ export async function openTerminal(
 ): Promise<boolean> {
   const jobId = newId<string>('job', context.clock.nowMs())
   const session = new TerminalSession(context, client, sandbox.id, jobId)
-  const end = await session.run((cols, rows) => ({
-    ...{ kind: 'terminal', argv: [...LOGIN_SHELL], env: { ...env }, cols, rows, term: termOf(context) },
-  }))
+  const end = await session
+    .run((cols, rows) => ({
+      ...{ kind: 'terminal', argv: [...LOGIN_SHELL], env: { ...env }, cols, rows, term: termOf(context) },
+    }))
+    .catch(async (error: unknown) => {
+      throw (await endOfSandbox(client, sandbox)) ?? error
+    })
   if (end === undefined) {
     context.stderr.write(`  left; it goes on:  craik sandbox shell ${sandbox.name} --attach ${jobId}\n`)
     return false
+  }
+  if (end.result.outcome !== 'exited') {
+    const ended = await endOfSandbox(client, sandbox)
+    if (ended !== undefined) throw ended
   }
   const explanation = explanationOf(end.result, sandbox.name, {})
   if (explanation !== undefined) context.stderr.write(`craik: ${explanation}\n`)
   context.setExitCode(exitCodeOf(end.result))
   return true
+}
+
+/** What the end of a terminal was the end of; undefined when the sandbox is there, or nobody can be asked. */
+async function endOfSandbox(client: ApiClient, { id, name }: SandboxBody): Promise<CraikError | undefined> {
+  const state = await client.sandboxes.get(id, { signal: AbortSignal.timeout(ASK_MS) }).then(
+    (found) => found.state,
+    (error: unknown) => (error instanceof CraikError && error.code === 'not_found' ? 'deleting' : undefined),
+  )
+  if (state === 'deleting')
+    return new CraikError('not_found', `the sandbox ${name} was removed, and this terminal with it`, {
+      hint: 'make it anew:  craik up',
+      details: { removed: id },
+    })
+  if (state === 'stopping' || state === 'stopped')
+    return new CraikError('sandbox_stopped', `the sandbox ${name} was stopped`, {
+      hint: 'start it again:  craik up',
+    })
+  return undefined
+}
+
+/** Whoever removed it has saved what was said. */
+export function isRemoved(error: unknown): boolean {
+  return error instanceof CraikError && error.details?.removed !== undefined
 }

@@ -20,10 +20,7 @@ export function transcriptsPlace(
 ): TranscriptsPlace {
   const { name } = volumesOf(login).find(({ at }) => at === LLM_STATE)!
   return {
-    source: mirroredHome(join(home.volumes, name), {
-      signal,
-      onLink: (path) => onProblem?.(path, 'is a link, which is not followed'),
-    }),
+    source: mirroredHome(join(home.volumes, name), { signal, ...(onProblem && { onProblem }) }),
     scope: `login/${login}`,
     sandbox: sandboxNameOf(login),
   }

@@ -20,7 +20,7 @@ import { insideEnvironment } from './inside.ts'
 import { type Brought, bringUp } from './place.ts'
 import { authorFor, readyInside } from './ready.ts'
 import { authorOf, beginSession, endSession } from './session.ts'
-import { hasTerminal, openTerminal } from './terminal.ts'
+import { hasTerminal, isRemoved, openTerminal } from './terminal.ts'
 import { accountsLine, warningsOf } from './told.ts'
 
 export interface UpOptions extends Typed {
@@ -130,16 +130,14 @@ export async function stay(
   chosen: Chosen,
   accounts: readonly Account[],
 ): Promise<void> {
+  const environment = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
   try {
-    await openTerminal(
-      context,
-      client,
-      sandbox,
-      insideEnvironment(sandbox, accounts, authorOf(context, chosen.login)),
-    )
-  } finally {
-    await endSession(context, chosen)
+    await openTerminal(context, client, sandbox, environment)
+  } catch (error) {
+    if (!isRemoved(error)) await endSession(context, chosen)
+    throw error
   }
+  await endSession(context, chosen)
 }
 
 function tell(

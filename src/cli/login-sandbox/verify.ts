@@ -9,12 +9,14 @@ import { formatDuration } from '../../lib/duration.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
+import { leaveOut } from '../../transcripts/export/export-new.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { runPrompt } from '../prompt/run-prompt.ts'
 import { connect } from '../sandbox/connect.ts'
 import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
+import { transcriptsPlace } from './transcripts-place.ts'
 
 const QUESTION = 'Answer with the one word: ready'
 const TIMEOUT_MS = 2 * 60_000
@@ -59,7 +61,7 @@ export const verifyCommand: NounBuilder = (context) =>
       for (const harness of Object.values(HARNESSES)) {
         if (harness.logins.length === 0) continue
         context.signal.throwIfAborted()
-        rows.push(await ask(context, client, sandbox, harness, accounts))
+        rows.push(await ask(context, client, sandbox, chosen.login, harness, accounts))
       }
       printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
       const isFine = rows.some(({ result }) => result === 'answers')
@@ -70,6 +72,7 @@ async function ask(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
+  owner: string,
   harness: Harness,
   accounts: readonly Account[],
 ): Promise<Row> {
@@ -84,6 +87,8 @@ async function ask(
   const startedMs = performance.now()
   let words = ''
   const common = { harness: harness.name, login: `${login.family} (${login.kind})` }
+  const { scope } = transcriptsPlace(context, owner)
+  const { transcripts: records } = context.home
   const took = () => Math.round(performance.now() - startedMs)
   try {
     const { run } = await runPrompt(
@@ -92,6 +97,8 @@ async function ask(
       {
         ...{ harness, login, text: QUESTION, timeoutMs: TIMEOUT_MS, resumes: undefined, sandbox },
         ...{ workspace: null, model: undefined, permissions: 'deny', madeSandbox: false },
+        // The question is nobody's conversation.
+        onSession: (session) => leaveOut({ records, scope }, harness.name, session),
       },
       (event) => {
         if (event.type === 'text') words = `${words}${event.text}`.slice(0, 200)

@@ -10,7 +10,7 @@ export interface AgentJobSpec {
   readonly argv: readonly string[]
   readonly cwd: string
   readonly env: Readonly<Record<string, string>>
-  /** It is ended after this long, also when nobody is left to end it. */
+  /** It is ended after this long, also when no supervisor is left to end it. */
   readonly timeoutMs: number
 }
 
@@ -20,6 +20,8 @@ export interface AgentJob extends AgentProcess {
 
 const MAX_COMPLAINT = 16 * 1024
 const KILL_PATIENCE_MS = 5_000
+/** Longer than a supervisor takes to be replaced and found again; nobody else can answer an agent. */
+const LEFT_MS = 10_000
 
 export function startAgentJob(
   client: ApiClient,
@@ -41,7 +43,7 @@ export function startAgentJob(
     sandbox,
     {
       ...{ kind: 'exec', argv: [...spec.argv], cwd: spec.cwd, env: { ...spec.env } },
-      ...{ stdin: true, timeout_ms: spec.timeoutMs },
+      ...{ stdin: true, timeout_ms: spec.timeoutMs, ends_when_left_ms: LEFT_MS },
     },
     {
       ...{ jobId, stdin, signal: left.signal },

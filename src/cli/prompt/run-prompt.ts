@@ -20,6 +20,8 @@ import { watched } from './watched.ts'
 export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> {
   readonly login: HarnessLogin | undefined
   readonly model: string | undefined
+  /** What the agent calls its session, before it is told anything. */
+  readonly onSession?: (session: string) => void
 }
 
 export type PromptEvent =
@@ -61,6 +63,7 @@ export async function runPrompt(
         ...{ harness: harness.name, cwd: INSIDE.workspace, text: asked.text, onEvent },
         sessionId: agentSession ?? undefined,
         onSession: async (session) => {
+          asked.onSession?.(session)
           await changeRun(store, { id: begun.id, agentSession: session })
         },
         async permit(tool, until) {

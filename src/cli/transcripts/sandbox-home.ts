@@ -5,9 +5,15 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { readFile } from '../../sdk/transfer.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import { TRANSCRIPT_LIMITS } from '../../transcripts/limits.ts'
-import type { TranscriptFile, TranscriptSource } from '../../transcripts/source.ts'
+import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from '../../transcripts/source.ts'
 
 const PAGE_ENTRIES = 1000
+const UNFIT: ReadonlyMap<string, string> = new Map([
+  ['link', 'is a link, which is not followed'],
+  ['fifo', 'is a pipe'],
+  ['socket', 'is a socket'],
+  ['device', 'is a device'],
+])
 
 export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSignal): TranscriptSource {
   return {
@@ -17,6 +23,8 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
         yield* readFile(client, sandbox, `${INSIDE.home}/${path}`, { signal, length: maxBytes })
       } catch (error) {
         if (!isNotThere(error)) throw error
+        if (error.code === 'refused_inside')
+          throw new UnreadableTranscript('cannot be read by the user inside', { cause: error })
       }
     },
   }
@@ -26,8 +34,10 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
       const name = path.slice(path.lastIndexOf('/') + 1)
       if (name === '' || name === '.' || name === '..') continue
       const below = `${folder}/${name}`
-      if (type === 'file') yield { path: below, bytes: whole(bytes), modifiedAtMs: whole(modified_at_ms) }
-      else if (type === 'folder' && depth > 0) yield* listed(below, depth - 1)
+      const file = { path: below, bytes: whole(bytes), modifiedAtMs: whole(modified_at_ms) }
+      if (type === 'file') yield file
+      else if (type !== 'folder') yield { ...file, unfit: UNFIT.get(type) ?? 'is no file' }
+      else if (depth > 0) yield* listed(below, depth - 1)
     }
   }
 
@@ -50,7 +60,7 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
 const NOT_THERE: readonly ErrorCode[] = ['not_found', 'conflict', 'refused_inside', 'usage', 'too_large']
 
 /** Gone, something else by now, or not to be read by the user inside. */
-function isNotThere(error: unknown): boolean {
+function isNotThere(error: unknown): error is CraikError {
   return error instanceof CraikError && NOT_THERE.includes(error.code)
 }
 

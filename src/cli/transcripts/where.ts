@@ -14,6 +14,7 @@ import type { CliContext } from '../context.ts'
 import { transcriptsPlace } from '../login-sandbox/transcripts-place.ts'
 import { printable } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
+import { Notes } from './notes.ts'
 import { sandboxHome } from './sandbox-home.ts'
 
 export interface WhereOptions {
@@ -39,48 +40,40 @@ export function addWhere(command: Command): Command {
     .addOption(new Option('--harness <name>', 'only those of this program').choices(HARNESSES))
 }
 
-/** How many files that are not whole are named. */
-const NAMED = 5
-
 export async function inPlace<T>(
   context: CliContext,
   options: WhereOptions,
-  work: (place: Place) => Promise<T>,
+  work: (place: Place, notes: Notes) => Promise<T>,
 ): Promise<T> {
   if (options.sandbox !== undefined && options.home !== undefined)
     throw new CraikError('usage', '--sandbox and --home are too much: transcripts are in one place', {
       hint: 'craik transcripts list --sandbox ID',
     })
-  const notes: string[] = []
-  const note = (path: string, problem: string) => {
-    notes.push(`craik: ${printable(path)} ${printable(problem)}\n`)
-  }
+  const notes = new Notes()
   const common = {
     redact: (text: string) => redactText(text).text,
     signal: context.signal,
-    onProblem: note,
+    onProblem: notes.problem,
+    onPassedOver: notes.passedOver,
     ...(options.harness !== undefined && { harnesses: [options.harness] }),
   }
   try {
     if (options.sandbox === undefined) {
       const home = homeOf(context, options)
-      const source = homeFolder(home, {
-        signal: context.signal,
-        onLink: (path) => note(path, 'is a link, which is not followed'),
-      })
-      return await work({ ...common, source, scope: realFolder(home) })
+      const source = homeFolder(home, { signal: context.signal, onProblem: notes.problem })
+      return await work({ ...common, source, scope: realFolder(home) }, notes)
     }
     using client = await connect(context)
     const sandbox = await client.sandboxes.get(options.sandbox, { signal: context.signal })
     requireHome(sandbox)
     const { id } = sandbox
     const login = new LoginRecords(context.home.loginSandboxes).list().find((one) => one.sandboxId === id)
-    if (login !== undefined) return await work({ ...common, ...transcriptsPlace(context, login.login, note) })
-    return await work({ ...common, source: sandboxHome(client, id, context.signal), scope: id, sandbox: id })
+    if (login !== undefined)
+      return await work({ ...common, ...transcriptsPlace(context, login.login, notes.problem) }, notes)
+    const source = sandboxHome(client, id, context.signal)
+    return await work({ ...common, source, scope: id, sandbox: id }, notes)
   } finally {
-    for (const line of notes.slice(0, NAMED)) context.stderr.write(line)
-    if (notes.length > NAMED)
-      context.stderr.write(`craik: and ${(notes.length - NAMED).toLocaleString('en')} more like this\n`)
+    context.stderr.write(notes.lines())
   }
 }
 

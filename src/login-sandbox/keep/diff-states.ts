@@ -9,6 +9,9 @@ const TITLES: readonly (readonly [StatePart, string])[] = [
   ['environment', 'Environment'],
 ]
 
+/** Lines of one part: a person reads them, and `entry.json` and `exit.json` beside it have everything. */
+const LISTED = 200
+
 /** Says so when nothing did. */
 export function diffStates(before: SandboxState, after: SandboxState): string {
   const sections = TITLES.flatMap(([part, title]) => {
@@ -23,13 +26,31 @@ type Entries = Readonly<Record<string, string>>
 
 function linesOf(before: Entries, after: Entries): string[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort()
-  return names.flatMap((name) => {
+  const totals = { added: 0, changed: 0, removed: 0 }
+  const lines: string[] = []
+  for (const name of names) {
     const [old, now] = [valueIn(before, name), valueIn(after, name)]
-    if (old === now) return []
-    if (old === undefined) return [`- added ${shown(name, now)}`]
-    if (now === undefined) return [`- removed ${shown(name, old)}`]
-    return [`- changed ${code(name)}: ${code(old)} → ${code(now)}`]
-  })
+    if (old === now) continue
+    const how = old === undefined ? 'added' : now === undefined ? 'removed' : 'changed'
+    totals[how]++
+    if (lines.length === LISTED) continue
+    const what = how === 'changed' ? `${code(name)}: ${code(old!)} → ${code(now!)}` : shown(name, now ?? old)
+    lines.push(`- ${how} ${what}`)
+  }
+  const left = totals.added + totals.changed + totals.removed - lines.length
+  return left === 0 ? lines : [...lines, `- and ${counted(left)} more, of ${ofAll(totals)}`]
+}
+
+/** `12 added, 3 changed, 1 removed in all`. */
+function ofAll(totals: Readonly<Record<string, number>>): string {
+  const parts = Object.entries(totals).flatMap(([how, count]) =>
+    count === 0 ? [] : [`${counted(count)} ${how}`],
+  )
+  return `${parts.join(', ')} in all: entry.json and exit.json have them`
+}
+
+function counted(count: number): string {
+  return count.toLocaleString('en')
 }
 
 function valueIn(entries: Entries, name: string): string | undefined {

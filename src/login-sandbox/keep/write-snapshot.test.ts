@@ -58,6 +58,20 @@ From 2026-11-15T09:00:00.000Z to 2026-11-15T09:05:00.000Z.
 `)
   })
 
+  it('are named up to a number, and counted: a part of thousands is told of', () => {
+    const many = (kind: string, count: number) =>
+      Array.from({ length: count }, (_, at) => `${kind}-${String(at).padStart(5, '0')}=1`)
+    const before = state(0, '#debian', 'x-changed=1', 'x-gone=1', '#npm')
+    const after = state(5, '#debian', ...many('a', 12_000), 'x-changed=2', '#npm', ...many('n', 200))
+    const [debian = '', npm = ''] = diffStates(before, after).split('\n## ').slice(1)
+    expect(debian.match(/^- added `a-/gm)).toHaveLength(200)
+    expect(debian).toMatch(
+      /\n- and 11,802 more, of 12,000 added, 1 changed, 1 removed in all: entry\.json and exit\.json have them\n$/,
+    )
+    expect(npm.match(/^- added /gm)).toHaveLength(200)
+    expect(npm).not.toContain('more')
+  })
+
   it('are none', () => {
     expect(diffStates(state(0, '#npm', 'a=1'), state(5, '#npm', 'a=1'))).toContain('Nothing changed.')
   })

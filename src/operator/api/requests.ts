@@ -220,6 +220,8 @@ const execJob = z.strictObject({
   ...runnable,
   stdin: z.boolean().optional(),
   max_output_bytes: positive.max(API_LIMITS.outputBytes).optional(),
+  /** It is ended when nobody has read it or fed it for so long; without it, it goes on. */
+  ends_when_left_ms: timeoutMs.min(1_000).optional(),
 })
 const terminalJob = z.strictObject({
   kind: z.literal('terminal'),

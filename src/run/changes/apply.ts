@@ -12,7 +12,7 @@ import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import { sha256 } from './content-store.ts'
 import { HostTree } from './host-tree.ts'
-import type { Kept } from './kept.ts'
+import { type Kept, markApplied } from './kept.ts'
 import { type Planned, planChanges } from './plan.ts'
 import { type Applied, bringOver, type OutcomeStatus } from './put.ts'
 
@@ -46,6 +46,8 @@ export interface ApplyResult {
 
 /** What a grant and a rule name. */
 export const APPLY = { capability: 'repo.write', operation: 'apply' } as const
+/** Of whoever brings the changes over, or removes them. */
+export const LOCK = 'apply.lock'
 export const applyTarget = (runId: string) => `run/${runId}`
 
 export async function applyChanges(
@@ -54,7 +56,7 @@ export async function applyChanges(
   options: ApplyOptions,
 ): Promise<ApplyResult> {
   const { until, dryRun = false, skipConflicts = false } = options
-  const lock = takeFileLock(join(kept.folder, 'apply.lock'), 'lock of the run')
+  const lock = takeFileLock(join(kept.folder, LOCK), 'lock of the run')
   if (lock === undefined)
     throw new CraikError('conflict', `the changes of ${kept.record.run_id} are being brought over already`, {
       hint: 'wait for the other command to end, then try again',
@@ -124,7 +126,10 @@ async function write(
       digests: { changes: kept.digest, applied: `sha256:${sha256(JSON.stringify(applied))}` },
     })
   }
-  return { ...resultOf(outcomes), receiptId: open.id }
+  const result = resultOf(outcomes)
+  const { applied, already } = result.counts
+  if (applied + already === planned.length) markApplied(kept)
+  return { ...result, receiptId: open.id }
 }
 
 function unwritten({ change, verdict }: Planned): Applied {

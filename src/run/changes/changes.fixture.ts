@@ -40,16 +40,21 @@ export function write(folder: string, files: Readonly<Record<string, string>>): 
 }
 
 /** Kept changes with these contents. */
-export function keep(place: Place, changes: readonly KeptChange[], contents: readonly string[] = []): Kept {
+export function keep(
+  place: Place,
+  changes: readonly KeptChange[],
+  contents: readonly string[] = [],
+  { runId = RUN_ID, operator = 'local-user:ada' } = {},
+): Kept {
   const home = homeAt(place.home)
-  const folder = runFolder(home, RUN_ID)
+  const folder = runFolder(home, runId)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const store = contentsIn(folder)
   store.create()
   for (const content of contents) store.put(Buffer.from(content))
   return writeRecord(folder, {
-    ...{ schema: 'craik.run_changes', version: 1, run_id: RUN_ID, sandbox_id: 'sbx_1' },
-    ...{ operator_subject: 'local-user:ada', workspace: place.workspace },
+    ...{ schema: 'craik.run_changes', version: 1, run_id: runId, sandbox_id: 'sbx_1' },
+    ...{ operator_subject: operator, workspace: place.workspace },
     kept_at: new Date(0).toISOString(),
     changes: [...changes].sort((a, b) => (a.path < b.path ? -1 : 1)),
     ...{ left: [], left_count: 0 },

@@ -12,6 +12,10 @@ import { CHANGE_LIMITS } from './limits.ts'
 import { type Entry, type Manifest, SHA256 } from './manifest.ts'
 import { linkTarget, workspacePath } from './paths.ts'
 
+export const RECORD = 'changes.json'
+const APPLIED = 'applied.json'
+const applied = z.strictObject({ version: z.literal(1), digest: z.string() })
+
 const reference = z.string().regex(REFERENCE)
 const state = z.discriminatedUnion('kind', [
   z.strictObject({
@@ -133,7 +137,22 @@ export async function readBaseline(home: Home, runId: string): Promise<Manifest 
 }
 
 function recordPath(folder: string): string {
-  return join(folder, 'changes.json')
+  return join(folder, RECORD)
+}
+
+/** All of it is in the workspace, whatever becomes of the files there later. */
+export function markApplied({ folder, digest }: Kept): void {
+  writePrivateFile(join(folder, APPLIED), `${JSON.stringify({ version: 1, digest })}\n`, 'mark of an apply')
+}
+
+/** A later record of the same run is another. */
+export function isMarkedApplied({ folder, digest }: Kept): boolean {
+  try {
+    const bytes = readPrivateFile(join(folder, APPLIED), 1024, 'mark of an apply')
+    return applied.safeParse(parsedJson(bytes)).data?.digest === digest
+  } catch {
+    return false
+  }
 }
 
 /** Sized first: the reader takes as much memory as the most that it may read. */

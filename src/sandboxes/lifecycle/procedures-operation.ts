@@ -72,6 +72,7 @@ export async function beginOperation(
         keeper.spelled(wholeSpec(job, argv)),
       ),
       begin: begun.begin,
+      ...(job.endsWhenLeftMs !== undefined && { endsWhenLeftMs: job.endsWhenLeftMs }),
     })
     const { owner } = input
     const createdAtMs = keeper.nowMs
@@ -211,6 +212,10 @@ function specOf({ id, job }: BeginOperationInput): string {
 }
 
 /** With what a reference stood for: another command under the same name is another request. */
-function wholeSpec({ spec, commandRef }: JobInput, argv: readonly string[] = []): Json {
-  return { spec, argv, ...(commandRef !== undefined && { command_ref: commandRef }) }
+function wholeSpec({ spec, commandRef, endsWhenLeftMs }: JobInput, argv: readonly string[] = []): Json {
+  return {
+    ...{ spec, argv },
+    ...(commandRef !== undefined && { command_ref: commandRef }),
+    ...(endsWhenLeftMs !== undefined && { ends_when_left_ms: endsWhenLeftMs }),
+  }
 }

@@ -36,8 +36,11 @@ export async function closeOrphans(
 
 function openJob({ row, job }: KeptJob, owner: Owner): OpenJob {
   const { jobId, beginId } = row
-  const { operation, operator, epoch, begin } = job
-  return { jobId, operation, operator, owner, begun: { id: beginId, begin, epoch } }
+  const { operation, operator, epoch, begin, endsWhenLeftMs } = job
+  return {
+    ...{ jobId, operation, operator, owner, begun: { id: beginId, begin, epoch } },
+    ...(endsWhenLeftMs !== undefined && { endsWhenLeftMs }),
+  }
 }
 
 /** Its process is dead, or asks itself. */

@@ -30,6 +30,8 @@ export interface JobDocument {
   /** The seal of the spec, by which the same request is known again. */
   readonly spec: string
   readonly begin: RecordedBegin
+  /** It is ended when nobody has read it or fed it for so long. */
+  readonly endsWhenLeftMs?: number
 }
 
 export interface KeptJob {

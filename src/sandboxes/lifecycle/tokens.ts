@@ -143,6 +143,8 @@ export interface JobInput {
   readonly argv?: readonly string[]
   /** A registered command, looked up in the same transaction. */
   readonly commandRef?: string
+  /** Kept, so that whoever takes the job over knows it. */
+  readonly endsWhenLeftMs?: number
 }
 
 export type BeginOperationOutput =
@@ -256,6 +258,7 @@ export interface OpenJob {
   readonly operator: string
   readonly begun: Begun
   readonly owner: Owner
+  readonly endsWhenLeftMs?: number
 }
 
 /** `host:port`, or `unparsable`, and how many connections asked for it. The inside chose the name. */

@@ -118,6 +118,7 @@ export class Holder implements Holding {
         begun: job.begun,
         beganAtMs: job.beganAtMs,
         adopted: true,
+        ...(job.endsWhenLeftMs !== undefined && { endsWhenLeftMs: job.endsWhenLeftMs }),
       })
     }
     return held
@@ -280,7 +281,9 @@ export class Holder implements Holding {
     const { book, session } = held
     if (book.size === 0) return
     try {
-      await book.look(boundary, AbortSignal.any([session.closing, AbortSignal.timeout(LOOK_DEADLINE_MS)]))
+      const until = AbortSignal.any([session.closing, AbortSignal.timeout(LOOK_DEADLINE_MS)])
+      await book.look(boundary, until)
+      await book.endLeft(boundary, until)
     } catch (error) {
       if (!session.closing.aborted) this.#complain(held, error)
     }

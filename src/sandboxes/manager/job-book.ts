@@ -26,6 +26,8 @@ export interface OpenJobEntry {
   readonly begun: Begun
   readonly adopted: boolean
   readonly beganAtMs: number
+  /** It is ended when nobody has read it or fed it for so long. */
+  readonly endsWhenLeftMs?: number
   /** Whether this epoch's receipts account for it. */
   accounted: boolean
   /** The boundary was asked for it, and counted it. */
@@ -36,6 +38,7 @@ export interface OpenJobEntry {
   turn: Promise<unknown>
   turns: number
   readers: number
+  feeders: number
   /** From the sandbox, and towards it. */
   bytesIn: number
   bytesOut: number
@@ -107,7 +110,9 @@ export class JobBook {
 
   /** Undefined when it has ended by now. */
   add(
-    job: Pick<OpenJobEntry, 'id' | 'operation' | 'operator' | 'begun' | 'adopted'> & { beganAtMs?: number },
+    job: Pick<OpenJobEntry, 'id' | 'operation' | 'operator' | 'begun' | 'adopted' | 'endsWhenLeftMs'> & {
+      beganAtMs?: number
+    },
   ): OpenJobEntry | undefined {
     const known = this.#jobs.get(job.id)
     if (known !== undefined || this.#over.has(job.id)) return known
@@ -121,6 +126,7 @@ export class JobBook {
       turn: Promise.resolve(),
       turns: 0,
       readers: 0,
+      feeders: 0,
       bytesIn: 0,
       bytesOut: 0,
       touchedAtMs: nowMs,
@@ -234,6 +240,21 @@ export class JobBook {
     for (const job of this.#jobs.values()) {
       if (job.operation === 'file_write' && !job.ending) await this.#settleUpload(job, boundary, until)
     }
+  }
+
+  /** Those that go with whoever drove them: killed, it says no word. Who lost only the connection is back by then. */
+  async endLeft(boundary: Boundary, until: AbortSignal): Promise<void> {
+    for (const job of [...this.#jobs.values()].filter((one) => one.turns === 0 && this.#isLeft(one)))
+      await this.inTurn(job, async () => {
+        if (!this.#isLeft(job)) return
+        await boundary.jobs.forget(job.id, until)
+        await this.end(job, 'failed', { metadata: { outcome: 'left' } })
+      })
+  }
+
+  #isLeft({ endsWhenLeftMs, readers, feeders, touchedAtMs, ending }: OpenJobEntry): boolean {
+    if (endsWhenLeftMs === undefined || ending !== undefined || readers + feeders > 0) return false
+    return this.#options.clock.nowMs() - touchedAtMs >= endsWhenLeftMs
   }
 
   async #settle(

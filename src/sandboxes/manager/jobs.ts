@@ -173,7 +173,9 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
                 operator: caller.operator,
                 begun: answer.begun,
                 adopted: false,
+                ...(request.endsWhenLeftMs !== undefined && { endsWhenLeftMs: request.endsWhenLeftMs }),
               })
+        if (entry !== undefined) entry.touchedAtMs = options.clock.nowMs()
         const attached =
           entry && (await held.book.inTurn(entry, () => attach(held, entry, spec as JobSpec, isNew, caller)))
         if (attached !== undefined) {
@@ -212,6 +214,7 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
     async output(caller, id, job, after) {
       const held = await holding.require(id)
       const entry = await own(held, caller, job, 'output')
+      if (entry !== undefined) entry.touchedAtMs = options.clock.nowMs()
       const release = held.session.hold()
       try {
         const boundary = await held.session.boundary(caller.signal)
@@ -233,7 +236,13 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
             },
           )
         if (entry === undefined) return send(caller.signal)
-        return held.attached.during({ begun: entry.begun, jobId: job, action: 'input' }, caller.signal, send)
+        entry.feeders++
+        return held.attached
+          .during({ begun: entry.begun, jobId: job, action: 'input' }, caller.signal, send)
+          .finally(() => {
+            entry.feeders--
+            entry.touchedAtMs = options.clock.nowMs()
+          })
       }),
 
     acknowledge: (caller, id, job, position) =>
@@ -281,7 +290,7 @@ function inSandbox(
   return { ...spec, env: { ...reached, ...own, ...spec.env } }
 }
 
-function jobInput(id: JobId, { spec, commandRef }: JobRequest) {
+function jobInput(id: JobId, { spec, commandRef, endsWhenLeftMs }: JobRequest) {
   const argv = 'argv' in spec ? spec.argv : undefined
   if (commandRef !== undefined && (argv === undefined || argv.length > 0)) {
     throw new CraikError('usage', 'a command reference takes the place of the arguments', {
@@ -293,6 +302,7 @@ function jobInput(id: JobId, { spec, commandRef }: JobRequest) {
     spec: plain(spec),
     ...(argv !== undefined && { argv }),
     ...(commandRef !== undefined && { commandRef }),
+    ...(endsWhenLeftMs !== undefined && { endsWhenLeftMs }),
   }
 }
 

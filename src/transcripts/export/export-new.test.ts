@@ -17,8 +17,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { TranscriptSource } from '../source.ts'
-import { type Exchange, jsonl, LINES, memoryHome, PATHS, TWO } from '../transcripts.fixture.ts'
-import { type ExportOptions, exportNew } from './export-new.ts'
+import { type Exchange, jsonl, LINES, memoryHome, PATHS, SESSION, TWO } from '../transcripts.fixture.ts'
+import { type ExportOptions, exportNew, leaveOut } from './export-new.ts'
 
 let folder: string
 let inbox: string
@@ -63,6 +63,20 @@ describe('an export', () => {
     expect(await run(home([...TWO, MORE]))).toEqual([['updated', FILE]])
     expect(read()).toContain('Nothing more.')
     expect(files()).toHaveLength(1)
+  })
+
+  it('leaves out a session of Craik’s own, by its id alone, until somebody goes on in it', async () => {
+    const asks = (session: string, ...more: Exchange[]) => ({
+      [PATHS.kimi.replace(`session_${SESSION}`, session)]: jsonl(LINES.kimi([TWO[0]!, ...more])),
+    })
+    leaveOut({ records, scope: 'sbx_1' }, 'kimi', 'own')
+    expect(await run(memoryHome({ ...asks('own'), ...asks('typed') }))).toEqual([['written', FILE]])
+    // Of another place, or another program, it is another session.
+    leaveOut({ records, scope: 'sbx_2' }, 'kimi', 'elsewhere')
+    leaveOut({ records, scope: 'sbx_1' }, 'codex', 'elsewhere')
+    expect(await run(memoryHome(asks('elsewhere')))).toHaveLength(1)
+    expect(await run(memoryHome(asks('own', MORE)))).toHaveLength(1)
+    expect(files()).toHaveLength(3)
   })
 
   it('never writes over a file that was edited', async () => {

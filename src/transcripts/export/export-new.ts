@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { idIn } from '../claimed.ts'
 import type { Conversation } from '../conversation.ts'
 import { conversationsIn, type FindOptions, type FoundFile, findTranscripts } from '../find-transcripts.ts'
 import { renderMarkdown } from '../markdown/render.ts'
@@ -62,6 +63,18 @@ export async function exportNew(options: ExportOptions): Promise<Exported[]> {
   }
 }
 
+/**
+ * A session in which Craik itself asks something, by the id that the agent gave it: it is not exported, unless somebody goes on
+ * in it. To be called before anything is said there.
+ */
+export function leaveOut(
+  { records, scope }: Pick<ExportOptions, 'records' | 'scope'>,
+  harness: string,
+  session: string,
+): void {
+  new ExportRecords(records).setOwn([scope, harness, idIn(session, session)])
+}
+
 async function waitForLock(
   { records, signal, patienceMs = PATIENCE_MS }: ExportOptions,
   name: string,
@@ -99,6 +112,10 @@ class Export {
         this.#hasProblem = true
         options.onProblem?.(path, problem)
       },
+      onPassedOver: (passed) => {
+        this.#hasProblem = true
+        options.onPassedOver?.(passed)
+      },
     }
     this.#inbox = inbox
     this.#records = new ExportRecords(options.records)
@@ -115,10 +132,15 @@ class Export {
         return exported
       }
       for await (const conversation of conversationsIn(file, this.#options))
-        exported.push(await this.#export(conversation, file))
+        if (!this.#isOwn(conversation)) exported.push(await this.#export(conversation, file))
       if (!this.#hasProblem) this.#records.setStamp(key, file.stamp)
     }
     return exported
+  }
+
+  #isOwn({ harness, id, turns }: Conversation): boolean {
+    if (turns.filter(({ role }) => role === 'user').length > 1) return false
+    return this.#records.isOwn([this.#options.scope, harness, id])
   }
 
   #key({ harness, path }: FoundFile, ...more: string[]): string[] {

@@ -23,6 +23,7 @@ const exportRecord = z.object({
 })
 export type ExportRecord = z.infer<typeof exportRecord>
 
+const ownRecord = z.object({ version: z.literal(1) })
 const stampRecord = z.object({ version: z.literal(1), stamp: z.string().max(200) })
 
 export class ExportRecords {
@@ -41,6 +42,16 @@ export class ExportRecords {
 
   write(key: readonly string[], record: Omit<ExportRecord, 'version'>): void {
     this.#write('conversation', key, { version: 1, ...record } satisfies ExportRecord)
+  }
+
+  /** Craik itself asked: nobody wants to keep it. */
+  setOwn(key: readonly string[]): void {
+    this.#write('own', key, { version: 1 })
+  }
+
+  isOwn(key: readonly string[]): boolean {
+    const found = this.#read(ownRecord, 'own', key)
+    return found !== undefined && found !== 'damaged'
   }
 
   /** What a file was like when all in it was exported. */

@@ -53,7 +53,7 @@ async function copyDatabase(source: TranscriptSource, file: TranscriptFile, to: 
 }
 
 async function find(source: TranscriptSource, path: string): Promise<TranscriptFile | undefined> {
-  for await (const one of source.list(FOLDER, 0)) if (one.path === path) return one
+  for await (const one of source.list(FOLDER, 0)) if (one.path === path && one.unfit === undefined) return one
   return undefined
 }
 

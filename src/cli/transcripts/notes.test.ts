@@ -1,0 +1,28 @@
+/** What is told of transcripts that were not read: a line for each reason, however many there are. */
+import { expect, it } from 'vitest'
+import { Notes } from './notes.ts'
+
+it('is a line for each reason with the first file and how many more, once each', () => {
+  const notes = new Notes()
+  notes.problem('.codex', 'is a link, which is not followed')
+  for (const name of ['a', 'b', 'c', 'b'])
+    notes.passedOver({ harness: 'codex', path: `sessions/${name}`, reason: 'is a pipe' })
+  expect(notes.lines()).toBe(
+    'craik: .codex is a link, which is not followed\ncraik: sessions/a was passed over: it is a pipe (and 2 more)\n',
+  )
+  expect(notes.rows()).toEqual(
+    ['a', 'b', 'c'].map((name) => ({ harness: 'codex', path: `sessions/${name}`, passed_over: 'is a pipe' })),
+  )
+})
+
+it('is a few lines of however many reasons, with no control character of a name', () => {
+  const notes = new Notes()
+  for (let at = 0; at < 2000; at++) notes.problem(`\x1b[31m${at}`, `has problem ${at}`)
+  expect(notes.lines().split('\n')).toHaveLength(7)
+  expect(notes.lines()).toContain('more like this\n')
+  expect(notes.lines()).not.toContain('\x1b')
+})
+
+it('is nothing when there is nothing', () => {
+  expect(new Notes().lines()).toBe('')
+})
