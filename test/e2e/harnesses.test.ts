@@ -101,7 +101,8 @@ describe('agents’ command lines in process sandboxes', () => {
     ])
     for (const { installed } of listed) expect(installed?.bytes).toBeGreaterThan(20_000_000)
     const shown = await test.json<Listed>(['harness', 'info', 'codex'])
-    expect(shown).toMatchObject({ programs: ['codex', 'codex-acp'], wire: 'openai-responses' })
+    const programs = ['codex', 'codex-acp', 'codex-acp-untrusting', 'codex-untrusting']
+    expect(shown).toMatchObject({ programs, wire: 'openai-responses' })
     const pruned = await test.json<{ removed: unknown[]; kept: { why: string }[] }>(['harness', 'prune'])
     expect(pruned.removed).toEqual([])
     expect(pruned.kept.map(({ why }) => why)).toEqual(Array(6).fill('a sandbox needs it'))
