@@ -77,7 +77,7 @@ export function bareAgent(
   const [home, cwd] = [join(folder, `bare-${name}`), join(folder, `project-${name}`)]
   mkdirSync(cwd)
   const login = harness.logins.find(({ kind }) => kind === 'api_key')
-  const place = { gateway: models, login, model: undefined }
+  const place = { gateway: models, login, model: undefined, trustsProject: true }
   const codexKey = { auth_mode: 'apikey', OPENAI_API_KEY: KEYS.OPENAI_API_KEY }
   for (const { path, content } of [
     ...harness.settings(place),
@@ -87,7 +87,7 @@ export function bareAgent(
     writeFileSync(join(home, path), content)
   }
   const { settings, architecture } = readHarness(name)
-  const [file, ...args] = harness.agent
+  const [file, ...args] = harness.agent(place)
   const found = settings.programs[file]
   if (found === undefined || 'runtime' in found) throw new Error(`${name} has no program ${file}`)
   const real = join(program, fileOf(found, architecture))

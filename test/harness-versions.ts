@@ -7,6 +7,7 @@ export const VERSIONS = {
   'claude-agent-acp': '0.99.1',
   codex: 'codex-cli 0.166.0',
   'codex-acp': '@agentclientprotocol/codex-acp 2.6.0',
+  'codex-acp-untrusting': '@agentclientprotocol/codex-acp 2.6.0',
   gemini: '0.61.0',
   kimi: '2.1.0',
   opencode: '1.18.33',

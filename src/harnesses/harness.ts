@@ -17,6 +17,16 @@ export interface HarnessPlace {
   readonly login: HarnessLogin | undefined
   /** As the harness names it; undefined: its own default. */
   readonly model: string | undefined
+  /** Whether what the project brings along is started unasked: its servers, hooks and plugins, and the leave that it gives itself. */
+  readonly trustsProject: boolean
+}
+
+/** What a session is begun and taken up with. */
+export interface SessionTerms {
+  /** As the agent's own extension of the protocol names it. */
+  readonly meta?: Readonly<Record<string, unknown>>
+  /** Which of its modes it is to be in. */
+  readonly modeId?: string
 }
 
 /** Of the home inside. It is put there when nothing is, or when what is there was put there by us. */
@@ -37,7 +47,10 @@ export interface Harness {
   /** The secret that takes the place of a login. */
   readonly keyName: string | undefined
   /** What speaks the Agent Client Protocol on its standard input and output, inside. */
-  readonly agent: readonly [string, ...string[]]
+  agent(place: HarnessPlace): readonly [string, ...string[]]
+  session?(place: HarnessPlace): SessionTerms
+  /** Of a project: what it would start also where the project is not trusted. Then it is not started itself. */
+  readonly startsAnyway?: readonly string[]
   /** What is run inside before a session is taken up again. */
   beforeResume?(sessionId: string): readonly [string, ...string[]]
   environment(place: HarnessPlace): Readonly<Record<string, string>>

@@ -37,6 +37,17 @@ export const FILES: Readonly<Record<Program, string>> = {
   kimi: '.kimi-code/credentials/kimi-code.json',
 }
 
+/** As ChatGPT knows the person. */
+const ACCOUNT_NUMBER = 'the-real-account-number'
+
+/** What Codex has beside its tokens, and does not start without: it says whose they are. */
+function identity(expiryMs: number): string {
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const claims = { chatgpt_account_id: ACCOUNT_NUMBER }
+  const payload = { exp: Math.trunc(expiryMs / 1000), 'https://api.openai.com/auth': claims }
+  return `${part({ alg: 'RS256', typ: 'JWT' })}.${part(payload)}.${part('not signed')}`
+}
+
 export const made = (prefix: string) => `${prefix}${randomBytes(24).toString('hex')}`
 
 export class LoginScene implements AsyncDisposable {
@@ -114,7 +125,7 @@ export class LoginScene implements AsyncDisposable {
       },
       codex: {
         ...{ auth_mode: 'chatgpt', OPENAI_API_KEY: null, last_refresh: renewed.toISOString() },
-        tokens: { id_token: '', access_token, refresh_token, account_id: 'the-real-account-number' },
+        tokens: { id_token: identity(expiry), access_token, refresh_token, account_id: ACCOUNT_NUMBER },
       },
       gemini: { access_token, refresh_token, token_type: 'Bearer', scope: 'cloud', expiry_date: expiry },
       kimi: {

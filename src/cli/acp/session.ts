@@ -24,7 +24,7 @@ import { receiptsSoFar } from '../../run/prompts/usage.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { readyHarness, startHarness } from '../prompt/harness-agent.ts'
+import { readyHarness, sessionTerms, startHarness } from '../prompt/harness-agent.ts'
 import { beginKeptRun, type EndedRun, type KeptRun } from '../prompt/kept-run.ts'
 import { moreOfLogin } from '../prompt/logins.ts'
 import { awake, type PromptPlace } from '../prompt/place.ts'
@@ -236,15 +236,16 @@ export class EditorSession {
   }
 
   async #start(): Promise<LoadSessionResponse> {
-    const { context, client, harness, login, model, outbox, timeoutMs } = this.#options
+    const { context, client, harness, login, model, permissions, outbox, timeoutMs } = this.#options
     const sandboxId = this.#place.sandbox.id
-    const wanted = { harness, login, model, sandboxId, session: this.#agentSession }
+    const wanted = { harness, login, model, permissions, sandboxId, session: this.#agentSession }
     await readyHarness(context, client, wanted)
     const job = startHarness(context, client, wanted, AGENT_MS + timeoutMs)
     const link = new AgentLink(
       { ...job, output: outbox.paced(job.output) },
       {
         ...{ harness: harness.name, cwd: INSIDE.workspace, kill: context.signal },
+        terms: sessionTerms(wanted),
         onUpdate: (update) => this.#heard(update),
         permit: (tool, asked, until) => this.#permit(tool, asked, until),
       },

@@ -19,7 +19,7 @@ export async function setUpHarnesses(
   const { accounts } = await loginsHere(context)
   const gateway = `http://127.0.0.1:${GATEWAY_PORT}`
   for (const harness of agents) {
-    const place = { gateway, login: loginFor(harness, accounts), model: undefined }
+    const place = { gateway, login: loginFor(harness, accounts), model: undefined, trustsProject: true }
     await putSettings(client, sandbox.id, INSIDE.home, harness, place, context.signal)
   }
 }

@@ -20,7 +20,8 @@ function agents(): readonly Harness[] {
 }
 
 function placeOf(harness: Harness, accounts: readonly Account[]): HarnessPlace {
-  return { gateway: GATEWAY, login: loginFor(harness, chosenAccounts(accounts)), model: undefined }
+  const login = loginFor(harness, chosenAccounts(accounts))
+  return { gateway: GATEWAY, login, model: undefined, trustsProject: true }
 }
 
 /** What every command in it is told besides what the sandbox has anyway. */

@@ -1,5 +1,7 @@
 /** A harness's agent, started in a sandbox with its settings there. */
-import type { Harness, HarnessLogin } from '../../harnesses/harness.ts'
+import { CraikError } from '../../errors.ts'
+import type { Harness, HarnessLogin, HarnessPlace, SessionTerms } from '../../harnesses/harness.ts'
+import type { PermissionMode } from '../../run/prompts/permissions.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { GATEWAY_PORT, INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
@@ -10,14 +12,21 @@ export interface HarnessAgent {
   readonly harness: Harness
   readonly login: HarnessLogin | undefined
   readonly model: string | undefined
+  readonly permissions: PermissionMode
   readonly sandboxId: string
   /** A session that it is to take up again. */
   readonly session: string | null | undefined
 }
 
-const placeOf = ({ login, model }: HarnessAgent) => ({
+/** What a project starts by itself nobody is asked about: it may only where everything may. */
+const placeOf = ({ login, model, permissions }: HarnessAgent): HarnessPlace => ({
   ...{ gateway: `http://127.0.0.1:${GATEWAY_PORT}`, login, model },
+  trustsProject: permissions === 'allow',
 })
+
+export function sessionTerms(agent: HarnessAgent): SessionTerms {
+  return agent.harness.session?.(placeOf(agent)) ?? {}
+}
 
 export async function readyHarness(
   context: CliContext,
@@ -25,6 +34,7 @@ export async function readyHarness(
   agent: HarnessAgent,
 ): Promise<void> {
   const { harness, sandboxId, session } = agent
+  await refuseProject(context, client, agent)
   await putSettings(client, sandboxId, INSIDE.home, harness, placeOf(agent), context.signal)
   const before = session && harness.beforeResume?.(session)
   if (before) await client.sandboxes.exec(sandboxId, { argv: [...before] }, { signal: context.signal })
@@ -37,7 +47,33 @@ export function startHarness(
   timeoutMs: number,
 ): AgentJob {
   const { harness, sandboxId } = agent
-  const env = harness.environment(placeOf(agent))
-  const spec = { argv: harness.agent, cwd: INSIDE.workspace, timeoutMs, env }
+  const place = placeOf(agent)
+  const env = harness.environment(place)
+  const spec = { argv: harness.agent(place), cwd: INSIDE.workspace, timeoutMs, env }
   return startAgentJob(client, sandboxId, spec, context.clock.nowMs())
 }
+
+/** Looked for inside, by whoever works there; nothing of the project has run yet. */
+async function refuseProject(context: CliContext, client: ApiClient, agent: HarnessAgent): Promise<void> {
+  const { harness, sandboxId, permissions } = agent
+  const { startsAnyway = [] } = harness
+  if (placeOf(agent).trustsProject || startsAnyway.length === 0) return
+  const argv = ['/bin/sh', '-c', FIND_FIRST, 'sh', ...startsAnyway]
+  const { exit_code, stdout } = await client.sandboxes.exec(
+    sandboxId,
+    { argv, cwd: INSIDE.workspace },
+    { signal: context.signal },
+  )
+  if (exit_code === NOTHING) return
+  const found = startsAnyway.find((path) => path === stdout.data.trim()) ?? 'something'
+  throw new CraikError(
+    'usage',
+    `the project has ${found}, which ${harness.title} would run unasked: not with --permissions ${permissions}`,
+    {
+      hint: 'take it out of the folder, choose another --harness, or give leave for everything:  --permissions allow',
+    },
+  )
+}
+
+const NOTHING = 3
+const FIND_FIRST = `for path; do if [ -e "$path" ] || [ -L "$path" ]; then echo "$path"; exit 0; fi; done; exit ${NOTHING}`

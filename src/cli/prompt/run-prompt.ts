@@ -11,7 +11,7 @@ import { type PromptUsage, receiptsSoFar, usageSince } from '../../run/prompts/u
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { readyHarness, startHarness } from './harness-agent.ts'
+import { readyHarness, sessionTerms, startHarness } from './harness-agent.ts'
 import { beginKeptRun, type RunAsked } from './kept-run.ts'
 import { moreOfLogin } from './logins.ts'
 import { askTerminal } from './permission.ts'
@@ -43,10 +43,12 @@ export async function runPrompt(
   /** What is left of one that failed, before that is thrown. */
   onFailed: (result: PromptResult) => Promise<void>,
 ): Promise<PromptResult> {
-  const { harness, login, model, sandbox } = asked
+  const { harness, login, model, permissions: mode, sandbox } = asked
   const store = await context.store()
   const agentSession = asked.resumes?.agent_session ?? null
-  const wanted = { harness, login, model, sandboxId: sandbox.id, session: agentSession }
+  const wanted = {
+    ...{ harness, login, model, permissions: mode, sandboxId: sandbox.id, session: agentSession },
+  }
   await readyHarness(context, client, wanted)
   const from = await receiptsSoFar(store)
   const { begun, permissions, end, fail } = await beginKeptRun(context, client, {
@@ -62,6 +64,7 @@ export async function runPrompt(
         giveUp,
         ...{ harness: harness.name, cwd: INSIDE.workspace, text: asked.text, onEvent },
         sessionId: agentSession ?? undefined,
+        terms: sessionTerms(wanted),
         onSession: async (session) => {
           asked.onSession?.(session)
           await changeRun(store, { id: begun.id, agentSession: session })

@@ -126,7 +126,7 @@ export function createCommand(context: CliContext): Command {
       const sandbox = await createWithParts(context, client, body, harnesses)
       const createdMs = performance.now() - startedMs
       const copied = source && (await fill(context, client, sandbox, source))
-      if (body.credentials === 'broker') await setUpHarnesses(context, client, sandbox)
+      if (sandbox.credentials !== 'none') await setUpHarnesses(context, client, sandbox)
       printCreated(context, options, sandbox, createdMs, copied)
       if (body.workspace?.mode === 'in-place') context.stderr.write(IN_PLACE)
     })

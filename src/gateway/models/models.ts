@@ -185,8 +185,8 @@ class ModelGateway implements Models {
       }
       const { values: presented, search } = presentedIn(request.headers, new URLSearchParams(query))
       if (route.kind === 'workspace') {
-        // Nobody else has a stand-in that it could be told of.
-        if (caller.credentials !== 'broker') return await this.#unknown(caller, dialect, client)
+        // Who has no login has no workspace either.
+        if (caller.credentials === 'none') return await this.#unknown(caller, dialect, client)
         const body = workspaceBody(caller, accounts, presented, request.headers['chatgpt-account-id'])
         if (body === undefined) refuseEarly('not_own_credential')
         else client.answer(200, { 'content-type': 'application/json' }, body)

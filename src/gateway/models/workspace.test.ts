@@ -93,10 +93,38 @@ test('after a logout on the host, and with a key alone, there is none', async ()
   }
 })
 
-test('there is no such route for who has no stand-in, for another method, or below it', async () => {
+test('a sandbox with the real login is told of the workspace that it names, and of no other', async () => {
+  await using scene = await asking({ credentials: 'forward' })
+  for (const token of [REAL_KEY, 'one-that-was-real-before']) {
+    const { status, text } = await scene.get(presenting(token, 'the-real-number'))
+    expect(status).toBe(200)
+    expect(JSON.parse(text)).toMatchObject({ accounts: [{ id: 'the-real-number' }] })
+    expect(text).not.toContain(token)
+  }
+  expect(scene.broker.asked).toBe(0)
+  expect(await scene.rules()).toEqual([])
+})
+
+test.each([
+  ['no number', presenting(REAL_KEY)],
+  ['what is no number', presenting(REAL_KEY, '"},{"id":"x')],
+  ['a number that is too long', presenting(REAL_KEY, 'x'.repeat(201))],
+  ['no login', { 'chatgpt-account-id': 'the-real-number' }],
+])('where the real login is inside, %s is refused with 401 and a receipt', async (_, headers) => {
+  await using scene = await asking({ credentials: 'forward' })
+  expect(await scene.get(headers)).toMatchObject({ status: 401 })
+  expect(await scene.rules()).toEqual(['gateway.credential'])
+})
+
+test('where the real login is inside, there is none after a logout on the host', async () => {
+  await using scene = await asking({ credentials: 'forward', logins: [] })
+  expect(await scene.get(presenting(REAL_KEY, 'the-real-number'))).toMatchObject({ status: 401 })
+})
+
+test('there is no such route for who has no login, for another method, or below it', async () => {
   const own = presenting(OWN.presented, OWN.accountNumber)
-  for (const credentials of ['none', 'forward'] as const) {
-    await using scene = await asking({ credentials })
+  {
+    await using scene = await asking({ credentials: 'none' })
     expect(await scene.get(own)).toMatchObject({ status: 404 })
     expect(await scene.rules()).toEqual(['gateway.no_route'])
   }

@@ -7,6 +7,7 @@ import {
   type ContentBlock,
   client,
   type LoadSessionResponse,
+  type NewSessionRequest,
   ndJsonStream,
   type PromptCapabilities,
   RequestError,
@@ -15,6 +16,7 @@ import {
   type ToolCallUpdate,
 } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
+import type { SessionTerms } from '../harness.ts'
 import type { AgentProcess } from './agent-process.ts'
 import { boundedInput } from './bounded-input.ts'
 import { type AgentEvent, type ToolState, Updates } from './events.ts'
@@ -25,6 +27,7 @@ export interface LinkOptions {
   readonly harness: string
   /** Where it works, inside. */
   readonly cwd: string
+  readonly terms?: SessionTerms | undefined
   /** What it tells, as it comes, and in our own form; also what it tells again of a session that is taken up. */
   readonly onUpdate: (update: SessionUpdate, event: AgentEvent | undefined) => void
   /** Whether it may do what it asks leave for. Asked only during a turn. */
@@ -125,7 +128,7 @@ export class AgentLink {
   /** Once, before everything else: a new session, or the one of that name. */
   async open(sessionId?: string): Promise<LinkSession> {
     const { agent } = this.#connection
-    const { harness, cwd } = this.#options
+    const { harness, cwd, terms = {} } = this.#options
     const { readyMs } = this.#patience
     const ready = this.#timer(readyMs, `it was not ready within ${readyMs / 1000} s`)
     try {
@@ -139,17 +142,32 @@ export class AgentLink {
       if (protocolVersion !== 1)
         throw failureOf(harness, `it speaks version ${protocolVersion} of the protocol, and not 1`, '')
       const takes = agentCapabilities?.promptCapabilities ?? {}
-      if (sessionId !== undefined) {
-        const state = await this.#until(agent.request('session/load', { sessionId, cwd, mcpServers: [] }))
-        this.#sessionId = sessionId
-        return { sessionId, takes, state: state ?? {} }
-      }
-      const begun = await this.#until(agent.request('session/new', { cwd, mcpServers: [] }))
-      this.#sessionId = begun.sessionId.slice(0, MAX_SESSION_ID)
-      return { sessionId: this.#sessionId, takes, state: begun }
+      const asked = { cwd, mcpServers: [], ...(terms.meta && { _meta: terms.meta }) }
+      const state = await this.#begin(asked, sessionId)
+      return { sessionId: this.#sessionId, takes, state: await this.#inMode(state, terms.modeId) }
     } finally {
       clearTimeout(ready)
     }
+  }
+
+  async #begin(asked: NewSessionRequest, sessionId: string | undefined): Promise<LinkSession['state']> {
+    const { agent } = this.#connection
+    if (sessionId !== undefined) {
+      const loaded = await this.#until(agent.request('session/load', { ...asked, sessionId }))
+      this.#sessionId = sessionId
+      return loaded ?? {}
+    }
+    const begun = await this.#until(agent.request('session/new', asked))
+    this.#sessionId = begun.sessionId.slice(0, MAX_SESSION_ID)
+    return begun
+  }
+
+  async #inMode(state: LinkSession['state'], modeId: string | undefined): Promise<LinkSession['state']> {
+    const { modes } = state
+    if (modeId === undefined || modes?.currentModeId === modeId) return state
+    const { agent } = this.#connection
+    await this.#until(agent.request('session/set_mode', { sessionId: this.#sessionId, modeId }))
+    return { ...state, ...(modes && { modes: { ...modes, currentModeId: modeId } }) }
   }
 
   /** One at a time. `cancel` asks the agent to stop, and it has a while to say that it did. */

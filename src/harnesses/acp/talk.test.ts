@@ -92,6 +92,47 @@ describe('a prompt', () => {
   })
 })
 
+describe('the terms of a session', () => {
+  const TERMS = { meta: { own: { options: 1 } }, modeId: 'careful' }
+  /** Says what it was asked, and which modes it has; a session may be in one that a project chose. */
+  const asked = (mode: string) =>
+    `
+    const said = []
+    const answer = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    const modes = { currentModeId: '${mode}', availableModes: [{ id: '${mode}', name: 'x' }, { id: 'careful', name: 'y' }] }
+    require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+      const { id, method, params } = JSON.parse(line)
+      said.push(method + ' ' + JSON.stringify(params._meta ?? params.modeId ?? null))
+      if (method === 'initialize') answer(id, { protocolVersion: 1, agentCapabilities: { loadSession: true } })
+      if (method === 'session/new') answer(id, { sessionId: 's', modes })
+      if (method === 'session/load') answer(id, { modes })
+      if (method === 'session/set_mode') answer(id, {})
+      if (method !== 'session/prompt') return
+      const update = { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: said.join('|') } }
+      console.log(JSON.stringify({ jsonrpc: '2.0', method: 'session/update', params: { sessionId: 's', update } }))
+      answer(id, { stopReason: 'end_turn' })
+    })`.replace('require(', 'process.getBuiltinModule(')
+
+  it.each([
+    ['begun', {}, 'session/new'],
+    ['taken up', { sessionId: 's' }, 'session/load'],
+  ])('that is %s are told, and its mode is set before anything is asked', async (_, more, method) => {
+    const { said } = await prompt('x', { ...more, terms: TERMS }, asked('loose'))
+    expect(said.split('|').slice(1)).toEqual([
+      `${method} {"own":{"options":1}}`,
+      'session/set_mode "careful"',
+      'session/prompt null',
+    ])
+  })
+
+  it('leave a mode alone that is right already, and say nothing where there are none', async () => {
+    const right = await prompt('x', { terms: TERMS }, asked('careful'))
+    expect(right.said).not.toContain('set_mode')
+    const none = await prompt('x', {}, asked('loose'))
+    expect(none.said).toBe('initialize null|session/new null|session/prompt null')
+  })
+})
+
 describe('an agent that', () => {
   it.each([
     ['never answers', 'setInterval(() => {}, 1000)', /not ready within/],

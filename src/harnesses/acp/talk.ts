@@ -1,5 +1,6 @@
 /** One prompt to an agent over the Agent Client Protocol: a session is begun or taken up again, asked once, and left. */
 import type { StopReason } from '@agentclientprotocol/sdk'
+import type { SessionTerms } from '../harness.ts'
 import { AgentLink, type Patience } from './agent-link.ts'
 import type { AgentProcess } from './agent-process.ts'
 import type { AgentEvent, ToolState } from './events.ts'
@@ -12,6 +13,7 @@ export interface PromptRequest {
   readonly text: string
   /** A session of an earlier prompt, which goes on. */
   readonly sessionId?: string | undefined
+  readonly terms?: SessionTerms
   readonly onSession?: (sessionId: string) => void | Promise<void>
   readonly onEvent: (event: AgentEvent) => void
   /** Whether it may do what it asks leave for. */
@@ -31,11 +33,11 @@ export interface PromptEnd {
 }
 
 export async function promptAgent(process: AgentProcess, request: PromptRequest): Promise<PromptEnd> {
-  const { harness, cwd, text, kill, cancel, patience } = request
+  const { harness, cwd, text, terms, kill, cancel, patience } = request
   // What is told of a session that is taken up again is what was said before.
   let isTold = false
   const link = new AgentLink(process, {
-    ...{ harness, cwd, kill, patience },
+    ...{ harness, cwd, terms, kill, patience },
     onUpdate(_, event) {
       if (isTold && event !== undefined) request.onEvent(event)
     },

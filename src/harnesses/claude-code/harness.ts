@@ -11,7 +11,13 @@ export const claudeCode: Harness = {
   ],
   logIn: 'claude /login',
   keyName: 'ANTHROPIC_API_KEY',
-  agent: ['claude-agent-acp'],
+  agent: () => ['claude-agent-acp'],
+  // Without a terminal it takes a project's settings without a question, with their servers, hooks and leave; one mode is left in those
+  // that its adapter reads itself.
+  session: ({ trustsProject }) =>
+    trustsProject
+      ? {}
+      : { meta: { claudeCode: { options: { settingSources: ['user'] } } }, modeId: 'default' },
   environment: ({ gateway, model }) => ({
     ANTHROPIC_BASE_URL: gateway,
     ...(model !== undefined && { ANTHROPIC_MODEL: model }),

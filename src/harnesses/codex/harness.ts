@@ -11,7 +11,8 @@ export const codex: Harness = {
   ],
   logIn: 'codex login',
   keyName: 'OPENAI_API_KEY',
-  agent: ['codex-acp'],
+  // Its adapter trusts every project; the other one is the same with that taken back.
+  agent: ({ trustsProject }) => [trustsProject ? 'codex-acp' : 'codex-acp-untrusting'],
   environment: ({ gateway, model }) => ({
     CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${gateway}/oauth/token`,
     ...(model !== undefined && { CODEX_CONFIG: JSON.stringify({ model }) }),
@@ -25,7 +26,7 @@ export const codex: Harness = {
 /**
  * Its own sandbox cannot start inside ours, so it has leave for everything there is inside, and asks before whatever a shell is needed
  * for. It reaches models through a provider of its own name: the default one cannot be pointed elsewhere. The workspace is trusted, since
- * whatever it brings along runs in the sandbox alone, and the adapter trusts it in any case. A server of its own in the background would
+ * whatever it brings along runs in the sandbox alone; a prompt that is not to take it for granted says so. A server of its own in the background would
  * copy all of Codex into the home first, and outlive the terminal.
  */
 function configFile({ gateway, login }: HarnessPlace): string {

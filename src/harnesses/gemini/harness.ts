@@ -10,15 +10,16 @@ export const gemini: Harness = {
   ],
   logIn: 'gemini',
   keyName: 'GEMINI_API_KEY',
-  agent: ['gemini', '--acp'],
+  agent: () => ['gemini', '--acp'],
   beforeResume: (sessionId) => ['/bin/sh', '-c', SET_ASIDE, 'sh', sessionId.slice(0, 8)],
-  environment: ({ gateway, model }) => ({
+  environment: ({ gateway, model, trustsProject }) => ({
     // Of these two it takes the one that its login is for.
     CODE_ASSIST_ENDPOINT: gateway,
     GOOGLE_GEMINI_BASE_URL: gateway,
     ...(model !== undefined && { GEMINI_MODEL: model }),
     // It would start itself again, with more memory than a sandbox has.
     GEMINI_CLI_NO_RELAUNCH: 'true',
+    ...(!trustsProject && { GEMINI_CLI_TRUST_WORKSPACE: 'false' }),
   }),
   settings: ({ login }) => [
     {

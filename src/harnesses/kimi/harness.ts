@@ -13,7 +13,7 @@ export const kimi: Harness = {
   ],
   logIn: 'kimi login',
   keyName: 'KIMI_API_KEY',
-  agent: ['kimi', 'acp'],
+  agent: () => ['kimi', 'acp'],
   // The stand-in itself is in KIMI_MODEL_API_KEY, which the sandbox has: its file is named after where it is for, and would
   // not be found under another address.
   environment: ({ gateway, model }) => ({

@@ -25,12 +25,18 @@ export const opencode: Harness = {
   ],
   logIn: 'opencode auth login',
   keyName: 'OPENROUTER_API_KEY',
-  agent: ['opencode', 'acp'],
-  environment: () => ({
+  agent: () => ['opencode', 'acp'],
+  // It has two readers of a project's settings, and the newer one, which loads plugins with each turn, knows no variable that stops it.
+  startsAnyway: [
+    ...['opencode.json', 'opencode.jsonc', '.opencode/opencode.json', '.opencode/opencode.jsonc'],
+    ...['.opencode/plugin', '.opencode/plugins', '.opencode/tool', '.opencode/tools'],
+  ],
+  environment: ({ trustsProject }) => ({
     OPENCODE_DISABLE_MODELS_FETCH: '1',
     OPENCODE_DISABLE_AUTOUPDATE: '1',
     OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
     OPENCODE_DISABLE_DEFAULT_PLUGINS: '1',
+    ...(!trustsProject && { OPENCODE_DISABLE_PROJECT_CONFIG: '1' }),
   }),
   settings: (place) => [{ path: '.config/opencode/opencode.json', content: configFile(place) }],
 }

@@ -65,10 +65,11 @@ describe.each(PACKAGE_NAMES)('the recipe of %s', (name) => {
     expect(names.filter(isOfProtocol).filter((name) => name !== '@modelcontextprotocol/sdk')).toEqual([])
   })
 
-  it('takes its programs from packages that are in its lock', () => {
+  it('takes its programs from packages that are in its lock, or from beside it', () => {
     for (const program of Object.values(source.settings.programs)) {
       if ('runtime' in program) continue
       const file = fileOf(program, 'x64')
+      if (file in source.own) continue
       expect(Object.keys(locked).some((path) => file.startsWith(`${path}/`))).toBe(true)
     }
   })
@@ -76,7 +77,7 @@ describe.each(PACKAGE_NAMES)('the recipe of %s', (name) => {
 
 describe('the key of a harness', () => {
   const parts = readParts('codex')
-  const changed = (part: keyof HarnessParts, change: (text: string) => string) =>
+  const changed = (part: Exclude<keyof HarnessParts, 'own'>, change: (text: string) => string) =>
     sourceFrom('codex', { ...parts, [part]: Buffer.from(change(parts[part].toString())) }, 'x64').key
 
   it('is the same for the same recipe, and another one when anything in it changes', () => {
@@ -86,14 +87,18 @@ describe('the key of a harness', () => {
       changed('package.json', (text) => text.replace('0.166.0', '0.166.1')),
       changed('package-lock.json', (text) => `${text} `),
       changed('harness.json', (text) => text.replace('Codex', 'Kodex')),
+      sourceFrom('codex', { ...parts, own: { 'untrusting.mjs': Buffer.from('') } }, 'x64').key,
       sourceFrom('codex', parts, 'arm64').key,
       sourceFrom('kimi', parts, 'x64').key,
     ]
-    expect(new Set([key, ...others]).size).toBe(6)
+    expect(new Set([key, ...others]).size).toBe(7)
   })
 
-  it('refuses a recipe whose programs lie outside what npm installs', () => {
+  it('refuses a recipe whose programs lie neither in what npm installs nor beside it', () => {
     for (const path of [
+      'sub/untrusting.mjs',
+      '../untrusting.mjs',
+      'index.js',
       '../../bin/sh',
       '/bin/sh',
       'node_modules/../x',

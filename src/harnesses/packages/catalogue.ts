@@ -28,6 +28,8 @@ const file = z
   .string()
   .regex(/^node_modules(?:\/[A-Za-z0-9@._+-]+)+$/)
   .refine((path) => !path.split('/').some((part) => part === '..' || part === '.'), 'must not lead upwards')
+/** One that lies beside the recipe: it is put into the folder as it is. */
+const ownFile = z.string().regex(/^[a-z][a-z0-9-]{0,40}\.mjs$/)
 const program = z.string().regex(/^[a-z][a-z0-9-]{0,40}$/)
 const pattern = z.string().regex(/^[A-Za-z0-9@._+*/-]{1,200}$/)
 
@@ -35,7 +37,7 @@ const pattern = z.string().regex(/^[A-Za-z0-9@._+*/-]{1,200}$/)
 const ownProgram = z.union([
   z.strictObject({ native: z.partialRecord(z.enum(ARCHITECTURES), file) }),
   z.strictObject({
-    node: file,
+    node: z.union([file, ownFile]),
     /** Variables by which it finds others of these programs. */
     programs: z.record(z.string().regex(/^[A-Z_]{1,60}$/), program).optional(),
   }),
@@ -85,7 +87,9 @@ export interface PackageSource {
   /** How many npm may have to fetch. */
   readonly locked: number
   /** What npm is given. */
-  readonly files: Omit<HarnessParts, 'harness.json'>
+  readonly files: Pick<HarnessParts, 'package.json' | 'package-lock.json'>
+  /** Programs of our own, by name. */
+  readonly own: Readonly<Record<string, Buffer>>
 }
 
 /** One that is an agent's. */
@@ -94,11 +98,12 @@ export interface HarnessSource extends PackageSource {
   readonly settings: HarnessSettings
 }
 
-/** The three files of a recipe. */
+/** The three files of a recipe, and the programs beside it. */
 export interface HarnessParts {
   readonly 'package.json': Buffer
   readonly 'package-lock.json': Buffer
   readonly 'harness.json': Buffer
+  readonly own: Readonly<Record<string, Buffer>>
 }
 
 export function readHarness(name: HarnessName, architecture: string = process.arch): HarnessSource {
@@ -112,10 +117,16 @@ export function readPackage(name: PackageName, architecture: string = process.ar
 }
 
 export function readParts(name: PackageName): HarnessParts {
+  const settings = readPart(name, 'harness.json')
+  const { programs } = toolSettings.loose().parse(parse(settings))
+  const own = Object.values(programs).flatMap((each) =>
+    'node' in each && ownFile.safeParse(each.node).success ? [each.node] : [],
+  )
   return {
     'package.json': readPart(name, 'package.json'),
     'package-lock.json': readPart(name, 'package-lock.json'),
-    'harness.json': readPart(name, 'harness.json'),
+    'harness.json': settings,
+    own: Object.fromEntries(own.map((file) => [file, readPart(name, file)])),
   }
 }
 
@@ -124,15 +135,19 @@ export function sourceFrom(name: PackageName, parts: HarnessParts, architecture:
   const schema = TOOL_NAMES.some((tool) => tool === name) ? toolSettings : harnessSettings
   const parsed = schema.parse(parse(parts['harness.json']))
   const known = requireArchitecture(name, parsed, architecture)
-  const files = Object.fromEntries(Object.entries(parts).map(([part, content]) => [part, sha256(content)]))
+  const { own, ...recipe } = parts
+  const files = Object.fromEntries(
+    Object.entries({ ...recipe, ...own }).map(([part, content]) => [part, sha256(content)]),
+  )
   const key = sha256(canonicalJson({ form: FORM, kind: 'harness', name, architecture: known, files }))
-  const { 'harness.json': _, ...forNpm } = parts
+  const { 'harness.json': _, ...forNpm } = recipe
   return {
     ...{ name, version, key, architecture: known, settings: parsed },
     id: `${name}-${version}-${key.slice(0, 12)}`,
     packages: { ...dependencies, ...optionalDependencies },
     locked: Object.keys(lockFile.parse(parse(parts['package-lock.json'])).packages).length - 1,
     files: forNpm,
+    own,
   }
 }
 
@@ -159,7 +174,7 @@ function requireArchitecture(name: string, { programs }: PackageSettings, wanted
   })
 }
 
-function readPart(name: PackageName, part: keyof HarnessParts): Buffer {
+function readPart(name: PackageName, part: string): Buffer {
   try {
     return readFileSync(packageFile(`image/harnesses/${name}/${part}`))
   } catch (cause) {

@@ -110,6 +110,7 @@ async function fill(folder: string, source: PackageSource, options: Options): Pr
   await mkdir(join(folder, 'bin'))
   for (const [program, how] of Object.entries(settings.programs))
     await writeFile(join(folder, 'bin', program), wrapperOf(how, architecture), { mode: 0o755 })
+  for (const [file, content] of Object.entries(source.own)) await writeFile(join(folder, file), content)
   for (const [file, lines] of Object.entries(settings.added))
     await writeFile(join(folder, file), `${lines.join('\n')}\n`)
   const size = await pruneTree(folder, settings.pruned, signal)
