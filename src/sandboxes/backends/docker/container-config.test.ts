@@ -78,4 +78,16 @@ describe('a container', () => {
       withoutLine({ ...socket, HostConfig: { ...socket.HostConfig, Mounts: mounts } }),
     )
   })
+
+  it('of Podman takes back what Podman adds, in words that it knows', () => {
+    const { '/tmp': own, ...others } = configOver('socket', [HOME], [], 'podman').HostConfig!.Tmpfs!
+    expect(others).toEqual({
+      '/var/tmp': own,
+      '/run': 'rw,nosuid,nodev,size=16777216,noexec,mode=0755,U',
+    })
+    expect(configOver('socket', [HOME]).HostConfig!.Tmpfs).toEqual({
+      '/tmp': own,
+      '/run': 'rw,nosuid,nodev,size=16777216,noexec,mode=0755,uid=1000,gid=1000',
+    })
+  })
 })

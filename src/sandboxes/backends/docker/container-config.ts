@@ -83,13 +83,13 @@ type FullHostConfig = HostConfig & { readonly CgroupnsMode: 'private' }
 function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerParts): FullHostConfig {
   const { memoryBytes, processes, cpuMillis } = spec.limits
   const { holds } = engine
+  const temporary = tmpfs(Math.min(MAX_TMP_BYTES, Math.floor(memoryBytes / 2)), 'exec,mode=1777')
   return {
     NetworkMode: 'none',
     // Otherwise the host's resolvers are named inside, for nobody to ask; Podman names none.
     ...(engine.product === 'docker' && { Dns: ['127.0.0.1'] }),
-    // Docker opens ICMP sockets to every group; this is what the kernel has for nobody.
-    ...(engine.product === 'docker' &&
-      !engine.remapsUsers && { Sysctls: { 'net.ipv4.ping_group_range': '1 0' } }),
+    // Engines open ICMP sockets to some groups or all; this is what the kernel has for nobody.
+    ...(!engine.remapsUsers && { Sysctls: { 'net.ipv4.ping_group_range': '1 0' } }),
     CapDrop: ['ALL'],
     Privileged: false,
     ReadonlyRootfs: true,
@@ -113,9 +113,11 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
     ],
     ShmSize: SHM_BYTES,
     Tmpfs: {
-      '/tmp': tmpfs(Math.min(MAX_TMP_BYTES, Math.floor(memoryBytes / 2)), 'exec,mode=1777'),
-      // The runtime gives it the mode of the image's folder, so it takes an owner who may write there.
-      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755${engine.product === 'docker' ? ownedBy(user) : ''}`),
+      '/tmp': temporary,
+      // Podman mounts one here by itself, of half the machine's memory; in our images that is over /tmp.
+      ...(engine.product === 'podman' && { '/var/tmp': temporary }),
+      // The runtime gives it the mode of the image's folder, so it takes an owner who may write there: logins lie in it.
+      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755,${ownedBy(engine, user)}`),
       ...(container.line === 'relay' && {
         // Open to all, because not every engine says whose it is; there is one user inside.
         [INSIDE.socketFolder]: tmpfs(LISTEN_BYTES, 'noexec,mode=1777'),
@@ -158,8 +160,9 @@ function tmpfs(bytes: number, options: string): string {
   return `rw,nosuid,nodev,size=${bytes},${options}`
 }
 
-function ownedBy({ uid, gid }: HostUser): string {
-  return `,uid=${uid},gid=${gid}`
+/** Podman takes no numbers; its word means those of the container's user. */
+function ownedBy({ product }: Engine, { uid, gid }: HostUser): string {
+  return product === 'docker' ? `uid=${uid},gid=${gid}` : 'U'
 }
 
 function baseEnvironment(): Record<string, string> {
