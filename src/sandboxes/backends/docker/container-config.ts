@@ -51,12 +51,23 @@ export function containerConfig(engine: Engine, parts: ContainerParts): Containe
     Hostname: 'sandbox',
     WorkingDir: INSIDE.home,
     Env: environmentFor(engine, parts),
-    Entrypoint: [...INIT, `${INSIDE.runtime}/node`, ...SIDECAR_NODE_FLAGS, `${INSIDE.runtime}/sidecar.mjs`],
+    Entrypoint: [
+      ...INIT,
+      ...withoutCores(engine),
+      `${INSIDE.runtime}/node`,
+      ...SIDECAR_NODE_FLAGS,
+      `${INSIDE.runtime}/sidecar.mjs`,
+    ],
     Cmd: [],
     Labels: labelsOf(spec.id, craikHome),
     ...{ Tty: false, OpenStdin: false, AttachStdin: false, AttachStdout: false, AttachStderr: false },
     HostConfig: hostConfig(engine, parts),
   }
+}
+
+/** A Podman without rights takes no limits of this kind; whoever starts the sidecar gives up the right to raise it. */
+function withoutCores({ product, isRootless }: Engine): string[] {
+  return product === 'podman' && isRootless ? ['/bin/sh', '-c', 'ulimit -c 0 && exec "$@"', 'sh'] : []
 }
 
 /**
