@@ -16,8 +16,10 @@ const NEEDED: Readonly<Record<string, string>> = {
   mmdebstrap: 'mmdebstrap',
   mount: 'mount',
   perl: 'perl-base',
+  podman: 'podman',
   ps: 'procps',
   python3: 'python3',
+  runc: 'runc',
   script: 'bsdutils',
   setpriv: 'util-linux',
   tar: 'tar',
@@ -29,7 +31,7 @@ const NEEDED: Readonly<Record<string, string>> = {
 }
 
 /** Of what the sandbox rests on only the system's own is trusted by it, so only that counts. */
-const TRUSTED = new Set(['bwrap', 'dockerd', 'iptables', 'mke2fs', 'mmdebstrap', 'tini'])
+const TRUSTED = new Set(['bwrap', 'dockerd', 'iptables', 'mke2fs', 'mmdebstrap', 'podman', 'runc', 'tini'])
 
 if (missing().length > 0 && mayInstall()) install(missing())
 const packages = missing()

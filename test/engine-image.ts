@@ -12,7 +12,11 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
 import type { Engine } from '../src/sandboxes/backends/docker/engine/engine.ts'
-import { ensureImage, wantedImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
+import {
+  ensureImage,
+  type ReadyImage,
+  wantedImage,
+} from '../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { imageName } from '../src/sandboxes/backends/docker/image/image-names.ts'
 import { recordedImage } from '../src/sandboxes/backends/docker/image/recorded-image.ts'
 import { ROOT } from './craik.ts'
@@ -20,42 +24,54 @@ import { installedFolder, readyHarnesses } from './harness-image.ts'
 
 /** Ignored by git: the root file system survives from run to run, and so does the home that the image is made from. */
 const CACHE = join(ROOT, 'build/test-engine')
+const HOME = join(CACHE, 'home')
 
-/** The same image as a person gets; its root file system is kept, because making that takes the most. */
+/** The same images as a person gets; their root file system is kept, because making that takes the most. */
 export async function prepareImage(engine: Engine): Promise<void> {
-  const home = join(CACHE, 'home')
-  mkdirSync(home, { recursive: true, mode: 0o700 })
-  mkdirSync(join(home, 'cache/images'), { recursive: true, mode: 0o700 })
-  const { base } = await wantedImage(engine, {}, join(home, 'cache/images'))
-  const name = imageName(base)
-  const kept = join(CACHE, `base-${base.inputs}.tar`)
+  const base = await loadBase(engine)
+  // For a backend that is asked by itself, without a shelf.
+  const { made, ...plain } = await ready(engine, [])
+  // Sandboxes of this build are made of another one: a test that prunes would take it from those that need it.
+  await recordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, HOME)
+  if (made && !existsSync(base.kept)) await save(engine, base.name, base.kept)
+  await ready(engine, harnessShelf.ids([]))
+}
+
+/** For an engine beside that of all tests: only what sandboxes of this build are made of. */
+export async function prepareSandboxImage(engine: Engine): Promise<void> {
+  await loadBase(engine)
+  await ready(engine, harnessShelf.ids([]))
+}
+
+async function loadBase(engine: Engine): Promise<{ readonly name: string; readonly kept: string }> {
+  mkdirSync(HOME, { recursive: true, mode: 0o700 })
+  mkdirSync(join(HOME, 'cache/images'), { recursive: true, mode: 0o700 })
+  const { base } = await wantedImage(engine, {}, join(HOME, 'cache/images'))
+  const [name, kept] = [imageName(base), join(CACHE, `base-${base.inputs}.tar`)]
   const isThere = await engine.docker
     .getImage(name)
     .inspect()
     .catch(() => undefined)
   if (isThere === undefined && existsSync(kept)) await load(engine, kept)
   await readyHarnesses([])
+  return { name, kept }
+}
+
+function ready(engine: Engine, harnesses: readonly string[]): Promise<ReadyImage> {
   let said = ''
-  const ready = (harnesses: readonly string[]) =>
-    ensureImage(
-      engine,
-      { harnesses },
-      {
-        craikHome: home,
-        environment: process.env,
-        harnessFolder: installedFolder,
-        progress: ({ doing }) => {
-          if (doing !== said) process.stderr.write(`image: ${doing} …\n`)
-          said = doing
-        },
+  return ensureImage(
+    engine,
+    { harnesses },
+    {
+      craikHome: HOME,
+      environment: process.env,
+      harnessFolder: installedFolder,
+      progress: ({ doing }) => {
+        if (doing !== said) process.stderr.write(`image: ${doing} …\n`)
+        said = doing
       },
-    )
-  // For a backend that is asked by itself, without a shelf.
-  const { made, ...plain } = await ready([])
-  // Sandboxes of this build are made of another one: a test that prunes would take it from those that need it.
-  await recordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, home)
-  if (made && !existsSync(kept)) await save(engine, name, kept)
-  await ready(harnessShelf.ids([]))
+    },
+  )
 }
 
 async function load(engine: Engine, path: string): Promise<void> {

@@ -1,28 +1,18 @@
 /** A container engine of the tests' own: its own socket, data and group, and nothing of it left when it is disposed of. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  closeSync,
-  globSync,
-  mkdtempSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  rmdirSync,
-  rmSync,
-} from 'node:fs'
+import { chmodSync, closeSync, globSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
 import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
+import { killAll, processesIn, processesNaming, removeTree, unmountBelow } from './engine-traces.ts'
 import { USER_UID } from './sandbox-home.ts'
 
 const START_DEADLINE_MS = 60_000
 const STOP_DEADLINE_MS = 30_000
-const GONE_DEADLINE_MS = 10_000
 const POLL_MS = 50
 
 /** Undefined when one can be started here. */
@@ -96,7 +86,7 @@ export class TestEngine implements AsyncDisposable {
   async kill(): Promise<void> {
     await this.#end('SIGKILL')
     const helper = join(this.folder, 'exec/containerd')
-    await this.#killAll(() => processesNaming(`${helper}/containerd.toml`))
+    await killAll(() => processesNaming(`${helper}/containerd.toml`))
     // Where nobody reaps it, it looks alive for ever to an engine that finds this.
     rmSync(join(helper, 'containerd.pid'), { force: true })
   }
@@ -137,66 +127,13 @@ export class TestEngine implements AsyncDisposable {
 
   /** What a crash has left: processes that hold its containers, their mounts, their cgroups. */
   async #sweep(): Promise<void> {
-    await this.#killAll(() => [...processesNaming(`${this.folder}/`), ...this.confined()])
-    for (const path of mountsBelow(this.folder))
-      execFileSync('umount', ['--lazy', path], { env: { PATH: SYSTEM_PATH } })
+    await killAll(() => [...processesNaming(`${this.folder}/`), ...this.confined()])
+    unmountBelow(this.folder)
     for (const path of this.cgroups) removeTree(path)
-  }
-
-  async #killAll(find: () => number[]): Promise<void> {
-    const until = performance.now() + GONE_DEADLINE_MS
-    for (;;) {
-      const pids = find()
-      for (const pid of pids) killIfThere(pid)
-      if (pids.length === 0 || performance.now() > until) return
-      await sleep(POLL_MS)
-    }
   }
 
   /** What runs in its containers, as the kernel says. */
   confined(): number[] {
-    const files = this.cgroups.flatMap((path) => globSync(`${path}/**/cgroup.procs`))
-    return [...new Set(files.flatMap((file) => readIfThere(file).split('\n').filter(Boolean).map(Number)))]
-  }
-}
-
-function processesNaming(path: string): number[] {
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
-    .filter((pid) => readIfThere(`/proc/${pid}/cmdline`).includes(path))
-    .map(Number)
-}
-
-/** The innermost first. */
-function mountsBelow(folder: string): string[] {
-  return readFileSync('/proc/self/mountinfo', 'utf8')
-    .split('\n')
-    .map((line) => line.split(' ')[4] ?? '')
-    .filter((path) => path.startsWith(`${folder}/`))
-    .reverse()
-}
-
-function removeTree(path: string): void {
-  for (const inner of globSync(`${path}/*/`)) removeTree(inner)
-  try {
-    rmdirSync(path)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  }
-}
-
-function killIfThere(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
-}
-
-function readIfThere(path: string): string {
-  try {
-    return readFileSync(path, 'latin1')
-  } catch {
-    return ''
+    return processesIn(this.cgroups)
   }
 }

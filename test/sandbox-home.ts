@@ -195,7 +195,7 @@ export class SandboxHome implements AsyncDisposable {
     if (code !== 0) throw new Error(`craik sandbox create ${args.join(' ')} exited ${code}: ${stderr}`)
     const body = JSON.parse(stdout) as SandboxBody
     this.#made.push(body.id)
-    if (this.kind === 'container') this.#containers.push(...(await containersOf([body.id])))
+    if (this.kind === 'container') this.#containers.push(...(await this.#containersOf([body.id])))
     return new LiveSandbox(body, this.client())
   }
 
@@ -203,7 +203,7 @@ export class SandboxHome implements AsyncDisposable {
   async adopt(id: string): Promise<void> {
     if (!this.#made.includes(id)) this.#made.push(id)
     if (this.kind !== 'container') return
-    for (const container of await containersOf([id]))
+    for (const container of await this.#containersOf([id]))
       if (!this.#containers.includes(container)) this.#containers.push(container)
   }
 
@@ -259,8 +259,23 @@ export class SandboxHome implements AsyncDisposable {
 
   async #heldByEngine(ids: readonly string[]): Promise<string[]> {
     if (this.kind === 'process') return []
-    const containers = await containersOf(ids)
-    return [...containers.map((id) => `container ${id}`), ...(await volumesOf(ids))]
+    const containers = await this.#containersOf(ids)
+    return [...containers.map((id) => `container ${id}`), ...(await this.#volumesOf(ids))]
+  }
+
+  /** The engine's ids of what it holds of them. */
+  async #containersOf(ids: readonly string[]): Promise<string[]> {
+    const { docker } = await openEngine({ ...process.env, ...this.#environment })
+    const all = await docker.listContainers({ all: true, filters: { label: ['craik.sandbox'] } })
+    return all.filter(({ Labels }) => ids.includes(Labels['craik.sandbox']!)).map(({ Id }) => Id)
+  }
+
+  async #volumesOf(ids: readonly string[]): Promise<string[]> {
+    const { docker } = await openEngine({ ...process.env, ...this.#environment })
+    const { Volumes: volumes } = await docker.listVolumes()
+    return (volumes ?? [])
+      .filter(({ Labels }) => ids.includes(Labels?.['craik.sandbox'] ?? ''))
+      .map(({ Name }) => `volume ${Name}`)
   }
 
   /** What is still there of it when it had time to go. */
@@ -287,21 +302,6 @@ function processesOf(folder: string, ids: readonly string[]): string[] {
     const isOurs = [folder, ...ids].some((name) => all.includes(name))
     return isOurs ? [`process ${pid}: ${command.slice(0, 200)}`] : []
   })
-}
-
-/** The engine's ids of what it holds of them. */
-async function containersOf(ids: readonly string[]): Promise<string[]> {
-  const { docker } = await openEngine(process.env)
-  const all = await docker.listContainers({ all: true, filters: { label: ['craik.sandbox'] } })
-  return all.filter(({ Labels }) => ids.includes(Labels['craik.sandbox']!)).map(({ Id }) => Id)
-}
-
-async function volumesOf(ids: readonly string[]): Promise<string[]> {
-  const { docker } = await openEngine(process.env)
-  const { Volumes: volumes } = await docker.listVolumes()
-  return (volumes ?? [])
-    .filter(({ Labels }) => ids.includes(Labels?.['craik.sandbox'] ?? ''))
-    .map(({ Name }) => `volume ${Name}`)
 }
 
 function tracesOf(folder: string, ids: readonly string[]): string[] {

@@ -66,9 +66,9 @@ export const files: Scenario = (scene) => {
     // Every sandbox has the same name, which may happen to be the host's too.
     const found = hostname() === 'sandbox' ? 'succeeded' : 'failed ENOENT'
     expect(await tryIn(box, FIND_NAME, [hostname()])).toBe(found)
-    // An engine puts a file of its own there, with the name that the sandbox has.
+    // An engine puts a file of its own there, with the name that the sandbox has; Podman does not end the line.
     expect(await box.exec(['cat', '/etc/hostname'])).toMatchObject(
-      home.kind === 'container' ? { code: 0, stdout: 'sandbox\n' } : { code: 1 },
+      home.kind === 'container' ? { code: 0, stdout: expect.stringMatching(/^sandbox\n?$/) } : { code: 1 },
     )
   })
 

@@ -10,7 +10,7 @@ import { containerPlace, removeTraces, startContainer } from './container-place.
 import { faultOf, isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
 import { Engines } from './engines.ts'
-import { followingContainer, isNotFollowing, notFollowing } from './following.ts'
+import { followingContainer, isNotFollowing } from './following.ts'
 import { parseHandle } from './handle.ts'
 import { builtImage } from './image/ensure-image.ts'
 import { isOurs } from './names.ts'
@@ -83,8 +83,6 @@ export function dockerBackend(around: Around): SandboxBackend {
       return engines.with(container.engine, async (engine) => {
         try {
           await removeContainers(engine, spec, around.craikHome)
-          if (spec.late !== undefined && engine.product !== 'docker')
-            throw notFollowing(`nobody has tried it with ${engine.product}`)
           const handle = await startContainer(engine, spec, container, diskBytes, around)
           const following = followingContainer(handle, spec)
           return containerPlace(engines, engine, handle, spec, around, following)

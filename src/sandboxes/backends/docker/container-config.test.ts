@@ -25,6 +25,7 @@ function configOver(
   shown: readonly Shown[],
   imageEnvironment: readonly string[] = [],
   product: Engine['product'] = 'docker',
+  isRootless = false,
 ) {
   const container: ContainerSpec = {
     ...{ image: 'sha256:1', imageName: 'craik/sandbox:1', runtime: 'runc' },
@@ -43,7 +44,7 @@ function configOver(
   }
   const user = { uid: 1000, gid: 1000 }
   return containerConfig(
-    { ...ENGINE, product },
+    { ...ENGINE, product, isRootless },
     { spec, container, craikHome, user, shown, imageEnvironment },
   )
 }
@@ -77,5 +78,29 @@ describe('a container', () => {
     expect(withoutLine({ ...relay, HostConfig: { ...relay.HostConfig, Tmpfs: tmpfs } })).toEqual(
       withoutLine({ ...socket, HostConfig: { ...socket.HostConfig, Mounts: mounts } }),
     )
+  })
+
+  it('of Podman takes back what Podman adds, in words that it knows', () => {
+    const { '/tmp': own, ...others } = configOver('socket', [HOME], [], 'podman').HostConfig!.Tmpfs!
+    expect(others).toEqual({
+      '/var/tmp': own,
+      '/run': 'rw,nosuid,nodev,size=16777216,noexec,mode=0755,U',
+    })
+    expect(configOver('socket', [HOME]).HostConfig!.Tmpfs).toEqual({
+      '/tmp': own,
+      '/run': 'rw,nosuid,nodev,size=16777216,noexec,mode=0755,uid=1000,gid=1000',
+    })
+  })
+
+  it('leaves no core dumps under a Podman that takes no limit for them', () => {
+    const entrypoint = (product: Engine['product'], isRootless: boolean) =>
+      configOver('socket', [HOME], [], product, isRootless).Entrypoint as string[]
+    const usual = entrypoint('docker', true)
+    expect(entrypoint('podman', false)).toEqual(usual)
+    expect(entrypoint('podman', true)).toEqual([
+      ...usual.slice(0, 2),
+      ...['/bin/sh', '-c', 'ulimit -c 0 && exec "$@"', 'sh'],
+      ...usual.slice(2),
+    ])
   })
 })

@@ -51,12 +51,23 @@ export function containerConfig(engine: Engine, parts: ContainerParts): Containe
     Hostname: 'sandbox',
     WorkingDir: INSIDE.home,
     Env: environmentFor(engine, parts),
-    Entrypoint: [...INIT, `${INSIDE.runtime}/node`, ...SIDECAR_NODE_FLAGS, `${INSIDE.runtime}/sidecar.mjs`],
+    Entrypoint: [
+      ...INIT,
+      ...withoutCores(engine),
+      `${INSIDE.runtime}/node`,
+      ...SIDECAR_NODE_FLAGS,
+      `${INSIDE.runtime}/sidecar.mjs`,
+    ],
     Cmd: [],
     Labels: labelsOf(spec.id, craikHome),
     ...{ Tty: false, OpenStdin: false, AttachStdin: false, AttachStdout: false, AttachStderr: false },
     HostConfig: hostConfig(engine, parts),
   }
+}
+
+/** A Podman without rights takes no limits of this kind; whoever starts the sidecar gives up the right to raise it. */
+function withoutCores({ product, isRootless }: Engine): string[] {
+  return product === 'podman' && isRootless ? ['/bin/sh', '-c', 'ulimit -c 0 && exec "$@"', 'sh'] : []
 }
 
 /**
@@ -83,13 +94,13 @@ type FullHostConfig = HostConfig & { readonly CgroupnsMode: 'private' }
 function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerParts): FullHostConfig {
   const { memoryBytes, processes, cpuMillis } = spec.limits
   const { holds } = engine
+  const temporary = tmpfs(Math.min(MAX_TMP_BYTES, Math.floor(memoryBytes / 2)), 'exec,mode=1777')
   return {
     NetworkMode: 'none',
     // Otherwise the host's resolvers are named inside, for nobody to ask; Podman names none.
     ...(engine.product === 'docker' && { Dns: ['127.0.0.1'] }),
-    // Docker opens ICMP sockets to every group; this is what the kernel has for nobody.
-    ...(engine.product === 'docker' &&
-      !engine.remapsUsers && { Sysctls: { 'net.ipv4.ping_group_range': '1 0' } }),
+    // Engines open ICMP sockets to some groups or all; this is what the kernel has for nobody.
+    ...(!engine.remapsUsers && { Sysctls: { 'net.ipv4.ping_group_range': '1 0' } }),
     CapDrop: ['ALL'],
     Privileged: false,
     ReadonlyRootfs: true,
@@ -113,9 +124,11 @@ function hostConfig(engine: Engine, { spec, container, shown, user }: ContainerP
     ],
     ShmSize: SHM_BYTES,
     Tmpfs: {
-      '/tmp': tmpfs(Math.min(MAX_TMP_BYTES, Math.floor(memoryBytes / 2)), 'exec,mode=1777'),
-      // The runtime gives it the mode of the image's folder, so it takes an owner who may write there.
-      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755${engine.product === 'docker' ? ownedBy(user) : ''}`),
+      '/tmp': temporary,
+      // Podman mounts one here by itself, of half the machine's memory; in our images that is over /tmp.
+      ...(engine.product === 'podman' && { '/var/tmp': temporary }),
+      // The runtime gives it the mode of the image's folder, so it takes an owner who may write there: logins lie in it.
+      '/run': tmpfs(RUN_BYTES, `noexec,mode=0755,${ownedBy(engine, user)}`),
       ...(container.line === 'relay' && {
         // Open to all, because not every engine says whose it is; there is one user inside.
         [INSIDE.socketFolder]: tmpfs(LISTEN_BYTES, 'noexec,mode=1777'),
@@ -158,8 +171,9 @@ function tmpfs(bytes: number, options: string): string {
   return `rw,nosuid,nodev,size=${bytes},${options}`
 }
 
-function ownedBy({ uid, gid }: HostUser): string {
-  return `,uid=${uid},gid=${gid}`
+/** Podman takes no numbers; its word means those of the container's user. */
+function ownedBy({ product }: Engine, { uid, gid }: HostUser): string {
+  return product === 'docker' ? `uid=${uid},gid=${gid}` : 'U'
 }
 
 function baseEnvironment(): Record<string, string> {

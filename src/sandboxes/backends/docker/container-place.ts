@@ -23,6 +23,7 @@ import { closeLate } from './late-folder.ts'
 import { showLate } from './late-mounts.ts'
 import { faultInMounted } from './mounts.ts'
 import { spillVolume } from './names.ts'
+import { requireRuntime } from './plan.ts'
 import { removeContainer } from './remove-container.ts'
 import { type Around, type Prepared, prepareShown } from './shown.ts'
 import { observeContainer } from './usage.ts'
@@ -44,6 +45,7 @@ export async function startContainer(
   diskBytes: number | undefined,
   around: Around,
 ): Promise<DockerHandle> {
+  requireRuntime(engine, recorded.runtime)
   const image = await recordedImage(engine, recorded, around.craikHome)
   refuseVolumes(image, recorded.imageName)
   const container = { ...recorded, image: image.id }

@@ -1,4 +1,5 @@
 /** Connects to a sidecar that listens inside its container: each connection is one engine exec of a relay to it. */
+import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import type { Exec } from 'dockerode'
 import { CraikError } from '../../../errors.ts'
@@ -28,6 +29,7 @@ export function dialRelay(
           Cmd: RELAY,
           WorkingDir: '/',
           ...{ AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: false },
+          DetachKeys: neverSaid(),
         })
         signal.throwIfAborted()
         const raw = await startAttached(exec, signal)
@@ -38,6 +40,14 @@ export function dialRelay(
       { deadlineMs: DEADLINE_MS, signal: until },
     ),
   )
+}
+
+/**
+ * Podman looks for keys that end a connection although there is no terminal, and takes two bytes for them unless it is told
+ * others: what passes may hold any two, and none of these.
+ */
+function neverSaid(): string {
+  return [...randomBytes(16).toString('hex')].join(',')
 }
 
 /**

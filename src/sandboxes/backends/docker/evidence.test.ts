@@ -74,4 +74,20 @@ describe('a container', () => {
   ] as const)('is refused when it says %j', (changes, fault) => {
     expect(faultInDescription(described(changes as Changes), EXPECTED, 'docker')).toMatch(fault)
   })
+
+  it('of Podman is accepted with the names that Podman adds, and with no other', () => {
+    const added = ['TERM=xterm', 'container=podman', 'HOSTNAME=sandbox', 'HOME=/workspace/home']
+    const withMore = (...more: string[]) =>
+      faultInDescription(
+        described({
+          Config: { Env: ['PATH=/bin', ...added, ...more] },
+          HostConfig: { CapDrop: ['CAP_CHOWN'] },
+        }),
+        EXPECTED,
+        'podman',
+      )
+    expect(withMore()).toBeUndefined()
+    expect(withMore('https_proxy=http://ada:secret@proxy.example')).toMatch(/sets variables/)
+    expect(withMore('PATH=/evil')).toMatch(/sets variables/)
+  })
 })

@@ -35,16 +35,23 @@ export function faultInDescription(
     [!/seccomp[=:]unconfined/.test(options), 'its system calls are not filtered'],
     [isOwn(host.PidMode) && isOwn(host.UTSMode) && isOwn(host.IpcMode), 'it shares a namespace of the host'],
     [isOwn(host.UsernsMode), 'it has another user namespace than it should'],
-    // Podman adds names of its own.
-    [product === 'podman' || isOnly(config.Env, environment), 'its image sets variables'],
+    [isOnly(config.Env, environment, product), 'its image or its engine sets variables'],
     [(host.Devices ?? []).length === 0, 'it has devices of the host'],
   ]
   return checks.find(([holds]) => !holds)?.[1] ?? faultInMounts(found, shown)
 }
 
 const imageId = (id: string): string => id.replace(/^sha256:/, '')
-const isOnly = (found: readonly string[] | null | undefined, asked: readonly string[]): boolean =>
-  (found ?? []).every((entry) => asked.includes(entry))
+/** Podman adds these, which tell what the container is told anyway. */
+const ADDED_BY_PODMAN = /^(?:TERM|HOME|HOSTNAME|container)=/
+const isOnly = (
+  found: readonly string[] | null | undefined,
+  asked: readonly string[],
+  product: Engine['product'],
+): boolean =>
+  (found ?? []).every(
+    (entry) => asked.includes(entry) || (product === 'podman' && ADDED_BY_PODMAN.test(entry)),
+  )
 const isOwn = (mode: string | undefined): boolean => ['', 'private', 'shareable'].includes(mode ?? '')
 
 /** Exactly ours: an image may ask for volumes of its own. */

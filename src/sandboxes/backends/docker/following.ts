@@ -26,7 +26,7 @@ export function isSameContainer({ pid, mountNamespace }: FollowingContainer): bo
   return mountNamespaceOf(pid) === mountNamespace
 }
 
-export function notFollowing(why: string): CraikError {
+function notFollowing(why: string): CraikError {
   return new CraikError('unavailable', `a container cannot be shown folders once it runs: ${why}`, {
     details: { follows: false },
   })

@@ -8,8 +8,9 @@ const image = async () => ({ id: 'sha256:1', name: 'craik/sandbox:1' })
 async function planFor(
   info: Readonly<Record<string, unknown>>,
   asked: Parameters<typeof planContainer>[1] = {},
+  version: Readonly<Record<string, unknown>> = {},
 ) {
-  await using place = await knownEngine(info)
+  await using place = await knownEngine(info, version)
   return await planContainer(await openEngine(place.address), asked, image)
 }
 
@@ -53,5 +54,15 @@ describe.skipIf(process.platform !== 'linux')('what a container is made of', () 
         message: expect.stringMatching(message),
         hint: expect.stringMatching(/./),
       })
+  })
+
+  it('is not gVisor’s where Podman, which names it and runs another, would be asked for it', async () => {
+    const podman = { Components: [{ Name: 'Podman Engine', Version: '4.3.1' }] }
+    expect(await planFor(GVISOR, {}, podman)).toMatchObject({ runtime: 'runc', line: 'socket' })
+    await expect(planFor(GVISOR, { runtime: 'runsc' }, podman)).rejects.toMatchObject({
+      code: 'unavailable',
+      message: expect.stringContaining('does not let anybody choose gVisor'),
+      hint: 'leave out --runtime, or use Docker for gVisor',
+    })
   })
 })

@@ -63,7 +63,16 @@ function remotePodman({ address }: Engine): CraikError {
   )
 }
 
-function requireRuntime(engine: Engine, runtime: ContainerSpec['runtime']): void {
+/** Over this API it runs every container with its own default, whatever it is asked for, and says nothing. */
+function oneRuntime({ address }: Engine): CraikError {
+  return new CraikError('unavailable', `the Podman at ${address} does not let anybody choose gVisor`, {
+    hint: 'leave out --runtime, or use Docker for gVisor',
+  })
+}
+
+/** Whatever was recorded: what runs a container is what was asked for, or it is not started. */
+export function requireRuntime(engine: Engine, runtime: ContainerSpec['runtime']): void {
+  if (engine.product === 'podman' && runtime === 'runsc') throw oneRuntime(engine)
   const isThere =
     engine.runtimes.includes(runtime) || (runtime === 'runc' && engine.runtimes.includes('crun'))
   if (isThere) return

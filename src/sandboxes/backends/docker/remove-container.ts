@@ -6,7 +6,7 @@ import type { SandboxId } from '../../../lib/ids.ts'
 import type { SandboxSpec } from '../../backend.ts'
 import { faultOf, isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
-import { endForgotten } from './forgotten.ts'
+import { endForgotten, endMonitors } from './forgotten.ts'
 import { containerName, homeFilter, isOurs, sandboxIn, spillVolume } from './names.ts'
 import { removeVolume } from './volumes.ts'
 
@@ -58,7 +58,8 @@ async function containerCalled(
 /** Nothing of it runs afterwards, also not what its engine has forgotten. */
 export async function removeContainer(engine: Engine, container: string): Promise<void> {
   await askToRemove(engine, container)
-  if (engine.sharesFolders && engine.product === 'docker') await endForgotten(container)
+  if (!engine.sharesFolders) return
+  await (engine.product === 'docker' ? endForgotten(container) : endMonitors(container))
 }
 
 /** An engine that is busy with it, or finds its mounts busy, is asked again. */

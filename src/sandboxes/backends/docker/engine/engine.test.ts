@@ -52,6 +52,15 @@ describe('an engine', () => {
     expect(second.id).toBe(first.id)
   })
 
+  it('of Podman has no gVisor, which it names unasked and nobody can choose', async () => {
+    const runtimes = { Runtimes: { crun: {}, runc: {}, runsc: {} } }
+    const components = { Components: [{ Name: 'Podman Engine', Version: '4.3.1' }] }
+    await using podman = await knownEngine(runtimes, components)
+    await using docker = await knownEngine(runtimes)
+    expect((await openEngine(podman.address)).runtimes).toEqual(['crun', 'runc'])
+    expect((await openEngine(docker.address)).runtimes).toContain('runsc')
+  })
+
   it('is refused when it is none, or not one for Linux', async () => {
     await using windows = await knownEngine({ OSType: 'windows' })
     await expect(openEngine(windows.address)).rejects.toThrow(/windows containers/)

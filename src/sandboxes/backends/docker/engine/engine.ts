@@ -168,7 +168,8 @@ function describe(
     product,
     version,
     runcVersion: componentVersion('runc'),
-    runtimes: Object.keys(info.Runtimes ?? {}),
+    // Podman names all that it has ever heard of, and lets nobody choose.
+    runtimes: Object.keys(info.Runtimes ?? {}).filter((name) => product === 'docker' || name !== 'runsc'),
     isRootless,
     sharesFolders: isHere,
     remapsUsers: isRootless || secured('userns'),

@@ -1,0 +1,126 @@
+/** A Podman of the tests' own behind a socket that speaks Docker's API: own folders, nothing of it left when it is disposed of. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Engine, openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
+import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
+import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
+import { killAll, processesNaming, removeTree, unmountBelow } from './engine-traces.ts'
+
+const START_DEADLINE_MS = 60_000
+const STOP_DEADLINE_MS = 30_000
+const CLEAR_DEADLINE_MS = 60_000
+const POLL_MS = 50
+/** Where it puts the groups of all its containers, whichever Podman of the machine it is. */
+const CGROUPS = '/sys/fs/cgroup/{,*/}libpod_parent'
+
+/** Locks in its own folder and not in the memory of all; Debian's default runtime refuses the machine's two kinds of cgroups. */
+const CONFIGURATION = `
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+lock_type = "file"
+runtime = "runc"
+`
+
+/** Undefined when one can be started here. */
+export function whyNoPodman(): string | undefined {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root can start Podman for root'
+  const missing = ['podman', 'runc'].find((name) => !findSystemProgram(name, SYSTEM_PATH))
+  return missing && `${missing} is not installed`
+}
+
+export class TestPodman implements AsyncDisposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'craik-podman-'))
+  readonly address = `unix://${join(this.folder, 'podman.sock')}`
+  readonly #hadCgroups = globSync(CGROUPS)
+  #process: ChildProcess | undefined
+
+  static async start(environment: Readonly<Record<string, string>> = {}): Promise<TestPodman> {
+    const podman = new TestPodman()
+    try {
+      await podman.#start(environment)
+      return podman
+    } catch (error) {
+      await podman[Symbol.asyncDispose]()
+      throw error
+    }
+  }
+
+  open(): Promise<Engine> {
+    return openEngine({ CRAIK_ENGINE: this.address })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const child = this.#process
+    if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+      this.#run(['rm', '--all', '--force', '--time', '0'])
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_DEADLINE_MS)
+      await exited
+      clearTimeout(timer)
+    }
+    await killAll(() => processesNaming(`${this.folder}/`))
+    unmountBelow(this.folder)
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
+    for (const path of globSync(CGROUPS)) if (!this.#hadCgroups.includes(path)) removeTree(path)
+  }
+
+  /** For all that is not said by a configuration of the machine's. */
+  get #environment(): NodeJS.ProcessEnv {
+    return { PATH: SYSTEM_PATH, HOME: this.folder, CONTAINERS_CONF: join(this.folder, 'containers.conf') }
+  }
+
+  get #options(): string[] {
+    const at = (name: string) => join(this.folder, name)
+    return [
+      ...['--root', at('root'), '--runroot', at('run'), '--tmpdir', at('tmp')],
+      ...['--storage-driver', 'overlay', '--network-config-dir', at('networks')],
+    ]
+  }
+
+  async #start(environment: Readonly<Record<string, string>>): Promise<void> {
+    writeFileSync(join(this.folder, 'containers.conf'), CONFIGURATION)
+    const log = openSync(join(this.folder, 'log'), 'a')
+    const program = findSystemProgram('podman', SYSTEM_PATH)!
+    const child = spawn(program, [...this.#options, 'system', 'service', '--time=0', this.address], {
+      stdio: ['ignore', log, log],
+      detached: true,
+      // Its monitors leave a file where they were started when memory runs out.
+      cwd: this.folder,
+      env: { ...this.#environment, ...environment },
+    })
+    closeSync(log)
+    this.#process = child
+    await once(child, 'spawn')
+    const until = performance.now() + START_DEADLINE_MS
+    for (;;) {
+      try {
+        await this.open()
+        return
+      } catch (cause) {
+        if (child.exitCode !== null || child.signalCode !== null || performance.now() > until)
+          throw new Error(`Podman did not start: ${this.log()}`, { cause })
+        await sleep(POLL_MS)
+      }
+    }
+  }
+
+  /** The end of what it said. */
+  log(): string {
+    return readFileSync(join(this.folder, 'log'), 'utf8').slice(-2000)
+  }
+
+  #run(args: readonly string[]): void {
+    execFileSync(findSystemProgram('podman', SYSTEM_PATH)!, [...this.#options, ...args], {
+      cwd: this.folder,
+      env: this.#environment,
+      stdio: 'ignore',
+      timeout: CLEAR_DEADLINE_MS,
+    })
+  }
+}
