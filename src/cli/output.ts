@@ -38,13 +38,11 @@ export function printRows<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
   toJson: (row: Row) => Json,
-  /** What only programs are told here. */
-  more: readonly Json[] = [],
 ): void {
   const format = chosenFormat(context, options)
-  if (format === 'json') context.stdout.write(`${prettyJson([...rows.map(toJson), ...more])}\n`)
+  if (format === 'json') context.stdout.write(`${prettyJson(rows.map(toJson))}\n`)
   else if (format === 'jsonl')
-    for (const row of [...rows.map(toJson), ...more]) context.stdout.write(`${JSON.stringify(row)}\n`)
+    for (const row of rows) context.stdout.write(`${JSON.stringify(toJson(row))}\n`)
   else if (rows.length === 0) context.stdout.write('  none\n')
   else context.stdout.write(table(columns, rows, context.stdout.columns))
 }

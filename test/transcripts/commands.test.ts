@@ -236,21 +236,19 @@ describe('transcripts of a sandbox', () => {
     })
     const args = ['transcripts', 'list', '--sandbox', 'parser']
     const { stdout, stderr } = await place.run(args)
-    const listed = JSON.parse(stdout) as (Listed | { readonly path: string; readonly passed_over: string })[]
-    expect(listed.filter((one) => 'id' in one)).toHaveLength(5)
-    const passed = listed.flatMap((one) => ('id' in one ? [] : [[one.path, one.passed_over]]))
-    expect(Object.fromEntries(passed)).toEqual({
-      '.codex/sessions/2026/11/16/rollout-link.jsonl': 'is a link, which is not followed',
-      '.gemini/tmp/x/chats/session-pipe.jsonl': 'is a pipe',
-      '.gemini/tmp/x/chats/session-closed.jsonl': 'cannot be read by the user inside',
-    })
-    expect(stderr).toContain('session-pipe.jsonl was passed over: it is a pipe\n')
+    expect((JSON.parse(stdout) as Listed[]).map(({ id }) => typeof id)).toEqual(Array(5).fill('string'))
+    for (const told of [
+      '.codex/sessions/2026/11/16/rollout-link.jsonl was passed over: it is a link, which is not followed\n',
+      '.gemini/tmp/x/chats/session-pipe.jsonl was passed over: it is a pipe\n',
+      '.gemini/tmp/x/chats/session-closed.jsonl was passed over: it cannot be read by the user inside\n',
+    ])
+      expect(stderr).toContain(told)
     const exported = await place.run([
       ...['transcripts', 'export', '--sandbox', 'parser', '--harness', 'codex'],
       ...['--inbox', place.path('inbox')],
     ])
     expect(exported.stderr).toContain('rollout-link.jsonl was passed over: it is a link')
-    expect(JSON.parse(exported.stdout)).toMatchObject([{ harness: 'codex', passed_over: expect.any(String) }])
+    expect(JSON.parse(exported.stdout)).toEqual([])
   })
 
   it('of one that is stopped, or runs on this machine itself, are told where they are', async () => {

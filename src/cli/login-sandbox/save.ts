@@ -1,7 +1,6 @@
 /** `craik save`: conversations and changes of login sandboxes to the inbox, now. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { Json } from '../../lib/canonical-json.ts'
 import { parseLogin } from '../../login-sandbox/names.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
@@ -37,7 +36,6 @@ export const saveCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (flags: SaveFlags) => {
       const rows: Row[] = []
-      const passedOver: Json[] = []
       for (const record of chosen(context, flags)) {
         const notes = new Notes()
         try {
@@ -45,9 +43,8 @@ export const saveCommand: NounBuilder = (context) =>
         } finally {
           if (!flags.quiet) context.stderr.write(notes.lines())
         }
-        passedOver.push(...notes.rows())
       }
-      if (!flags.quiet) printRows(context, flags, rows, COLUMNS, (row) => ({ ...row }), passedOver)
+      if (!flags.quiet) printRows(context, flags, rows, COLUMNS, (row) => ({ ...row }))
     })
 
 function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {

@@ -36,12 +36,12 @@ export function exportCommand(context: CliContext): Command {
     .addHelpText('after', HELP)
     .action(async (options: ExportOptions) => {
       const inbox = inboxOf(context, options)
-      const { exported, passedOver } = await inPlace(context, options, async (place, notes) => ({
-        exported: await exportNew({ ...place, inbox, records: context.home.transcripts }),
-        passedOver: notes.rows(),
+      const exported = await inPlace(context, options, (place) =>
+        exportNew({ ...place, inbox, records: context.home.transcripts }),
+      )
+      printRows(context, options, exported, COLUMNS, ({ path, outcome, conversation }) => ({
+        ...{ path, outcome, ...conversation },
       }))
-      const toJson = ({ path, outcome, conversation }: Exported) => ({ path, outcome, ...conversation })
-      printRows(context, options, exported, COLUMNS, toJson, passedOver)
     })
 }
 

@@ -30,17 +30,16 @@ export function listCommand(context: CliContext): Command {
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: WhereOptions) => {
-      const { rows, passedOver } = await inPlace(context, options, async (place, notes) => {
+      const rows = await inPlace(context, options, async (place) => {
         using progress = new Progress(context, 'reading transcripts:')
         const found: Row[] = []
         for await (const { turns, ...rest } of findConversations(place)) {
           found.push({ ...rest, name: nameOf({ ...rest, turns }), turnCount: turns.length })
           await progress.tick(found.length)
         }
-        found.sort((a, b) => (b.startedAtMs ?? 0) - (a.startedAtMs ?? 0))
-        return { rows: found, passedOver: notes.rows() }
+        return found.sort((a, b) => (b.startedAtMs ?? 0) - (a.startedAtMs ?? 0))
       })
-      printRows(context, options, rows, COLUMNS, rowJson, passedOver)
+      printRows(context, options, rows, COLUMNS, rowJson)
     })
 }
 

@@ -1,5 +1,4 @@
-/** What was not read of transcripts, or not all of it: a line for each reason, and each file in JSON. */
-import type { Json } from '../../lib/canonical-json.ts'
+/** What was not read of transcripts, or not all of it: a line for each reason. */
 import type { PassedOver } from '../../transcripts/find-transcripts.ts'
 import { printable } from '../output.ts'
 
@@ -11,7 +10,6 @@ export class Notes {
   /** By the reason: the first file, and how many. */
   readonly #reasons = new Map<string, { readonly path: string; count: number }>()
   readonly #known = new Set<string>()
-  readonly #passed: PassedOver[] = []
 
   /** Once for each file and reason, as often as it is come upon. */
   readonly problem = (path: string, problem: string): void => {
@@ -21,11 +19,8 @@ export class Notes {
     else if (this.#reasons.size < KEPT) this.#reasons.set(problem, { path, count: 1 })
   }
 
-  readonly passedOver = (passed: PassedOver): void => {
-    const known = this.#known.size
-    this.problem(passed.path, `was passed over: it ${passed.reason}`)
-    if (this.#known.size > known) this.#passed.push(passed)
-  }
+  readonly passedOver = ({ path, reason }: PassedOver): void =>
+    this.problem(path, `was passed over: it ${reason}`)
 
   #isNew(path: string, problem: string): boolean {
     const key = `${path}\0${problem}`
@@ -45,10 +40,5 @@ export class Notes {
       ...lines.slice(0, LINES),
       ...(left > 0 ? [`craik: and ${left.toLocaleString('en')} more like this\n`] : []),
     ].join('')
-  }
-
-  /** What was not read at all. */
-  rows(): Json[] {
-    return this.#passed.map(({ harness, path, reason }) => ({ harness, path, passed_over: reason }))
   }
 }

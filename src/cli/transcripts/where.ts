@@ -43,7 +43,7 @@ export function addWhere(command: Command): Command {
 export async function inPlace<T>(
   context: CliContext,
   options: WhereOptions,
-  work: (place: Place, notes: Notes) => Promise<T>,
+  work: (place: Place) => Promise<T>,
 ): Promise<T> {
   if (options.sandbox !== undefined && options.home !== undefined)
     throw new CraikError('usage', '--sandbox and --home are too much: transcripts are in one place', {
@@ -61,7 +61,7 @@ export async function inPlace<T>(
     if (options.sandbox === undefined) {
       const home = homeOf(context, options)
       const source = homeFolder(home, { signal: context.signal, onProblem: notes.problem })
-      return await work({ ...common, source, scope: realFolder(home) }, notes)
+      return await work({ ...common, source, scope: realFolder(home) })
     }
     using client = await connect(context)
     const sandbox = await client.sandboxes.get(options.sandbox, { signal: context.signal })
@@ -69,9 +69,9 @@ export async function inPlace<T>(
     const { id } = sandbox
     const login = new LoginRecords(context.home.loginSandboxes).list().find((one) => one.sandboxId === id)
     if (login !== undefined)
-      return await work({ ...common, ...transcriptsPlace(context, login.login, notes.problem) }, notes)
+      return await work({ ...common, ...transcriptsPlace(context, login.login, notes.problem) })
     const source = sandboxHome(client, id, context.signal)
-    return await work({ ...common, source, scope: id, sandbox: id }, notes)
+    return await work({ ...common, source, scope: id, sandbox: id })
   } finally {
     context.stderr.write(notes.lines())
   }
