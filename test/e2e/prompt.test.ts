@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { environmentOf } from '../craik.ts'
 import { SandboxHome } from '../sandbox-home.ts'
+import { Terminal } from './person.ts'
 
 interface Line {
   readonly type: string
@@ -167,6 +168,49 @@ describe('a prompt', () => {
       expect(JSON.stringify(receipt)).not.toContain('no.txt')
     },
   )
+
+  describe('with --permissions ask, at a terminal', () => {
+    const asked = (folder: string) =>
+      new Terminal(
+        home,
+        [
+          ...['prompt', 'RUN: echo first > one.txt\nRUN: echo second > two.txt', '--harness', 'fixture'],
+          ...['--permissions', 'ask', '--workspace', folder],
+        ],
+        120,
+        40,
+      )
+    const QUESTION = 'allow it? [y/N] '
+    const questions = (screen: string) => screen.split(QUESTION).length - 1
+    const times = (count: number) => (screen: string) => (questions(screen) >= count ? QUESTION : '')
+
+    it('each thing is asked, and a yes is for that one alone', async () => {
+      using terminal = asked(project())
+      await terminal.says(QUESTION, undefined, times(1))
+      expect(terminal.screen).toContain('? execute: ')
+      terminal.types('y\r')
+      await terminal.says(QUESTION, undefined, times(2))
+      terminal.types('\r')
+      expect(await terminal.exited).toBe(0)
+      expect(terminal.screen).toMatch(/changed +one\.txt/)
+      expect(terminal.screen).not.toMatch(/changed .*two\.txt/)
+      const run = /craik run apply (run_\w+)/.exec(terminal.screen)![1]!
+      type Decided = { body: { capability: string; phase: string; status?: string } }
+      const receipts = await home.json<Decided[]>(['receipts', 'list', '--run', run])
+      const ends = receipts
+        .map(({ body }) => body)
+        .filter(({ capability, phase }) => capability === 'agent.act' && phase !== 'begin')
+      expect(ends.map(({ status }) => status).sort()).toEqual(['denied', 'passed'])
+    })
+
+    it('Ctrl-C is no answer: the prompt is cancelled, and nothing ran', async () => {
+      using terminal = asked(project())
+      await terminal.says(QUESTION, undefined, times(1))
+      terminal.types('\u0003')
+      expect(await terminal.exited).toBe(130)
+      expect(terminal.screen).not.toMatch(/changed .*one\.txt/)
+    })
+  })
 
   it('that is interrupted is cancelled, and what it changed until then is kept', async () => {
     const folder = project()
