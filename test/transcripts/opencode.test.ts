@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { textOf } from '../../src/transcripts/conversation.ts'
 import { findConversations } from '../../src/transcripts/find-transcripts.ts'
 import { homeFolder } from '../../src/transcripts/home-folder.ts'
@@ -67,8 +67,11 @@ describe('a database', () => {
       name,
       statSync(join(dirname(home.path), name)).mtimeMs,
     ])
-    const copies = () => readdirSync(tmpdir()).filter((name) => name.startsWith('craik-transcripts-'))
-    const left = copies()
+    // A folder of its own: other tests read databases at the same time.
+    const copies = tempFolder('craik-copies-')
+    vi.stubEnv('TMPDIR', copies)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    expect(tmpdir()).toBe(copies)
     const { found, said, problems } = await home.read()
     expect([said, problems]).toEqual([[SAID], []])
     expect(found[0]).toMatchObject({ id: 'ses_7c9e6679', cwd: FOLDER, model: 'model-1', title: 'the parser' })
@@ -80,7 +83,7 @@ describe('a database', () => {
       statSync(join(dirname(home.path), name)).mtimeMs,
     ])
     expect(after).toEqual(before)
-    expect(copies().filter((name) => !left.includes(name))).toEqual([])
+    expect(readdirSync(copies)).toEqual([])
   })
 
   it('has one conversation for each session of the user’s, less what was taken back', async () => {

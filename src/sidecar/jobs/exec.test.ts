@@ -99,10 +99,14 @@ describe('exec', () => {
 
   it('ends what a program started in a session of its own, as long as it has not let go of it', async () => {
     const id = await host.start(
-      sh("setsid sh -c 'echo $$ > child; sleep 100' & (setsid sleep 60 & echo $! > orphan); wait"),
+      sh(
+        "setsid sh -c 'echo $$ > child; sleep 100' & (setsid sleep 60 & echo $! > orphan); echo > parted; wait",
+      ),
     )
     const pidIn = (name: string) => Number(contentOf(join(host.workspace, name)) || 0)
-    await until(() => pidIn('child') > 0 && pidIn('orphan') > 0)
+    await until(() => pidIn('child') > 0 && contentOf(join(host.workspace, 'parted')) !== undefined)
+    // Its number is known before it has a session of its own.
+    await until(() => sessionOf(pidIn('orphan')) === pidIn('orphan'))
     const [child, orphan] = [pidIn('child'), pidIn('orphan')]
     expect([isRunning(child), isRunning(orphan)]).toEqual([true, true])
     await host.ask('DELETE', `/jobs/${id}`)
@@ -257,6 +261,10 @@ function contentOf(path: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+function sessionOf(pid: number): number {
+  return Number(/\) \S (?:\d+ ){2}(\d+)/.exec(contentOf(`/proc/${pid}/stat`) ?? '')?.[1])
 }
 
 function isRunning(pid: number): boolean {
