@@ -130,9 +130,9 @@ describe('a prompt', () => {
         ({ run_id }) => run_id === run,
       )
     expect(await pruned('--apply')).toBeUndefined()
-    expect(await pruned('--hard')).toMatchObject({ removed: false, brought_over: false })
+    expect(await pruned('--hard')).toMatchObject({ removed: false, spare: false })
     expect((await home.run(['run', 'apply', run])).code).toBe(0)
-    expect(await pruned()).toMatchObject({ removed: false, brought_over: true })
+    expect(await pruned()).toMatchObject({ removed: false, spare: true })
     expect((await home.run(['run', 'diff', run])).stdout).toContain('+two')
     expect(await pruned('--apply')).toMatchObject({ removed: true })
     expect(existsSync(join(home.home, 'runs', run))).toBe(false)

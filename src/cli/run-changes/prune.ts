@@ -62,7 +62,7 @@ function print(context: CliContext, options: PruneOptions, rows: readonly Row[],
   if (isForPerson && rows.length === 0) context.stdout.write('  nothing to remove\n')
   else
     printRows(context, options, rows, COLUMNS, ({ runId, bytes, why, isSpare, isRemoved }) => ({
-      ...{ run_id: runId, bytes, why, brought_over: isSpare, removed: isRemoved },
+      ...{ run_id: runId, bytes, why, spare: isSpare, removed: isRemoved },
     }))
   const left = options.apply === true ? rows.filter(({ isRemoved }) => !isRemoved) : []
   for (const { runId } of left)

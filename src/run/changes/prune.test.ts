@@ -99,7 +99,7 @@ it('goes with a receipt, whole, and not while it is brought over', async () => {
   expect(await store.bodies()).toMatchObject([
     {
       ...{ operation: 'prune', target: 'run_gone', operator: OPERATOR, status: 'passed' },
-      ...{ digests: { changes: kept.digest }, metadata: { brought_over: false } },
+      ...{ digests: { changes: kept.digest }, metadata: { spare: false } },
     },
   ])
 })

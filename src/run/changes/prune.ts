@@ -54,7 +54,7 @@ export async function removeKeptRun(
       ...{ capability: 'agent.run', operation: 'prune', target: runId },
       links: { run_id: runId, ...(sandboxId !== undefined && { sandbox_id: sandboxId }) },
       ...(digest !== undefined && { digests: { changes: digest } }),
-      metadata: { brought_over: isSpare },
+      metadata: { spare: isSpare },
     })
     // First what names the rest: half of it is never taken for all.
     rmSync(join(folder, RECORD), { force: true })
