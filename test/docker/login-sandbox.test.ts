@@ -1,6 +1,7 @@
 /** The moment people tell others about: a login on the machine, `craik up`, and the agent that is typed answers; in a container. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
@@ -136,6 +137,8 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
   async function type(terminal: ReturnType<LoginSandboxScene['terminal']>, words: string): Promise<void> {
     terminal.types(words)
     await terminal.says(words.replaceAll(' ', ''), undefined, squeezed)
+    // A return that comes sooner after a key than a hand can is taken for a line of something pasted.
+    await sleep(300)
     terminal.types('\r')
   }
 })

@@ -1,7 +1,9 @@
 /** An editor and `craik acp`: sessions in real sandboxes, leave that is asked for, what is changed, and an agent that was taken over. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { packageFile } from '../../src/lib/package-files.ts'
 import { Editor } from '../harnesses/editor.ts'
 import { HOSTILE_AGENT } from '../harnesses/hostile-agent.ts'
 import { canBe, SandboxHome } from '../sandbox-home.ts'
@@ -21,6 +23,14 @@ interface RunJson {
   readonly sandbox_id: string
   readonly workspace: string | null
 }
+
+/** A shell's, with a program as `$0`: it is the fixture's agent from now on. */
+const AGENT_IN_PLACE =
+  'mkdir -p ~/.local/share/craik-fixture && printf %s "$0" > ~/.local/share/craik-fixture/agent.mjs'
+const SLOW_TO_LEAVE = `${readFileSync(fileURLToPath(packageFile('image/harnesses/fixture/agent.mjs')), 'utf8')}
+import { writeFileSync } from 'node:fs'
+process.stdin.on('end', () => setTimeout(() => writeFileSync(join(homedir(), 'left'), 'in order'), 1500))
+`
 
 const runs = () => home.json<RunJson[]>(['run', 'list', '--prompts', '--format', 'json'])
 let folders = 0
@@ -195,6 +205,23 @@ describe('an editor', () => {
     await isOver()
   })
 
+  it('that hangs up leaves the agent the time to write down what was said, wherever it was', async () => {
+    const made = await home.create(['--workspace', folderWith()])
+    expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, SLOW_TO_LEAVE])).toMatchObject({ code: 0 })
+    for (const [said, text] of [
+      ['Done.', 'SAY: a'],
+      ['begun', 'SAY: begun\nWAIT'],
+    ] as const) {
+      const editor = await opened(['--sandbox', made.id])
+      const { sessionId } = await editor.begin(home.folder)
+      const asked = editor.prompt(sessionId, text).catch(() => 'hung up')
+      await editor.until(() => editor.said(sessionId).includes(said))
+      if (said === 'Done.') await asked
+      await editor.hangUp()
+      expect(await made.exec(['sh', '-c', 'cat ~/left && rm ~/left'])).toMatchObject({ stdout: 'in order' })
+    }
+  })
+
   it('that ends it by a signal has the same', async () => {
     const editor = await opened()
     const { sessionId } = await editor.begin(folderWith())
@@ -241,9 +268,7 @@ describe('an agent that was taken over', () => {
     folder = folderWith()
     const made = await home.create(['--workspace', folder, '--in-place'])
     sandbox = made.id
-    const program = '$HOME/.local/share/craik-fixture'
-    const script = `mkdir -p ${program} && printf %s "$0" > ${program}/agent.mjs`
-    expect(await made.exec(['sh', '-c', script, HOSTILE_AGENT])).toMatchObject({ code: 0 })
+    expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, HOSTILE_AGENT])).toMatchObject({ code: 0 })
   })
 
   it('reaches nothing of the host through the editor, and names nothing outside the workspace', async () => {

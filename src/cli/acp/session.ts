@@ -69,6 +69,8 @@ export class EditorSession {
   #takes: PromptCapabilities = {}
   #run: KeptRun | undefined
   #cancel: AbortController | undefined
+  /** The prompt that is under way; never rejects. */
+  #asking: Promise<unknown> | undefined
   /** What is told goes to the editor, waits until it knows the session, or is what it knows already. */
   #telling: 'told' | 'held' | 'known' = 'held'
   /** What was chosen in the editor, for the agent that takes up the session. */
@@ -112,8 +114,10 @@ export class EditorSession {
     this.#cancel = cancel
     const stop = () => cancel.abort()
     until.addEventListener('abort', stop, { once: true })
+    const asked = this.#ask(blocks, cancel.signal)
+    this.#asking = asked.catch(() => {})
     try {
-      return await this.#ask(blocks, cancel.signal)
+      return await asked
     } finally {
       until.removeEventListener('abort', stop)
       this.#cancel = undefined
@@ -135,9 +139,11 @@ export class EditorSession {
     return stateForEditor(state)
   }
 
+  /** What is under way is cancelled, and the agent has its while to say that it did, and to write down what was said. */
   async close(): Promise<void> {
     this.cancel()
-    await this.#link?.close(false)
+    await this.#asking
+    await this.#link?.close(!this.#link.isBroken)
   }
 
   async #ask(blocks: readonly ContentBlock[], cancel: AbortSignal): Promise<PromptResponse> {
@@ -244,7 +250,7 @@ export class EditorSession {
     const link = new AgentLink(
       { ...job, output: outbox.paced(job.output) },
       {
-        ...{ harness: harness.name, cwd: INSIDE.workspace, kill: context.signal },
+        ...{ harness: harness.name, cwd: INSIDE.workspace, kill: context.kill },
         terms: sessionTerms(wanted),
         onUpdate: (update) => this.#heard(update),
         permit: (tool, asked, until) => this.#permit(tool, asked, until),
@@ -252,6 +258,10 @@ export class EditorSession {
     )
     this.#link = link
     this.#linkedAtMs = context.clock.nowMs()
+    // One that has no session yet has nothing to put in order.
+    const leave = () => link.giveUp(new CraikError('interrupted', 'the editor hung up'))
+    context.signal.addEventListener('abort', leave, { once: true })
+    if (context.signal.aborted) leave()
     try {
       const { sessionId, takes, state } = await link.open(this.#agentSession)
       if (this.id === '') this.id = sessionIdOf(sandboxId, sessionId, harness.name)
@@ -261,6 +271,8 @@ export class EditorSession {
     } catch (error) {
       await link.close(false)
       throw error
+    } finally {
+      context.signal.removeEventListener('abort', leave)
     }
   }
 

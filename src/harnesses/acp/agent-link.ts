@@ -55,7 +55,7 @@ export interface LinkSession {
   readonly state: Pick<LoadSessionResponse, 'modes' | 'configOptions'>
 }
 
-const PATIENCE: Patience = { readyMs: 90_000, silentMs: 10 * 60_000, cancelMs: 5_000, leaveMs: 1_000 }
+const PATIENCE: Patience = { readyMs: 90_000, silentMs: 10 * 60_000, cancelMs: 5_000, leaveMs: 5_000 }
 /** Of one message: agents send whole files in theirs. */
 const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 /** More than the largest prompt. */
@@ -212,7 +212,7 @@ export class AgentLink {
     this.#break(error)
   }
 
-  /** One that did what it was asked has a moment to put its session in order: it sees that nobody listens any more. */
+  /** One that is well has a while to put its session in order, and to leave by itself: it sees that nobody listens any more. */
   close(isWell: boolean): Promise<void> {
     this.#closed ??= this.#close(isWell)
     return this.#closed

@@ -45,15 +45,14 @@ export async function promptAgent(process: AgentProcess, request: PromptRequest)
   })
   const { giveUp } = request
   giveUp?.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
-  let isWell = false
   try {
     const { sessionId } = await link.open(request.sessionId)
     await request.onSession?.(sessionId)
     isTold = true
     const stopReason = await link.turn([{ type: 'text', text }], cancel)
-    isWell = true
     return { sessionId, stopReason }
   } finally {
-    await link.close(isWell)
+    // Also one that refused: it has written down what it was asked.
+    await link.close(!link.isBroken)
   }
 }
