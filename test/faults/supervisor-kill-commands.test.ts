@@ -151,7 +151,8 @@ async function shell(
   expect(await ended.promise).toBe(0)
   await typing
   // What the terminal still holds arrives after the end of its program.
-  await sleep(100)
+  const endsMs = performance.now() + 10_000
+  while (typed.pid === undefined && performance.now() < endsMs) await sleep(20)
   typed.requireAll()
 }
 
