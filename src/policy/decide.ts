@@ -5,7 +5,7 @@ import type { OpenReceipt, ReceiptLog } from '../receipts/log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { GrantOutcome } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
-import type { Control } from './evaluate.ts'
+import type { Control, Evaluation } from './evaluate.ts'
 import type { Profile } from './profiles.ts'
 import { type DecisionRequestInput, parseRequest } from './request.ts'
 import { decideProcedure, type EffectReceipt } from './tokens.ts'
@@ -41,20 +41,26 @@ export async function decide(
   receipt: EffectReceipt,
 ): Promise<Decision> {
   const input = { request: parseRequest(request), receipt, owner: log.owner }
-  const { evaluation, ref, begin, profile } = await store.write(decideProcedure, input)
-  const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
+  const decided = await store.write(decideProcedure, input)
+  const { evaluation, ref, begin } = decided
   if (evaluation.effect === 'allow' && begin !== undefined) {
+    const { rule, grantOutcome } = evaluation
     return { effect: 'allow', rule, grantOutcome, open: log.opened(ref, begin) }
   }
-  return {
-    effect: 'deny',
-    rule,
-    missing,
-    grantOutcome,
-    grantWouldHelp,
-    receipt: ref,
-    ...(profile && { profile }),
-  }
+  return denialIn(decided)
+}
+
+interface Judged {
+  readonly evaluation: Pick<Evaluation, 'rule' | 'missing' | 'grantOutcome' | 'grantWouldHelp'>
+  readonly ref: ReceiptRef
+  readonly profile?: Profile | undefined
+}
+
+/** What a decision says that was none to allow it. */
+export function denialIn({ evaluation, ref, profile }: Judged): Denied {
+  const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
+  const why = { rule, missing, grantOutcome, grantWouldHelp, ...(profile && { profile }) }
+  return { effect: 'deny', ...why, receipt: ref }
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Asks for leave to make one call: policy, quotas and budgets decide in one transaction, on the bytes to be sent. */
 import { once } from '../../lib/remembered.ts'
-import { deniedError } from '../../policy/decide.ts'
+import { denialIn, deniedError } from '../../policy/decide.ts'
 import { type DecisionRequest, parseRequest } from '../../policy/request.ts'
 import type { Adapter } from '../adapters/adapter.ts'
 import type { ModelRequest } from '../conversation.ts'
@@ -112,29 +112,10 @@ function deniedAttempt(
   asked: DecisionRequest,
 ): Unanswered {
   if (denial.by === 'policy') {
-    const { evaluation, ref, profile } = denial.decision
-    const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
-    const error = deniedError(
-      {
-        effect: 'deny',
-        rule,
-        missing,
-        grantOutcome,
-        grantWouldHelp,
-        receipt: ref,
-        ...(profile && { profile }),
-      },
-      asked,
-    )
-    written.push(ref.id)
-    return {
-      kind: 'denied',
-      by: 'policy',
-      rule,
-      reason: error.message,
-      hint: error.hint,
-      receiptId: ref.id,
-    }
+    const denied = denialIn(denial.decision)
+    const { message: reason, hint } = deniedError(denied, asked)
+    written.push(denied.receipt.id)
+    return { kind: 'denied', by: 'policy', rule: denied.rule, reason, hint, receiptId: denied.receipt.id }
   }
   const { by, rule, reason, hint, retryAtMs, receipt } = denial
   written.push(receipt.id)

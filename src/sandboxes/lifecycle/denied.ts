@@ -1,6 +1,6 @@
 /** Denials as errors. */
 import { CraikError } from '../../errors.ts'
-import { deniedError } from '../../policy/decide.ts'
+import { denialIn, deniedError } from '../../policy/decide.ts'
 import { STATED_RULES } from './stated.ts'
 import type { Denied } from './tokens.ts'
 
@@ -9,7 +9,7 @@ export const JOB_OPERATOR_RULE = 'sandbox.job_operator'
 
 /** A denial as the error that the caller is told. */
 export function deniedOperation({ ref, asked, evaluation, profile, fields }: Denied): CraikError {
-  const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
+  const { rule, missing, grantOutcome } = evaluation
   const details = { rule, missing, grant_outcome: grantOutcome, receipt_id: ref.id }
   if (fields !== undefined && isStatedRule(rule)) {
     return new CraikError('denied', `${asked.target} is denied by rule ${rule}: ${STATED_RULES[rule]}`, {
@@ -23,18 +23,7 @@ export function deniedOperation({ ref, asked, evaluation, profile, fields }: Den
       details,
     })
   }
-  return deniedError(
-    {
-      effect: 'deny',
-      rule,
-      missing,
-      grantOutcome,
-      grantWouldHelp,
-      receipt: ref,
-      ...(profile && { profile }),
-    },
-    asked,
-  )
+  return deniedError(denialIn({ evaluation, ref, profile }), asked)
 }
 
 const STATED_HINTS: Readonly<Record<keyof typeof STATED_RULES, (fields: readonly string[]) => string>> = {

@@ -1,9 +1,9 @@
 /** Anthropic Messages, as the gateway passes it on. */
 import { type AnthropicCounts, anthropicUsage } from '../../../providers/adapters/anthropic-messages.ts'
-import { edited, memberPutIn, valueAt, wholeObject } from '../json-members.ts'
+import { edited, valueAt, wholeObject } from '../json-members.ts'
 import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
 import type { Ask, Dialect, DialectError, Malformed } from './dialect.ts'
-import { capAt, fieldsOf, isDearTier, isMalformed, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import { capAt, fieldsOf, isDearTier, isMalformed, modelAndCap, modelAt, NOT_AN_OBJECT } from './fields.ts'
 
 export const anthropicMessages: Dialect = {
   name: 'anthropic_messages',
@@ -33,15 +33,7 @@ function ask(body: Buffer): Ask | Malformed {
     model,
     maxOutputTokens: cap,
     unpriced: isDearTier(body, fields.tier),
-    spelled: (changes) =>
-      edited(body, [
-        ...(changes.model === undefined ? [] : [{ ...fields.model!, text: JSON.stringify(changes.model) }]),
-        ...(changes.cap === undefined
-          ? []
-          : fields.cap === undefined
-            ? [memberPutIn(members, 'max_tokens', String(changes.cap))]
-            : [{ ...fields.cap, text: String(changes.cap) }]),
-      ]),
+    spelled: (changes) => edited(body, modelAndCap(members, fields, 'max_tokens', changes)),
   }
 }
 

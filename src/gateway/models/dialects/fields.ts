@@ -1,8 +1,8 @@
 /** The few fields of a request that are read, each found once and under a name that every server reads alike. */
 import { REFERENCE } from '../../../lib/ids.ts'
 import { redactValue } from '../../../receipts/redaction/redact.ts'
-import { type Members, type Span, valueAt } from '../json-members.ts'
-import type { Malformed } from './dialect.ts'
+import { type Edit, type Members, memberPutIn, type Span, valueAt } from '../json-members.ts'
+import type { Changes, Malformed } from './dialect.ts'
 
 export interface Field extends Span {
   readonly name: string
@@ -50,6 +50,24 @@ export function modelAt(value: unknown): string | Malformed {
   if (typeof value !== 'string' || !REFERENCE.test(value) || redactValue(value).redacted)
     return { malformed: 'model must be the name of a model' }
   return value
+}
+
+/** What to write in the places of a model and of a cap, for those that change; a cap that was not there is put in by its name. */
+export function modelAndCap(
+  members: Members,
+  fields: { readonly model?: Field; readonly cap?: Field },
+  capName: string,
+  { model, cap }: Changes,
+): Edit[] {
+  const edits: Edit[] = []
+  if (model !== undefined) edits.push({ ...fields.model!, text: JSON.stringify(model) })
+  if (cap !== undefined)
+    edits.push(
+      fields.cap === undefined
+        ? memberPutIn(members, capName, String(cap))
+        : { ...fields.cap, text: String(cap) },
+    )
+  return edits
 }
 
 /** More than one answer would be billed each up to the cap. */

@@ -1,9 +1,18 @@
 /** OpenAI Responses, as the gateway passes it on. */
 import { responsesUsage } from '../../../providers/adapters/openai-responses.ts'
-import { edited, type Members, memberPutIn, valueAt, wholeObject } from '../json-members.ts'
+import { edited, type Members, valueAt, wholeObject } from '../json-members.ts'
 import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
 import type { Ask, Dialect, DialectError, Malformed } from './dialect.ts'
-import { capAt, type Field, fieldsOf, isDearTier, isMalformed, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import {
+  capAt,
+  type Field,
+  fieldsOf,
+  isDearTier,
+  isMalformed,
+  modelAndCap,
+  modelAt,
+  NOT_AN_OBJECT,
+} from './fields.ts'
 import { openaiProblem } from './openai-error.ts'
 
 export const openaiResponses: Dialect = {
@@ -93,15 +102,7 @@ function askOf(
     model,
     maxOutputTokens: cap,
     unpriced: isDearTier(body, fields.tier) || isSet(body, fields.conversation) || isSet(body, fields.prompt),
-    spelled: (changes) =>
-      edited(body, [
-        ...(changes.model === undefined ? [] : [{ ...fields.model!, text: JSON.stringify(changes.model) }]),
-        ...(changes.cap === undefined
-          ? []
-          : fields.cap === undefined
-            ? [memberPutIn(members, 'max_output_tokens', String(changes.cap))]
-            : [{ ...fields.cap, text: String(changes.cap) }]),
-      ]),
+    spelled: (changes) => edited(body, modelAndCap(members, fields, 'max_output_tokens', changes)),
   }
 }
 
