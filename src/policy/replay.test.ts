@@ -30,13 +30,20 @@ const change = (body: Body, path: readonly string[], value: unknown): Body => {
 
 test('agrees with every decision that was made', async () => {
   for (const profile of ['strict', 'trusted-local', 'automation'] as const) {
+    const { store } = await storeWith(profile)
     for (const capability of CAPABILITY_NAMES) {
-      for (const withGrant of [false, true]) {
-        expect(await replayDecision(await decidedBody(profile, capability, withGrant), documents)).toBe(
-          'agrees',
+      const granted = await grantIn(store, { capability })
+      for (const grant of [{}, { grant_id: granted }])
+        await decide(
+          store,
+          store.log,
+          { ...REQUEST, capability, ...grant },
+          { kind: 'sandbox_action', links: {} },
         )
-      }
     }
+    const decided = (await store.bodies()).filter(({ decision }) => decision !== undefined)
+    expect(decided).toHaveLength(CAPABILITY_NAMES.length * 2)
+    for (const body of decided) expect(await replayDecision(body, documents)).toBe('agrees')
   }
 })
 
