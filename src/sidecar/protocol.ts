@@ -83,6 +83,8 @@ export const LIMITS = {
   /** Windows of HTTP/2. Each paused stream pins its window, so the large one is for file copies only. */
   streamWindowBytes: 256 * 1024,
   copyWindowBytes: 8 * 1024 * 1024,
+  /** Written at one end and not taken yet; the other end's window lets half of it wait, and one that does not keep to that is waited for. */
+  waitingBytes: 16 * 1024 * 1024,
   jsonBytes: 1024 * 1024,
   argvBytes: 512 * 1024,
   envBytes: 256 * 1024,

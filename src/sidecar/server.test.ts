@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { duplexPair } from 'node:stream'
 import fc from 'fast-check'
@@ -91,6 +92,31 @@ describe('the sidecar', () => {
       { numRuns: 20 },
     )
     expect((await host.ask('GET', '/hello')).status).toBe(200)
+  })
+
+  it('goes on reading while there is more to say than is taken', async () => {
+    const route: Route = {
+      method: 'POST',
+      path: '/echo',
+      handle(call) {
+        call.respond(200)
+        call.stream.pipe(call.stream)
+      },
+    }
+    const [ours, theirs] = duplexPair()
+    serve(theirs, new Router([route]), () => {})
+    const settings = { initialWindowSize: LIMITS.streamWindowBytes }
+    const session = connect('http://sidecar', { createConnection: () => ours, settings })
+    await once(session, 'remoteSettings')
+    session.setLocalWindowSize(LIMITS.copyWindowBytes)
+    const body = Buffer.alloc(256 * 1024, 'x')
+    const sizes = Array.from({ length: 60 }, async () => {
+      const stream = session.request({ ':method': 'POST', ':path': '/echo', [PROTOCOL_HEADER]: '1' })
+      stream.end(body)
+      return (await collect(stream)).body.length
+    })
+    expect(await Promise.all(sizes)).toEqual(Array(60).fill(body.length))
+    session.destroy()
   })
 
   it('answers what goes wrong in an unforeseen way, and says so in its log', async () => {

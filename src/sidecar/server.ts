@@ -8,9 +8,9 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Duplex } from 'node:stream'
+import { WriteBehind } from '../lib/write-behind.ts'
 import { LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION } from './protocol.ts'
 import { type Call, isBrokenOff, type Router, SidecarError } from './routes.ts'
-import { WriteBehind } from './write-behind.ts'
 
 /** Streams at once: every job with its output and input, every forwarded connection, and the accept streams. */
 const MAX_STREAMS = 4096
@@ -23,7 +23,7 @@ const STREAM_RESETS = 1_000_000
 
 /** Serves one connection until it is gone. */
 export function serve(socket: Duplex, router: Router, log: (line: string) => void): ServerHttp2Session {
-  const session = performServerHandshake(new WriteBehind(socket), {
+  const session = performServerHandshake(new WriteBehind(socket, LIMITS.waitingBytes), {
     settings: {
       enablePush: false,
       initialWindowSize: LIMITS.streamWindowBytes,

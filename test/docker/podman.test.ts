@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody, SnapshotBody } from '../../src/operator/api/bodies.ts'
 import type { Engine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { mountTable } from '../../src/sandboxes/backends/docker/mount-table.ts'
+import { networkContract } from '../contract/sandbox/network.ts'
+import type { Place } from '../contract/sandbox/place.ts'
 import { prepareSandboxImage } from '../engine-image.ts'
 import { TestPodman, whyNoPodman } from '../podman.ts'
 import { type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
@@ -122,14 +124,28 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
   })
 
   // Podman's monitor of each connection would stay for five minutes: what is left fails when the home is disposed of.
-  it('is reached over a relay, and leaves nothing of that either', async () => {
-    await using home = await open('relay')
-    const box = await home.create()
-    const bytes = Buffer.from('\u0010\u0011'.repeat(100_000))
-    const { stdout } = await home.run(['sandbox', 'exec', box.id, '--', 'sha256sum'], { input: bytes })
-    expect(stdout).toContain(createHash('sha256').update(bytes).digest('hex'))
-    await box.delete()
-    expect(await home.leftOf(box.id)).toEqual([])
+  describe('over a relay', () => {
+    let place: Place
+    beforeAll(async () => {
+      const home = await open('relay')
+      place = { home, box: await home.create(), client: home.client() }
+    })
+    afterAll(() => place?.home[Symbol.asyncDispose]())
+
+    it('is told whatever bytes there are', async () => {
+      const bytes = Buffer.from('\u0010\u0011'.repeat(100_000))
+      const args = ['sandbox', 'exec', place.box.id, '--', 'sha256sum']
+      const { stdout } = await place.home.run(args, { input: bytes })
+      expect(stdout).toContain(createHash('sha256').update(bytes).digest('hex'))
+    })
+
+    // Many at once: its monitor reads nothing while it writes.
+    networkContract(() => place)
+
+    it('leaves nothing of that either', async () => {
+      await place.box.delete()
+      expect(await place.home.leftOf(place.box.id)).toEqual([])
+    })
   })
 })
 

@@ -3,7 +3,8 @@ import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 import type { Exec } from 'dockerode'
 import { CraikError } from '../../../errors.ts'
-import { INSIDE } from '../../../sidecar/protocol.ts'
+import { WriteBehind } from '../../../lib/write-behind.ts'
+import { INSIDE, LIMITS } from '../../../sidecar/protocol.ts'
 import type { DialledStream } from '../../backend.ts'
 import type { Engines } from './engines.ts'
 import type { DockerHandle } from './handle.ts'
@@ -35,7 +36,8 @@ export function dialRelay(
         const raw = await startAttached(exec, signal)
         if (signal.aborted) raw.destroy()
         if (raw.destroyed) throw new CraikError('boundary_failed', 'the connection to a sandbox broke off')
-        return new RelayStream(raw)
+        // Podman reads nothing of the host while it writes to it, so the host may not wait to be read either.
+        return new RelayStream(new WriteBehind(raw, LIMITS.waitingBytes))
       },
       { deadlineMs: DEADLINE_MS, signal: until },
     ),

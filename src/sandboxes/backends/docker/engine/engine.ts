@@ -39,7 +39,8 @@ export interface Engine {
   readonly ask: Ask
 }
 
-const OPEN_DEADLINE_MS = 5_000
+/** One that has much to do takes seconds to describe itself; one that is not there says so at once. */
+const OPEN_DEADLINE_MS = 20_000
 
 const text = z.string().max(1000)
 const infoSchema = z.object({

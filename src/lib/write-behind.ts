@@ -1,24 +1,24 @@
 /**
  * A stream whose writes are taken at once. Node's HTTP/2 reads nothing while a write of its own waits: when both ends
  * of a connection have more to say than the kernel holds, each waits for the other, for ever. It takes one end that
- * always goes on reading, and this makes it so.
+ * always goes on reading, and this makes it so; or both, where what is between them reads nothing while it writes.
  */
 import { Duplex } from 'node:stream'
-import { LIMITS } from './protocol.ts'
 
-/** The host's window lets half of it wait; a host that does not keep to that is waited for. */
-const MAX_WAITING_BYTES = 2 * LIMITS.copyWindowBytes
 /** What is passed on at a time; with less, copying files takes twice as long. */
 const BUFFER_BYTES = 1024 * 1024
 
 export class WriteBehind extends Duplex {
   readonly #inner: Duplex
+  readonly #maxWaitingBytes: number
   #waitingBytes = 0
   #resume: (() => void) | undefined
 
-  constructor(inner: Duplex) {
+  /** Of more than that is written nothing is taken before the other end has read some: it is the windows of both that keep below it. */
+  constructor(inner: Duplex, maxWaitingBytes: number) {
     super({ readableHighWaterMark: BUFFER_BYTES, writableHighWaterMark: BUFFER_BYTES })
     this.#inner = inner
+    this.#maxWaitingBytes = maxWaitingBytes
     inner.on('data', (chunk: Buffer) => {
       if (!this.push(chunk)) inner.pause()
     })
@@ -54,7 +54,7 @@ export class WriteBehind extends Duplex {
     this.#waitingBytes += bytes
     const sent = () => {
       this.#waitingBytes -= bytes
-      if (this.#waitingBytes >= MAX_WAITING_BYTES) return
+      if (this.#waitingBytes >= this.#maxWaitingBytes) return
       const resume = this.#resume
       this.#resume = undefined
       resume?.()
@@ -63,7 +63,7 @@ export class WriteBehind extends Duplex {
     this.#inner.cork()
     for (const [index, chunk] of chunks.entries()) this.#inner.write(chunk, index === last ? sent : undefined)
     this.#inner.uncork()
-    if (this.#waitingBytes < MAX_WAITING_BYTES) done()
+    if (this.#waitingBytes < this.#maxWaitingBytes) done()
     else this.#resume = done
   }
 }
