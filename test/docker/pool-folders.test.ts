@@ -2,6 +2,8 @@
 import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import {
+  chownSync,
+  copyFileSync,
   existsSync,
   lstatSync,
   readdirSync,
@@ -12,7 +14,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { SandboxBody, SupervisorBody } from '../../src/operator/api/bodies.ts'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
@@ -194,6 +196,16 @@ describe.skipIf(missing !== undefined).each(LINES)(
           fields.join(' '),
         ).toEqual([])
       }
+    })
+
+    it('is ended like any other when the host replaces what is protected in it', async () => {
+      const shown = () => home.json<SandboxBody>(['sandbox', 'show', 'second', '--format', 'json'])
+      copyFileSync(home.path('second/.npmrc'), home.path('second/.npmrc.new'))
+      chownSync(home.path('second/.npmrc.new'), USER_UID, USER_UID)
+      renameSync(home.path('second/.npmrc.new'), home.path('second/.npmrc'))
+      await vi.waitUntil(async () => (await shown()).state === 'lost', { timeout: 30_000 })
+      expect(await shown()).toMatchObject({ notice: expect.stringContaining('.npmrc in its workspace') })
+      expect((await scene.run(['sandbox', 'resume', 'second'])).code).toBe(0)
     })
 
     it('is stopped, resumed and deleted like any other once it is a sandbox, and leaves the folder as it was', async () => {

@@ -39,7 +39,9 @@ export async function bringUp(
   using progress = new Progress(context, `starting ${found.name},`, ' s')
   using _ = countingSeconds(progress)
   const sandbox = await client.sandboxes.resume(found.id, { signal: context.signal })
-  return { sandbox, how: 'resumed', copiedFiles: undefined, notes: noticeOf(sandbox) }
+  // What ended it may be something to look at.
+  const before = found.state === 'lost' ? noticeOf(found) : []
+  return { sandbox, how: 'resumed', copiedFiles: undefined, notes: [...before, ...noticeOf(sandbox)] }
 }
 
 /** Somebody may have logged in, or out, since it was started. One that cannot be put in its place keeps nobody out. */

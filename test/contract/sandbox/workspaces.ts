@@ -1,10 +1,19 @@
 /** The workspace: a copy that stays inside, or the folder itself, with its owner's rights and its dangerous names held. */
-import { chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ERRORS } from '../../../src/errors.ts'
 import { FOREIGN_UID, USER_UID } from '../../sandbox-home.ts'
-import type { GetPlace } from './place.ts'
+import { type GetPlace, until } from './place.ts'
 
 const FILES = { 'readme.txt': 'hello\n', 'src/a.txt': 'a\n' }
 const REPOSITORY = {
@@ -36,6 +45,12 @@ const ATTACKS = [
   'rm -f .mcp.json && echo x > .mcp.json',
   'ln -sf /tmp/x .envrc',
 ]
+
+function replaceFile(at: string): void {
+  writeFileSync(`${at}.lock`, existsSync(at) ? readFileSync(at) : '')
+  chownSync(`${at}.lock`, USER_UID, USER_UID)
+  renameSync(`${at}.lock`, at)
+}
 
 export function workspaceContract(place: GetPlace): void {
   const createInPlace = (folder: string) => place().home.tryToCreate(['--workspace', folder, '--in-place'])
@@ -110,6 +125,38 @@ export function workspaceContract(place: GetPlace): void {
       expect(contents(folder)).toEqual({ ...before, 'work/file': 'fine\n' })
       expect(readdirSync(folder).sort()).toEqual([...new Set([...topNames(files), 'work'])].sort())
     })
+
+    // As git, editors and package managers write their files. What was mounted over the name is gone then.
+    it.each([
+      ['.git/config', (at: string) => replaceFile(at)],
+      ['.npmrc', (at: string) => replaceFile(at)],
+      ['.vscode', (at: string) => renameSync(at, `${at}-elsewhere`)],
+    ])(
+      'in place ends it when the host itself replaces %s, says so, and is held again afterwards',
+      async (name, replace) => {
+        const { home, client } = place()
+        const folder = home.workspace(`replaced-${name.replaceAll(/[^a-z]/g, '')}`, REPOSITORY)
+        const box = await home.create(['--workspace', folder, '--in-place'])
+        // Whatever git does all day leaves it alone.
+        replaceFile(join(folder, '.git/HEAD'))
+        replaceFile(join(folder, '.git/index'))
+        const { code } = await box.exec(['sh', '-c', `sleep 1; echo x > ${name}/x || echo x >> ${name}`])
+        expect(code).not.toBe(0)
+        replace(join(folder, name))
+        await until(async () => (await client.sandboxes.get(box.id)).state === 'lost')
+        expect(await client.sandboxes.get(box.id)).toMatchObject({
+          notice: expect.stringContaining(`${name} in its workspace was replaced`),
+        })
+        await client.sandboxes.resume(box.id)
+        const again = await box.exec([
+          'sh',
+          '-c',
+          `mkdir -p ${name}; echo x > ${name}/x || echo x >> ${name}`,
+        ])
+        expect(again.code).not.toBe(0)
+        await box.delete()
+      },
+    )
 
     it('in place, in use by two, stays guarded until the second is gone', async () => {
       const { home } = place()

@@ -7,6 +7,7 @@ import type { ContainerSpec, HostUser, LimitReport, RunningPlace, SandboxSpec } 
 import { faultInVolumes } from '../../volumes/evidence.ts'
 import { imageUse } from '../process/disk-image.ts'
 import { placeFolders } from '../process/folders.ts'
+import { watchGuards } from '../process/guard-watch.ts'
 import { chooseHostUser } from '../process/host-user.ts'
 import { faultInWorkspace } from '../process/workspace-evidence.ts'
 import { releaseWorkspace } from '../process/workspace-guard.ts'
@@ -167,9 +168,12 @@ export function containerPlace(
   const { craikHome } = around
   const watching = new AbortController()
   let isDestroyed = false
-  const ended = whenEnded(engines, handle, watching.signal).then((why) =>
-    why === undefined || isDestroyed ? 'it was destroyed' : why,
-  )
+  let guards: Disposable | undefined
+  let unprotected: string | undefined
+  const ended = whenEnded(engines, handle, watching.signal).then((why) => {
+    guards?.[Symbol.dispose]()
+    return unprotected ?? (why === undefined || isDestroyed ? 'it was destroyed' : why)
+  })
   const asked = (doing: string, act: (engine: Engine) => Promise<unknown>) =>
     engines.with(handle.engine, (one) => one.ask(doing, () => act(one))).then(() => {})
   const containerOf = (one: Engine) => one.docker.getContainer(handle.container)
@@ -177,6 +181,16 @@ export function containerPlace(
   const canPause = !(engine.isRootless && engine.cgroupVersion === 1)
   let destroying: Promise<void> | undefined
   const { socket, image } = placeFolders(spec.folder)
+  const watchWorkspace = ({ workspace, folder, container }: SandboxSpec) => {
+    // Of these the host does not see what is mounted inside.
+    if (workspace.mode !== 'in-place' || container?.runtime === 'runsc' || engine.remapsUsers) return
+    guards = watchGuards(handle.pid, folder, (why) => {
+      unprotected = why
+      // It is the engine's to end; one that does not answer is asked again by who destroys it.
+      void asked('end a container', (one) => containerOf(one).kill()).catch(() => {})
+    })
+  }
+  watchWorkspace(spec)
   return {
     handle: spellHandle(handle),
     isolation: 'container',
@@ -198,13 +212,19 @@ export function containerPlace(
       pause: () => asked('pause a container', (one) => standStill(containerOf(one), true)),
       unpause: () => asked('let a container go on', (one) => standStill(containerOf(one), false)),
     }),
-    ...(following && { show: (shown: SandboxSpec) => showLate(following, shown, around) }),
+    ...(following && {
+      async show(shown: SandboxSpec) {
+        await showLate(following, shown, around)
+        watchWorkspace(shown)
+      },
+    }),
     destroy() {
       isDestroyed = true
       const remove = async (one: Engine) => {
         await removeContainer(one, handle.container)
         await removeVolume(one, spillVolume(spec.id), spec.id, craikHome)
         await removeTraces(spec)
+        guards?.[Symbol.dispose]()
         watching.abort()
       }
       destroying ??= engines.removals

@@ -11,6 +11,7 @@ import { imageUse } from './disk-image.ts'
 import { faultSeenFromOutside } from './evidence.ts'
 import { diskFolders, makeFolders, type PlaceFolders, placeFolders, stagedFolders } from './folders.ts'
 import { writeExclude } from './git-exclude.ts'
+import { watchGuards } from './guard-watch.ts'
 import type { ProcessHandle } from './handle.ts'
 import { chooseHostUser } from './host-user.ts'
 import { checkInPlace, type InPlace } from './in-place.ts'
@@ -116,6 +117,10 @@ export function isolatedPlace(
       return { ...cgroup.observe(), ...(diskBytes !== undefined && { diskBytes }) }
     },
     freezing: cgroup.canFreeze ? cgroup : undefined,
+    watch:
+      spec.workspace.mode === 'in-place'
+        ? (onLost) => watchGuards(handle.inner.pid, spec.folder, onLost)
+        : undefined,
     async end() {
       // What stands still does not end.
       await cgroup.thaw()

@@ -18,6 +18,8 @@ export interface PlaceParts {
   readonly observe: () => Promise<ObservedUse>
   /** Where what runs in it can be made to stand still. */
   readonly freezing?: { freeze(): Promise<void>; thaw(): Promise<void> } | undefined
+  /** Calls when what protects the host's files from it is gone; absent where there is nothing of that kind. */
+  readonly watch?: ((onLost: (why: string) => void) => Disposable) | undefined
   /** Ends all of it and removes what held it. Called once at a time, again when it failed. */
   readonly end: () => Promise<void>
 }
@@ -26,13 +28,29 @@ export function runningPlace(parts: PlaceParts): RunningPlace {
   const { handle, isolation, socketFolder, freezing } = parts
   let destroyed = false
   let destroying: Promise<void> | undefined
+  let unprotected: string | undefined
+  const end = () => {
+    destroying ??= parts.end().finally(() => {
+      destroying = undefined
+    })
+    return destroying
+  }
+  const watching = parts.watch?.((why) => {
+    unprotected = why
+    // Who destroys it afterwards tries again.
+    void end().catch(() => {})
+  })
+  const ended = whenGone(parts, () => destroyed).then((why) => {
+    watching?.[Symbol.dispose]()
+    return unprotected ?? why
+  })
   return {
     handle: spellHandle(handle),
     isolation,
     hostUid: handle.hostUid,
     limits: handle.limits,
     line: { kind: 'socket', folder: socketFolder },
-    ended: whenGone(parts, () => destroyed),
+    ended,
     async observe() {
       const better = await parts.observe()
       const { cpuMs, memoryBytes, processes } = better
@@ -43,10 +61,7 @@ export function runningPlace(parts: PlaceParts): RunningPlace {
     ...(freezing && { pause: () => freezing.freeze(), unpause: () => freezing.thaw() }),
     destroy() {
       destroyed = true
-      destroying ??= parts.end().finally(() => {
-        destroying = undefined
-      })
-      return destroying
+      return end()
     },
   }
 }

@@ -46,6 +46,8 @@ const recordSchema = z.strictObject({
       identity: z.string().optional(),
     }),
   ),
+  /** All that was to be mounted; missing in records of before. */
+  guarded: z.array(z.string()).optional(),
 })
 type StubRecord = z.infer<typeof recordSchema>
 type Stub = StubRecord['stubs'][number]
@@ -83,7 +85,7 @@ export function guardWorkspace(
   write(sandboxFolder, { workspace, stubs })
   const made = stubs.map((stub) => ({ ...stub, identity: take(root, stub, wanted, owner) }))
   for (const { path, identity } of made) identities.set(path, identity)
-  write(sandboxFolder, { workspace, stubs: made })
+  write(sandboxFolder, { workspace, stubs: made, guarded: wanted.map(({ path }) => path) })
   // A repository that does not exist yet is a stub like any other: nothing can be made in it.
   return wanted.map(({ path, writable = false }) => ({
     path,
@@ -95,6 +97,11 @@ export function guardWorkspace(
 /** The names that were taken for a sandbox, whoever made what has them now. */
 export function takenNames(sandboxFolder: string): string[] {
   return read(sandboxFolder)?.stubs.map(({ path }) => path) ?? []
+}
+
+/** The names that are mounted over themselves in a sandbox that runs in place. */
+export function guardedNames(sandboxFolder: string): readonly string[] {
+  return read(sandboxFolder)?.guarded ?? []
 }
 
 /** Removes the names that were taken, as far as nobody used them since and no other sandbox needs them. */
