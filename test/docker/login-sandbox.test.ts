@@ -78,7 +78,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
     for (const name of NAMES) reals[name] ??= await logInFor(here.scene, name)
     await here.up()
     const { code, stdout, stderr } = await here.run(['verify-llm-auth', '--format', 'json'])
-    expect({ code, stderr, rows: JSON.parse(stdout) }).toMatchObject({
+    expect({ code, stderr, rows: JSON.parse(stdout) }, stdout).toMatchObject({
       code: 0,
       rows: NAMES.map(() => ({ result: 'answers' })),
     })

@@ -76,4 +76,10 @@ async function refuseProject(context: CliContext, client: ApiClient, agent: Harn
 }
 
 const NOTHING = 3
-const FIND_FIRST = `for path; do if [ -e "$path" ] || [ -L "$path" ]; then echo "$path"; exit 0; fi; done; exit ${NOTHING}`
+/** An object with nothing in it is what stands in for a name that a sandbox in place may not take. */
+const FIND_FIRST = `
+for path; do
+  if [ -L "$path" ]; then echo "$path"; exit 0; fi
+  if [ -e "$path" ] && ! { [ -f "$path" ] && [ "$(head -c 9 "$path")" = '{}' ]; }; then echo "$path"; exit 0; fi
+done
+exit ${NOTHING}`

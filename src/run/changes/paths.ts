@@ -40,7 +40,9 @@ export function linkProblem(path: string, target: string): string | undefined {
 
 /** What a sandbox in place has no need to be kept from, because it is held until somebody looks; a patch is over at once. */
 const ALSO_TRUSTED = [
-  ...['.devcontainer.json', 'opencode.json', 'opencode.jsonc', '.claude.json', '.cargo', '.pnpmfile.cjs'],
+  ...['.devcontainer.json', '.claude.json', '.cargo', '.pnpmfile.cjs', '.yarnrc', '.aider.conf.yml'],
+  ...['.qwen', '.kiro', '.roo', '.windsurf', '.continue', '.amp', '.cline', '.augment', '.trae', '.junie'],
+  ...['.vs', '.fleet', '.nova', '.lvimrc', '.rprofile', '.irbrc', '.pryrc', '.bundle'],
   ...['bunfig.toml', 'lefthook.yml', 'lefthook.yaml', '.lefthook.yml', '.lefthook.yaml', 'lefthook.toml'],
   ...['.mise.toml', 'mise.toml', '.tool-versions', '.exrc', '.vimrc', '.nvimrc', '.nvim.lua', '.gdbinit'],
   ...['.lldbinit', '.dir-locals.el', '.gitmodules'],

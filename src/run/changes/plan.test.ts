@@ -259,6 +259,11 @@ describe('a workspace that is not what it was', () => {
       '.VSCode/tasks.json',
       'sub/.claude/settings.json',
       'lib/HEAD',
+      '.kimi-code/mcp.json',
+      'opencode.json',
+      '.qwen/settings.json',
+      '.Rprofile',
+      '.yarnrc',
       'tools/craik/config/x',
       'Tools/Craik/y',
     ]

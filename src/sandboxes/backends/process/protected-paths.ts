@@ -29,10 +29,11 @@ export const IN_REPOSITORY: readonly ProtectedPath[] = [
 
 export const IN_WORKSPACE: readonly ProtectedPath[] = [
   // Settings of agents: hooks, servers to start, permissions.
-  ...['.claude', '.codex', '.gemini', '.opencode', '.cursor', '.craik'].map(folder),
+  ...['.claude', '.codex', '.gemini', '.opencode', '.kimi-code', '.cursor', '.craik'].map(folder),
   // OpenCode does not start where it finds its folder without this and cannot write it; this is what it would write.
   file('.opencode/.gitignore', 'node_modules\npackage.json\npackage-lock.json\nbun.lock\n.gitignore'),
   file('.mcp.json', '{"mcpServers":{}}\n'),
+  ...['opencode.json', 'opencode.jsonc'].map((path) => file(path, '{}\n')),
   // Settings of editors: tasks that start when the folder is opened.
   ...['.vscode', '.idea', '.devcontainer', '.zed'].map(folder),
   // Run by a shell prompt, a package manager or git's hooks.
