@@ -84,16 +84,21 @@ const context: CliContext = {
         import('./cli/limits-file.ts').then(({ LimitsFile }) => LimitsFile.open(home, logger)),
       ])
     const place = { craikHome: home.root, environment: process.env }
-    const [{ openHostGateway }, { gatewayFor }, { harnessShelf }] = await Promise.all([
+    const [{ openHostGateway }, { gatewayFor }, { harnessShelf }, { prepareProcedure }] = await Promise.all([
       import('./supervisor/host-gateway.ts'),
       import('./supervisor/sandbox-gateway.ts'),
       import('./harnesses/packages/shelf.ts'),
+      import('./policy/tokens.ts'),
     ])
-    const gateway = await openHostGateway({
-      ...{ store, log: receipts, clock: systemClock, home, environment: process.env, logger },
-      userHome: homedir(),
-      operator: context.localUser,
-    })
+    const [gateway] = await Promise.all([
+      openHostGateway({
+        ...{ store, log: receipts, clock: systemClock, home, environment: process.env, logger },
+        userHome: homedir(),
+        operator: context.localUser,
+      }),
+      // An update may take its files away while it runs.
+      store.write(prepareProcedure, null),
+    ])
     return createSandboxManager({
       ...gatewayFor(gateway, { store, clock: systemClock }),
       store,

@@ -179,6 +179,14 @@ describe('craik egress', () => {
     expect(await effect('b.example.org')).toBe('allow')
   })
 
+  it('blocks a host that nothing allows, against a wildcard that comes later', async () => {
+    const { added } = (await craik(['deny', 'bad.example.org', '--sandbox', 'parser'])).json()
+    expect(added).toMatchObject({ effect: 'deny', hosts: ['bad.example.org'] })
+    await craik(['allow', '*.example.org', '--sandbox', 'parser'])
+    const tried = await craik(['test', 'bad.example.org', '--sandbox', 'parser', '--no-lookup'])
+    expect(tried.json()).toMatchObject({ effect: 'deny', rule: 'egress.blocked' })
+  })
+
   it('says so when leave for one sandbox is overruled by a block for all', async () => {
     const { added } = (await craik(['deny', 'a.example.com', '--all-sandboxes'])).json()
     expect((await craik(['allow', 'a.example.com', '--sandbox', 'parser'], true)).stdout).toContain(

@@ -44,7 +44,10 @@ function statusCommand(context: CliContext): Command {
         const state = status.draining ? 'leaving' : status.ready ? 'running' : 'taking over'
         const held = status.sandboxes === 1 ? '1 sandbox' : `${status.sandboxes} sandboxes`
         const warm = status.warm > 0 ? ` · ${status.warm} warm` : ''
-        return `  ${state}  pid ${status.pid} · craik ${status.version} · up ${up} · ${held}${warm} · ${memory} MB\n`
+        const gone = status.program_gone
+          ? '  the program that it was started from is gone; end it, sandboxes go on:  craik supervisor stop\n'
+          : ''
+        return `  ${state}  pid ${status.pid} · craik ${status.version} · up ${up} · ${held}${warm} · ${memory} MB\n${gone}`
       })
     })
 }

@@ -1,19 +1,7 @@
-/** Receipts of requests that were refused before policy was asked: each by itself, and floods as one with a count. */
+/** Receipts of requests for a model that were refused: the first of a caller one by one, a flood as one with a count. */
+import type { RefusalNotes } from '../providers/dispatch/hop.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
-import type { Caller } from './caller.ts'
-
-/** Receipts of one caller that are written at once, and how fast that fills up again. */
-const BURST = 20
-const PER_SECOND = 1
-/** Callers that are remembered. */
-const CALLERS_MAX = 1000
-
-interface Flow {
-  left: number
-  atMs: number
-  /** Refused since the last receipt, without one. */
-  untold: number
-}
+import { type DenialCaller, Denials } from './denials.ts'
 
 export interface RefusedRequest {
   /** Such as `gateway.malformed`. */
@@ -21,67 +9,77 @@ export interface RefusedRequest {
   readonly target: string
 }
 
+interface Refused extends RefusedRequest {
+  readonly count: number
+}
+
 export class RefusalReceipts {
   readonly #log: ReceiptLog
   readonly #report: (error: unknown) => void
-  readonly #flows = new Map<string, Flow>()
+  readonly #denials: Denials<Refused>
   readonly #writing = new Set<Promise<unknown>>()
 
   constructor(log: ReceiptLog, report: (error: unknown) => void) {
     this.#log = log
     this.#report = report
+    this.#denials = new Denials<Refused>({
+      write: (caller, refused) => this.#append(caller, refused),
+      together: (one, other) => ({ ...one, count: one.count + other.count }),
+    })
   }
 
-  /** A refusal needs no receipt to hold: nobody waits for this one. */
-  write(caller: Caller, refused: RefusedRequest): void {
-    const flow = this.#flow(caller)
-    if (flow.left < 1) {
-      flow.untold++
+  /** Of one that nothing else writes down. A refusal needs no receipt to hold: nobody waits for this one. */
+  write(caller: DenialCaller, refused: RefusedRequest): void {
+    if (!this.#denials.isSingle(caller)) {
+      this.#count(caller, refused)
       return
     }
-    flow.left--
-    const { untold } = flow
-    flow.untold = 0
-    const written = this.#log
-      .append({
+    this.#denials.spend(caller)
+    const written = this.#append(caller, { ...refused, count: 1 })
+      .catch(() => this.#count(caller, refused))
+      .finally(() => this.#writing.delete(written))
+    this.#writing.add(written)
+  }
+
+  /** For one call, whose refusals are written where they are decided. */
+  notesOf(caller: DenialCaller): RefusalNotes {
+    return {
+      isSingle: () => this.#denials.isSingle(caller),
+      spend: () => this.#denials.spend(caller),
+      count: (rule, target) => this.#count(caller, { rule, target }),
+      due: [],
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#writing)
+    await this.#denials.close()
+  }
+
+  #count(caller: DenialCaller, refused: RefusedRequest): void {
+    this.#denials.count(caller, { ...refused, count: 1 }, `${refused.rule} ${refused.target}`)
+  }
+
+  async #append(caller: DenialCaller, { rule, target, count }: Refused): Promise<void> {
+    try {
+      await this.#log.append({
         kind: 'denial',
         status: 'blocked',
         operator: caller.operator,
         capability: 'model.chat',
         operation: 'chat',
-        target: refused.target,
+        target,
         links: {
           ...caller.scope,
           ...(caller.sandboxId !== undefined && { sandbox_id: caller.sandboxId }),
           policy_envelope_id: caller.policyEnvelopeId,
         },
-        decision: { effect: 'deny', rule: refused.rule, missing: [], replayable: false },
-        metadata: { denied_kind: 'provider_action', ...(untold > 0 && { untold_refusals: untold }) },
+        decision: { effect: 'deny', rule, missing: [], replayable: false },
+        metadata: { denied_kind: 'provider_action', count },
       })
-      .catch((error: unknown) => {
-        flow.untold += untold + 1
-        this.#report(error)
-      })
-      .finally(() => this.#writing.delete(written))
-    this.#writing.add(written)
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#writing)
-  }
-
-  #flow({ sandboxId, operator }: Caller): Flow {
-    const key = sandboxId ?? operator
-    const nowMs = performance.now()
-    const known = this.#flows.get(key)
-    if (known === undefined) {
-      if (this.#flows.size >= CALLERS_MAX) this.#flows.delete(this.#flows.keys().next().value!)
-      const flow = { left: BURST, atMs: nowMs, untold: 0 }
-      this.#flows.set(key, flow)
-      return flow
+    } catch (error) {
+      this.#report(error)
+      throw error
     }
-    known.left = Math.min(BURST, known.left + ((nowMs - known.atMs) / 1000) * PER_SECOND)
-    known.atMs = nowMs
-    return known
   }
 }

@@ -64,6 +64,7 @@ export async function apiScene(): Promise<ApiScene> {
     version: '0.0.0',
     build: 'test',
     built_at_ms: 0,
+    program_gone: false,
     pid: process.pid,
     ready: true,
   }

@@ -118,8 +118,8 @@ export async function checkPolicyText(text: string): Promise<readonly Finding[]>
 
 type Engine = typeof import('@cedar-policy/cedar-wasm/nodejs')
 
-/** Loaded on the first question only: it costs a start-up about 20 ms. */
-function loadEngine(): Promise<Engine> {
+/** A command loads it on its first question only: it costs a start-up about 20 ms. */
+export function loadEngine(): Promise<Engine> {
   return import('@cedar-policy/cedar-wasm/nodejs')
 }
 

@@ -18,14 +18,14 @@ interface Allowed {
   readonly open: OpenReceipt
 }
 
-export interface Denied {
+export interface Denied<Ref = ReceiptRef> {
   readonly effect: 'deny'
   readonly rule: string
   readonly missing: readonly Control[]
   readonly grantOutcome: GrantOutcome
   readonly grantWouldHelp: boolean
   readonly profile?: Profile
-  readonly receipt: ReceiptRef
+  readonly receipt: Ref
 }
 
 export type Decision = Allowed | Denied
@@ -50,14 +50,14 @@ export async function decide(
   return denialIn(decided)
 }
 
-interface Judged {
+interface Judged<Ref> {
   readonly evaluation: Pick<Evaluation, 'rule' | 'missing' | 'grantOutcome' | 'grantWouldHelp'>
-  readonly ref: ReceiptRef
+  readonly ref: Ref
   readonly profile?: Profile | undefined
 }
 
 /** What a decision says that was none to allow it. */
-export function denialIn({ evaluation, ref, profile }: Judged): Denied {
+export function denialIn<Ref>({ evaluation, ref, profile }: Judged<Ref>): Denied<Ref> {
   const { rule, missing, grantOutcome, grantWouldHelp } = evaluation
   const why = { rule, missing, grantOutcome, grantWouldHelp, ...(profile && { profile }) }
   return { effect: 'deny', ...why, receipt: ref }
@@ -67,16 +67,24 @@ export function denialIn({ evaluation, ref, profile }: Judged): Denied {
  * A denial as an error: what was refused by which rule, and what to type next. `withGrant` is the command that uses
  * a grant once there is one.
  */
-export function deniedError(decision: Denied, request: DecisionRequestInput, withGrant?: string): CraikError {
+export function deniedError(
+  decision: Denied<ReceiptRef | undefined>,
+  request: DecisionRequestInput,
+  withGrant?: string,
+): CraikError {
   const { rule, missing, receipt } = decision
   const then = withGrant !== undefined && canBeGranted(decision) ? `, then:  ${withGrant}` : ''
   const why = describeDenial(decision, request)
+  const see = receipt === undefined ? '' : `  (receipt ${receipt.id})`
   return new CraikError(
     'denied',
     `${request.capability} on ${request.target} is denied by rule ${rule}${why}`,
     {
-      hint: `${nextStep(decision, request)}  (receipt ${receipt.id})${then}`,
-      details: { rule, missing, grant_outcome: decision.grantOutcome, receipt_id: receipt.id },
+      hint: `${nextStep(decision, request)}${see}${then}`,
+      details: {
+        ...{ rule, missing, grant_outcome: decision.grantOutcome },
+        ...(receipt !== undefined && { receipt_id: receipt.id }),
+      },
     },
   )
 }
@@ -107,7 +115,7 @@ const REFUSALS: Readonly<Record<GrantOutcome, string>> = {
   used_up: 'has no uses left',
 }
 
-function nextStep(denied: Denied, request: DecisionRequestInput): string {
+function nextStep(denied: Denied<unknown>, request: DecisionRequestInput): string {
   const { missing, rule, profile = 'strict' } = denied
   if (missing.includes('policy_envelope')) {
     const task =
@@ -119,7 +127,7 @@ function nextStep(denied: Denied, request: DecisionRequestInput): string {
   return `no grant opens this; see ${rule}:  craik policy show --profile ${profile}${flag}`
 }
 
-function canBeGranted({ missing, grantWouldHelp }: Denied): boolean {
+function canBeGranted({ missing, grantWouldHelp }: Denied<unknown>): boolean {
   return grantWouldHelp && !missing.includes('policy_envelope')
 }
 

@@ -15,6 +15,9 @@ export type Control = (typeof CONTROLS)[number]
 /** The one rule that permits because nothing else spoke; each use of it leaves a receipt of its own. */
 export const FAIL_OPEN_RULE = 'trusted-local.fail_open'
 
+/** The policy could not be asked: its text is no policy, or the engine failed. */
+export const POLICY_ERROR_RULE = 'policy.error'
+
 /** The parts of an envelope that a decision looks at. */
 const envelopeFacts = z.strictObject({
   id: reference,
@@ -101,7 +104,7 @@ function judge(input: DecisionInput, ask: Ask, usable: boolean): Verdict {
   if (envelope.allowed_capabilities?.includes(capability) === false) return deny('envelope.not_allowed')
 
   const answer = ask(usable)
-  if (answer === undefined || answer.failed) return deny('policy.error')
+  if (answer === undefined || answer.failed) return deny(POLICY_ERROR_RULE)
   if (answer.effect === 'deny') return deny(answer.rules[0] ?? 'default_deny')
   const approval = envelope.approval_required.includes(capability)
   if (approval && !usable) return deny('envelope.approval_required')

@@ -6,7 +6,7 @@ import type { EnvelopeId } from '../lib/ids.ts'
 import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
 import type { Procedures, Tables } from '../store/store.ts'
-import { loadPolicy, policyDigest } from './cedar.ts'
+import { loadEngine, loadPolicy, policyDigest } from './cedar.ts'
 import {
   type Envelope,
   envelopeSchema,
@@ -27,11 +27,16 @@ import {
   type DecideInput,
   type DecideOutput,
   decideProcedure,
+  prepareProcedure,
   revokeGrantProcedure,
 } from './tokens.ts'
 
 export function policyProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
+    [prepareProcedure.name]: async () => {
+      await loadEngine()
+      return null
+    },
     [decideProcedure.name]: (tables: Tables, input: DecideInput) => decide(tables, input, receipts, clock),
     [createEnvelopeProcedure.name]: (tables: Tables, input: CreateEnvelopeInput) =>
       createEnvelope(tables, input, receipts),

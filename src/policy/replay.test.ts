@@ -112,6 +112,50 @@ test('what was redacted, was no policy decision, or was no decision is not repla
   expect(await replayDecision(change(body, ['decision'], undefined), documents)).toBe('not_replayable')
 })
 
+/** As the receipt is where the engine, or the text it is given, was gone when it was asked. */
+async function deniedWithoutPolicy(tighten = {}): Promise<Body> {
+  const { store } = await storeWith('strict', tighten)
+  const grant_id = await grantIn(store, { capability: 'shell.test' })
+  store.database.exec('DELETE FROM documents')
+  const request = { ...REQUEST, capability: 'shell.test', grant_id }
+  await decide(store, store.log, request, { kind: 'sandbox_action', links: {} })
+  return (await store.bodies()).at(-1)!
+}
+
+test('a denial because the policy could not be asked is not replayed', async () => {
+  const body = await deniedWithoutPolicy()
+  expect(body).toMatchObject({ kind: 'denial', decision: { effect: 'deny', rule: 'policy.error' } })
+  expect(await replayDecision(body, documents)).toBe('not_replayable')
+})
+
+test('nothing but such a denial passes as one', async () => {
+  const body = await deniedWithoutPolicy()
+  const edits: [readonly string[], unknown][] = [
+    [['decision', 'effect'], 'allow'],
+    [['decision', 'missing'], ['capability_grant']],
+    [['links', 'grant_outcome'], 'expired'],
+    // The receipt of something that happened.
+    [['kind'], 'sandbox_action'],
+    [['target'], 'other'],
+  ]
+  for (const [path, value] of edits)
+    expect(await replayDecision(change(body, path, value), documents)).toBe('differs')
+
+  const allowed = await decidedBody('strict', 'repo.read', false)
+  const hidden = ['effect', 'rule'].reduce(
+    (at, field) => change(at, ['decision', field], field === 'effect' ? 'deny' : 'policy.error'),
+    allowed,
+  )
+  expect(await replayDecision(hidden, documents)).toBe('differs')
+
+  const byEnvelope = await deniedWithoutPolicy({ deniedCapabilities: ['shell.test'] })
+  expect(byEnvelope).toMatchObject({ decision: { rule: 'envelope.denied_capability' } })
+  expect(await replayDecision(byEnvelope, documents)).toBe('agrees')
+  expect(await replayDecision(change(byEnvelope, ['decision', 'rule'], 'policy.error'), documents)).toBe(
+    'differs',
+  )
+})
+
 test('agrees whatever the envelope tightens', async () => {
   const names = fc.subarray<string>([...CAPABILITY_NAMES])
   const lists = fc.record({

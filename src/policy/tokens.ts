@@ -44,6 +44,8 @@ export interface GrantReceipt {
   readonly receipt: ReceiptRef
 }
 
+/** Loads the engine: whoever decides for long does so from then on without its files. */
+export const prepareProcedure = procedure<null, null>('policy.prepare')
 export const decideProcedure = procedure<DecideInput, DecideOutput>('policy.decide')
 export const createEnvelopeProcedure = procedure<CreateEnvelopeInput, StoredEnvelope>(
   'policy.create_envelope',

@@ -70,7 +70,7 @@ export type ModelOutcome =
       readonly reason: string
       readonly hint: string
       readonly retryAtMs?: number
-      readonly receiptId: string
+      readonly receiptId: string | undefined
       readonly receiptIds: readonly string[]
     }
   | {
@@ -80,6 +80,6 @@ export type ModelOutcome =
       readonly reason: string
       /** What to type next; empty when there is nothing to do. */
       readonly hint: string
-      readonly receiptId: string
+      readonly receiptId: string | undefined
       readonly receiptIds: readonly string[]
     }

@@ -1,15 +1,11 @@
 /** Makes a recorded sandbox decision again, from what its receipt kept and the policy text of that digest. */
 import { isDeepStrictEqual } from 'node:util'
 import { policyDigest } from '../policy/cedar.ts'
-import { evaluate } from '../policy/evaluate.ts'
-import type { Replay } from '../policy/replay.ts'
-import type { Receipt } from '../receipts/schema.ts'
+import { compare, type DecidedBody, type Replay } from '../policy/replay.ts'
 import { judgeSandboxRequest, receiptTarget, type SandboxFacts, sandboxFacts } from './judge.ts'
 
-type Body = Pick<Receipt['body'], 'operator' | 'capability' | 'operation' | 'target' | 'links' | 'decision'>
-
 /** Whether the receipt holds a decision of this kind; other rooms keep other inputs in the same place. */
-export function isSandboxDecision({ decision }: Pick<Body, 'decision'>): boolean {
+export function isSandboxDecision({ decision }: Pick<DecidedBody, 'decision'>): boolean {
   const input = decision?.input
   return (
     typeof input === 'object' &&
@@ -21,7 +17,7 @@ export function isSandboxDecision({ decision }: Pick<Body, 'decision'>): boolean
 
 /** `documents` gives the text kept under a digest. */
 export async function replaySandboxDecision(
-  body: Body,
+  body: DecidedBody,
   documents: (digest: string) => string | undefined,
 ): Promise<Replay> {
   const { decision, links } = body
@@ -43,18 +39,14 @@ export async function replaySandboxDecision(
   if (digest !== policy_digest) return 'differs'
   const text = digest === undefined ? undefined : documents(digest)
   if (digest !== undefined && (text === undefined || policyDigest(text) !== digest)) return 'document_missing'
-  const evaluation = await evaluate(facts.policy, text)
-  const again = {
-    effect: evaluation.effect,
-    rule: evaluation.rule,
-    missing: evaluation.missing,
-    grantOutcome: evaluation.grantOutcome,
-  }
-  return isDeepStrictEqual(again, then) ? 'agrees' : 'differs'
+  return compare(body, facts.policy, text)
 }
 
 /** The receipt, what we looked at and what policy looked at tell of the same request. */
-function describes(facts: SandboxFacts, { operator, capability, operation, target, links }: Body): boolean {
+function describes(
+  facts: SandboxFacts,
+  { operator, capability, operation, target, links }: DecidedBody,
+): boolean {
   const { request, action, specifics, policy } = facts
   const ref = action.form === 'reference' ? action.ref : undefined
   const same =

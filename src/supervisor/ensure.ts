@@ -112,14 +112,19 @@ async function ensureSupervisor(
   }
 }
 
-/** One of other code is replaced, unless it is newer. A newer one that speaks the same API serves as well. */
+/**
+ * One of other code is replaced, unless it is newer. A newer one that speaks the same API serves as well, as long as its
+ * program is there; one of this version whose program is gone is replaced by whoever comes.
+ */
 function isUsable(theirs: VersionBody, mine: Build): boolean {
-  if (theirs.build === mine.build) return true
+  if (theirs.build === mine.build) return !theirs.program_gone
   if (compareBuilds(mine, theirs) > 0) return false
-  if (theirs.api === API_VERSION) return true
+  if (theirs.program_gone && theirs.version === mine.version) return false
+  if (theirs.api === API_VERSION && !theirs.program_gone) return true
+  const gone = theirs.program_gone ? ', and its program is gone' : ''
   throw new CraikError(
     'version_mismatch',
-    `the supervisor of this home is newer (${theirs.version}) than this command (${mine.version})`,
+    `the supervisor of this home is newer (${theirs.version}) than this command (${mine.version})${gone}`,
     { hint: 'use the newer craik, or stop its supervisor first:  craik supervisor stop' },
   )
 }

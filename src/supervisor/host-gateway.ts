@@ -84,7 +84,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     isTokenEndpoint: tokenHosts(parseOverrides(config)),
     credentials: ({ credentials }) => credentials,
   })
-  const github = githubRoute({ store, log, broker })
+  const github = githubRoute({ store, log, clock, broker })
   const otherRoute = (caller: Caller, request: IncomingMessage, response: ServerResponse) => {
     if (isTokenRoute(request)) {
       answerToken(caller, request, response, (sandboxId) => {

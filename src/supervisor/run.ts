@@ -4,9 +4,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
+import { packageFile } from '../lib/package-files.ts'
 import { writePrivateFile } from '../lib/private-files.ts'
 import { connectUnixSocket, listenUnixSocket } from '../lib/unix-socket.ts'
 import type { SupervisorBody, VersionBody } from '../operator/api/bodies.ts'
@@ -96,6 +97,7 @@ async function serve(
   const leave = Promise.withResolvers<string>()
   let sandboxes: HeldSandboxes | undefined
   let draining = false
+  const program = [options.mainFile, packageFile('package.json')]
 
   const opening = options.openSandboxes(log).then(async (opened) => {
     await opened.recover()
@@ -108,6 +110,7 @@ async function serve(
     ...build,
     pid: process.pid,
     ready: sandboxes !== undefined,
+    program_gone: !program.every((file) => existsSync(file)),
   })
   const status = async (): Promise<SupervisorBody> => ({
     ...version(),

@@ -8,6 +8,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   utimesSync,
@@ -240,16 +241,16 @@ describe('going', () => {
   })
 })
 
-describe('another version', () => {
-  /** The same code with later times: what an upgrade looks like. */
-  function copyOfCode(atMs: number): string {
-    const copy = test.path(`craik-${atMs}`)
-    cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
-    const main = join(copy, 'src/main.js')
-    utimesSync(main, new Date(atMs), new Date(atMs))
-    return main
-  }
+/** The same code with later times: what an upgrade looks like. */
+function copyOfCode(atMs: number): string {
+  const copy = test.path(`craik-${atMs}`)
+  cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
+  const main = join(copy, 'src/main.js')
+  utimesSync(main, new Date(atMs), new Date(atMs))
+  return main
+}
 
+describe('another version', () => {
   it('that is newer replaces the one that runs', async () => {
     using old = await connectSupervisor(place())
     const before = await old.supervisor.version()
@@ -268,6 +269,52 @@ describe('another version', () => {
     const { pid } = await client.supervisor.version()
     using older = await connectSupervisor(place())
     expect((await older.supervisor.version()).pid).toBe(pid)
+  })
+})
+
+describe('a program that is gone', () => {
+  /** A supervisor that was started from a folder which is not there any more. */
+  async function orphan(version?: string): Promise<number> {
+    const mainFile = copyOfCode(Date.now() + 60_000)
+    const root = join(mainFile, '../..')
+    const manifest = join(root, 'package.json')
+    const own = JSON.parse(readFileSync(manifest, 'utf8')) as object
+    if (version !== undefined) writeFileSync(manifest, JSON.stringify({ ...own, version }))
+    using client = await connectSupervisor(place({ mainFile }))
+    const { pid } = await client.supervisor.status()
+    rmSync(root, { recursive: true })
+    return pid
+  }
+
+  it('is told by `doctor` and by `status`', async () => {
+    const pid = await orphan()
+    expect(await test.json(['supervisor', 'status'])).toMatchObject({ pid, program_gone: true })
+    const { stdout } = await test.run(['doctor', '--format', 'json'])
+    const rows = JSON.parse(stdout) as { readonly name: string }[]
+    expect(rows.find(({ name }) => name === 'supervisor')).toMatchObject({
+      state: 'warn',
+      detail: expect.stringContaining('is gone'),
+      fix: 'craik supervisor stop',
+    })
+  })
+
+  it('has its supervisor replaced, also by one whose files are older', async () => {
+    const pid = await orphan()
+    using client = await connectSupervisor(place())
+    const after = await client.supervisor.status()
+    expect(after).toMatchObject({ program_gone: false, ready: true })
+    expect(after.pid).not.toBe(pid)
+    await until(() => isGone(pid))
+  })
+
+  it('is told to a command of an older version, which does not take its place', async () => {
+    const pid = await orphan('99.0.0')
+    await expect(connectSupervisor(place())).rejects.toMatchObject({
+      code: 'version_mismatch',
+      message: expect.stringMatching(/newer \(99\.0\.0\).*its program is gone/),
+      hint: expect.stringContaining('craik supervisor stop'),
+    })
+    expect(await test.json(['supervisor', 'stop'])).toMatchObject({ stopped: true, pid })
   })
 })
 

@@ -25,7 +25,7 @@ if (mode === 'race') {
     const admitted = await store.write(admitCall, admitInput(pennyCall(wanted), log.owner, grant, 'agent_1'))
     if (admitted.effect === 'deny') {
       if (admitted.by === 'policy') throw new Error('policy denied')
-      say(`denied ${admitted.receipt.id}`)
+      say(`denied ${admitted.receipt!.id}`)
       return
     }
     say(`reserved ${admitted.budgetReceipt.id}`)

@@ -1,7 +1,7 @@
 /** Everything around a supervisor that can stop, vanish or be replaced in the middle of something. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, readFileSync, utimesSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ import { childrenOf } from '../../src/sandboxes/backends/process/descendants.ts'
 import { findPlaceProcesses } from '../../src/sandboxes/backends/process/place-processes.ts'
 import { runJob } from '../../src/sdk/run-job.ts'
 import { homeAt } from '../../src/store/home.ts'
-import { connectSupervisor } from '../../src/supervisor/ensure.ts'
+import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
 import { builtCraik } from '../built-craik.ts'
 import { run } from '../craik.ts'
@@ -138,6 +138,18 @@ describe('another version', () => {
   })
 })
 
+it('a supervisor whose program is gone decides for what runs as it did before', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using home = await SandboxHome.open({ identity: canBe('root') ? 'root' : 'user' })
+  const sandbox = await home.create()
+  rmSync(await newer(home), { recursive: true })
+  using orphan = (await findSupervisor({ home: homeAt(home.home) }))!
+  expect(await orphan.supervisor.status()).toMatchObject({ program_gone: true, sandboxes: 1 })
+  const job_id = newId('job', Date.now())
+  expect(await orphan.sandboxes.exec(sandbox.id, { argv: ['true'], job_id })).toMatchObject({ exit_code: 0 })
+})
+
 describe('twenty commands at once', () => {
   it(`while supervisors are killed (seed ${SEED}) never have two of them, and all get their answer`, {
     timeout: LIMIT_MS,
@@ -177,8 +189,8 @@ describe('twenty commands at once', () => {
   })
 })
 
-/** The same code with a later time runs one command: what an upgrade looks like. */
-async function newer(home: SandboxHome): Promise<void> {
+/** The same code with a later time runs one command: what an upgrade looks like. Returns where that code is. */
+async function newer(home: SandboxHome): Promise<string> {
   const copy = home.path('newer')
   cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
   const main = join(copy, 'src/main.js')
@@ -190,6 +202,7 @@ async function newer(home: SandboxHome): Promise<void> {
     ...home.user,
   })
   expect(ran).toMatchObject({ code: 0 })
+  return copy
 }
 
 /** Of the processes of a sandbox, the one below the first. */

@@ -8,8 +8,14 @@ export async function supervisorHealth(context: CliContext): Promise<HealthRow> 
   const name = 'supervisor'
   using client = await findSupervisor(context)
   if (client === undefined) return { name, state: 'ok', detail: 'not running: started when it is needed' }
-  const { version, pid, sandboxes, started_at_ms, draining } = await client.supervisor.status()
+  const status = await client.supervisor.status()
+  const { version, pid, sandboxes, started_at_ms, draining, program_gone } = status
   if (draining) return { name, state: 'ok', detail: `pid ${pid} is leaving` }
+  if (program_gone)
+    return {
+      ...{ name, state: 'warn', fix: 'craik supervisor stop' },
+      detail: `pid ${pid}: the program that it was started from is gone; the next command that needs one replaces it`,
+    }
   const upMs = Math.max(0, context.clock.nowMs() - started_at_ms)
   const held = `${sandboxes} ${sandboxes === 1 ? 'sandbox' : 'sandboxes'}`
   return { name, state: 'ok', detail: `craik ${version}, ${held}, up ${formatDuration(upMs)}` }

@@ -170,7 +170,8 @@ Examples:
 `
 
 const DENY_HELP = `
-What allows just this host is removed. If a wildcard, a preset or a rule for all sandboxes would still allow it, it is blocked.
+What allows just this host is removed. If nothing did, or a wildcard, a preset or a rule for all sandboxes would still allow it,
+it is blocked until the host itself is allowed again.
 What is open under a rule that goes is closed within seconds.
 
 Examples:

@@ -71,14 +71,12 @@ export const UNRECORDED: Answer = {
 }
 
 /** On a stream that no HTTP server answers for any more. */
-export function answerStream(stream: Duplex, { status, text, rule, allow }: Answer): void {
+export function answerStream(stream: Duplex, answer: Answer): void {
   if (stream.destroyed) return
+  const { status, text, rule } = answer
   const named = rule === undefined ? '' : `Craik-Rule: ${rule}\r\n`
-  // npm, pip and others show no more of a refused tunnel than this line.
-  const reason =
-    allow === undefined ? REASONS[status] : `${REASONS[status]} by craik, allow it with: ${allow}`
   stream.end(
-    `HTTP/1.1 ${status} ${reason}\r\nContent-Type: text/plain; charset=utf-8\r\n${named}` +
+    `HTTP/1.1 ${status} ${reasonOf(answer)}\r\nContent-Type: text/plain; charset=utf-8\r\n${named}` +
       `Content-Length: ${Buffer.byteLength(text)}\r\nConnection: close\r\n\r\n${text}`,
   )
   // What is still sent is not kept.
@@ -89,17 +87,20 @@ export function answerStream(stream: Duplex, { status, text, rule, allow }: Answ
   stream.once('end', () => stream.writableFinished && stream.destroy())
 }
 
+/** npm, pip and others show no more of a refusal than this line. */
+function reasonOf({ status, rule, allow }: Answer): string {
+  if (allow !== undefined) return `${REASONS[status]} by craik, allow it with: ${allow}`
+  return rule === undefined ? REASONS[status] : `${REASONS[status]} by craik, rule ${rule}`
+}
+
 /** `hasBody`: it is not read to its end, so the connection cannot be used again. */
-export function answerResponse(
-  response: ServerResponse,
-  { status, text, rule }: Answer,
-  hasBody: boolean,
-): void {
+export function answerResponse(response: ServerResponse, answer: Answer, hasBody: boolean): void {
+  const { status, text, rule } = answer
   if (response.destroyed || response.headersSent) {
     response.destroy()
     return
   }
-  response.writeHead(status, {
+  response.writeHead(status, reasonOf(answer), {
     'content-type': 'text/plain; charset=utf-8',
     'content-length': Buffer.byteLength(text),
     ...(rule !== undefined && { 'craik-rule': rule }),

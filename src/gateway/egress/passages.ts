@@ -7,7 +7,7 @@ import type { Home } from '../../store/home.ts'
 import type { Store, Tables } from '../../store/store.ts'
 import type { Caller } from '../caller.ts'
 import { type Answer, refusal, UNRECORDED, unreachable } from './answers.ts'
-import { Denials } from './denials.ts'
+import { egressDenials, groundOf } from './denials.ts'
 import { type EgressFacts, factsOf, plainAsked, refusingRule } from './facts.ts'
 import type { EgressLimits } from './limits.ts'
 import { homeReader, type RuleReader } from './rule-reader.ts'
@@ -57,7 +57,7 @@ interface Open {
 
 export class Passages {
   readonly #options: PassageOptions
-  readonly #denials: Denials
+  readonly #denials: ReturnType<typeof egressDenials>
   readonly #reader: RuleReader
   readonly #open = new Set<Open>()
   readonly #counts = new Map<string, number>()
@@ -68,7 +68,7 @@ export class Passages {
   constructor(options: PassageOptions) {
     this.#options = options
     this.#reader = homeReader(options.home)
-    this.#denials = new Denials((caller, facts) => options.store.write(refuseEgress, { caller, facts }))
+    this.#denials = egressDenials((caller, facts) => options.store.write(refuseEgress, { caller, facts }))
   }
 
   /** A connection to what was asked for, or what to tell the client. `until` is the client's staying. */
@@ -101,7 +101,7 @@ export class Passages {
   async refuse(caller: Caller, facts: EgressFacts): Promise<void> {
     const who = factsOfCaller(caller)
     if (!this.#denials.isSingle(who))
-      return this.#denials.count(who, facts, refusingRule(facts) ?? facts.ground)
+      return this.#denials.count(who, facts, groundOf(facts, refusingRule(facts) ?? facts.ground))
     this.#denials.spend(who)
     // A refusal needs no receipt to hold.
     await this.#track(this.#options.store.write(refuseEgress, { caller: who, facts })).catch(() => {})
@@ -194,7 +194,8 @@ export class Passages {
     })
     if (decided.effect === 'deny') {
       if (isNoted) this.#denials.spend(who)
-      else if (decided.facts !== undefined) this.#denials.count(who, decided.facts, decided.rule)
+      else if (decided.facts !== undefined)
+        this.#denials.count(who, decided.facts, groundOf(decided.facts, decided.rule))
     }
     return decided
   }
@@ -208,7 +209,7 @@ export class Passages {
       return
     }
     const rule = refusingRule(facts) ?? 'egress.not_public'
-    this.#denials.count(who, facts, rule)
+    this.#denials.count(who, facts, groundOf(facts, rule))
     await receipt.end({ status: 'blocked', metadata: { refused_by: rule } })
   }
 

@@ -92,6 +92,7 @@ describe('a tunnel', () => {
     expect(scene.lookedUp).toEqual(['rebind.example'])
     const { answer } = await openTunnel(scene.port, 'rebind.example:443')
     expect(answer).toContain('its address is not of the public internet')
+    expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden by craik, rule egress\.not_public\r\n/)
     expect(scene.dialled).toEqual([`${PUBLIC}:443`])
     first.destroy()
     await expect.poll(async () => (await ends()).length).toBe(2)

@@ -5,13 +5,17 @@ import { pipeline } from 'node:stream/promises'
 import { Agent, type Dispatcher } from 'undici'
 import type { Account, Broker } from '../../accounts/account.ts'
 import { CraikError } from '../../errors.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { REFERENCE } from '../../lib/ids.ts'
-import { decide, deniedError } from '../../policy/decide.ts'
+import { decide, denialIn, deniedError } from '../../policy/decide.ts'
+import { judge } from '../../policy/judgement.ts'
+import { parseRequest } from '../../policy/request.ts'
 import type { ReceiptLog } from '../../receipts/log.ts'
 import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
 import type { Caller } from '../caller.ts'
+import { githubDenials } from './refusals.ts'
 import { SecretEcho } from './secret-echo.ts'
 import { apiTarget, type GithubTarget, gitTarget } from './target.ts'
 
@@ -61,6 +65,7 @@ const ANSWERED = [
 export interface GithubOptions {
   readonly store: Store
   readonly log: ReceiptLog
+  readonly clock: Clock
   readonly broker: Broker
   /** Trusted besides those of the system. */
   readonly authorities?: readonly string[]
@@ -85,6 +90,7 @@ export function githubRoute(options: GithubOptions): GithubRoute {
       ...(options.authorities && { ca: [...options.authorities] }),
     },
   })
+  const denials = githubDenials(options.log)
   return {
     isFor: (request, account) =>
       request.url?.startsWith('/git/') === true ||
@@ -110,16 +116,23 @@ export function githubRoute(options: GithubOptions): GithubRoute {
         answer(response, 401, 'the credential is not the one that this sandbox was given')
         return
       }
-      await pass(options, agent, caller, account, target, request, response, until.signal)
+      await pass({ ...options, agent, denials }, caller, account, target, request, response, until.signal)
     },
 
-    close: () => agent.destroy(),
+    async close() {
+      await agent.destroy()
+      await denials.close()
+    },
   }
 }
 
+interface PassPlace extends GithubOptions {
+  readonly agent: Agent
+  readonly denials: ReturnType<typeof githubDenials>
+}
+
 async function pass(
-  { store, log, broker }: GithubOptions,
-  agent: Agent,
+  place: PassPlace,
   caller: Caller,
   account: Account,
   { url, credential: form, target, operation }: GithubTarget,
@@ -127,6 +140,7 @@ async function pass(
   response: ServerResponse,
   until: AbortSignal,
 ): Promise<void> {
+  const { store, log, broker, agent, denials } = place
   const grantId = await caller.grantFor('login.use', operation, target)
   const asked = {
     operator: caller.operator,
@@ -138,12 +152,18 @@ async function pass(
     policy_envelope_id: caller.policyEnvelopeId,
     ...(grantId !== undefined && { grant_id: grantId }),
   }
+  const told = denials.isSingle(caller) ? undefined : await refusedUnwritten(place, caller, asked)
+  if (told !== undefined) {
+    answer(response, 403, told)
+    return
+  }
   const decision = await decide(store, log, asked, {
     kind: 'egress',
     links: {},
     metadata: { host: url.host, method: request.method ?? 'GET', ...pathFact(url) },
   })
   if (decision.effect === 'deny') {
+    denials.spend(caller)
     answer(response, 403, deniedError(decision, asked).message)
     return
   }
@@ -197,6 +217,19 @@ async function pass(
       ...(failure !== undefined && { failure }),
     },
   })
+}
+
+/** In a flood policy is asked before anything is written: what it refuses is counted. Undefined: it refuses nothing. */
+async function refusedUnwritten(
+  { store, clock, denials }: PassPlace,
+  caller: Caller,
+  asked: Parameters<typeof deniedError>[1],
+): Promise<string | undefined> {
+  const { evaluation } = await store.read((tables) => judge(tables, parseRequest(asked), clock))
+  if (evaluation.effect === 'allow') return undefined
+  const { operation, target } = asked
+  denials.count(caller, { rule: evaluation.rule, operation, target, count: 1 }, evaluation.rule)
+  return deniedError(denialIn({ evaluation, ref: undefined }), asked).message
 }
 
 /** The path, where it can be told as a reference; what else a request says is not kept. */

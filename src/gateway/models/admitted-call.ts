@@ -9,6 +9,7 @@ import { reportOf, settle } from '../../providers/dispatch/settlement.ts'
 import { takeTurn } from '../../providers/dispatch/turn.ts'
 import type { ProviderPlace } from '../../providers/dispatch-types.ts'
 import type { Caller } from '../caller.ts'
+import type { RefusalReceipts } from '../refusal-receipts.ts'
 import { chooseLogin, type Login, type LoginPlace, type LoginRefusal, loginsFor } from './login.ts'
 import type { ModelRoute } from './routes.ts'
 import type { Upstreams } from './upstream.ts'
@@ -17,6 +18,7 @@ export interface ModelCallPlace extends ProviderPlace, LoginPlace {
   readonly upstreams: Upstreams
   /** What has to be settled before the gateway may close, and what could not be. */
   readonly pending: Set<Promise<unknown>>
+  readonly refusals: RefusalReceipts
   readonly report: (error: unknown) => void
 }
 
@@ -96,6 +98,12 @@ export async function underway<Result>(
       const facts = { durationMs, maxOutputTokens: admitted.hold.maxOutputTokens }
       settling = settle(hop, admitted, end, facts, { free })
       track(place, settling)
+    }
+    try {
+      for (const write of hop.refusals?.due.splice(0) ?? []) await write()
+    } catch (error) {
+      end({ end: { kind: 'thrown', error }, usage: undefined, sentBytes: 0, receivedBytes: 0 })
+      throw error
     }
     const result = await act(admitted.hold, end)
     const came = ended!

@@ -4,6 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Account } from '../../accounts/account.ts'
+import { CraikError } from '../../errors.ts'
 import { type Asked, CAP_FIELD_BYTES } from '../../providers/dispatch/admission.ts'
 import type { Hop, Unanswered } from '../../providers/dispatch/hop.ts'
 import { nextHop } from '../../providers/dispatch/next-hop.ts'
@@ -15,7 +16,7 @@ import type { Client } from './client.ts'
 import type { GatewayConfig } from './config.ts'
 import type { Ask } from './dialects/dialect.ts'
 import { exchange, type Said } from './exchange.ts'
-import type { LoginRefusal } from './login.ts'
+import { heldNow, type Login, type LoginRefusal } from './login.ts'
 import type { ModelRoute } from './routes.ts'
 
 export interface ModelAsk {
@@ -47,11 +48,12 @@ export async function callModel(place: ModelCallPlace, asked: ModelAsk): Promise
   const call = identityOf(caller)
   const written: string[] = []
   const tried: string[] = []
+  const refusals = place.refusals.notesOf(caller)
   let { record } = asked
   let before: Exclude<Unserved, string | undefined> | undefined
   for (;;) {
     tried.push(record.id)
-    const hop: Hop = { place, call, record, cooldownMs: config.failover?.cooldown_ms, written }
+    const hop: Hop = { place, call, record, cooldownMs: config.failover?.cooldown_ms, written, refusals }
     const result = await attempt(place, hop, asked, tried.length > 1)
     if (result === undefined) return undefined
     // A stand-in that may not be called leaves things as they were: the first provider's failure is what happened.
@@ -81,6 +83,8 @@ async function attempt(
   })
   if (typeof found === 'string' || 'kind' in found) return found
   const { route, login } = found
+  const loggedOut = await withoutLogin(hop, login, asked.until)
+  if (loggedOut !== undefined) return loggedOut
   const isSide = wanted.kind === 'side' || ask === undefined
   const changed = isStandIn ? { model: route.model } : {}
   const body = ask !== undefined && isStandIn ? ask.spelled(changed, login.baseUrl) : asked.body
@@ -117,5 +121,27 @@ async function attempt(
     },
   )
   if ('kind' in done) return done
+  if (done.failed?.failure === 'unauthorized') hop.refusals?.spend()
   return done.failed && { ...done.failed, contentPassedOn: client.hasBegun, said: done.result.said }
+}
+
+/**
+ * Without a login nothing leaves the host, and a call is over as soon as it is begun: whoever keeps asking is refused
+ * before it begins.
+ */
+async function withoutLogin(
+  { refusals, record }: Hop,
+  login: Login,
+  until: AbortSignal,
+): Promise<Unanswered | undefined> {
+  if (refusals === undefined || refusals.isSingle()) return undefined
+  // Any other fault is the call's own to tell.
+  const held = await heldNow(login, until).catch(() => undefined)
+  if (!(held instanceof CraikError)) return undefined
+  refusals.count('gateway.credential', record.id)
+  const { message: reason, hint = '' } = held
+  return {
+    ...{ kind: 'failed', failure: 'unauthorized', reason, hint },
+    ...{ receiptId: undefined, contentPassedOn: false },
+  }
 }

@@ -166,3 +166,13 @@ const NO_CREDENTIAL: readonly ErrorCode[] = [
 export function isNoCredential(error: unknown): error is CraikError {
   return error instanceof CraikError && NO_CREDENTIAL.includes(error.code)
 }
+
+/** The credential, or why there is none. */
+export async function heldNow(login: Login, until: AbortSignal): Promise<Held | CraikError | undefined> {
+  try {
+    return await login.credential(until)
+  } catch (error) {
+    if (isNoCredential(error)) return error
+    throw error
+  }
+}

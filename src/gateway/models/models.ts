@@ -61,9 +61,11 @@ class ModelGateway implements Models {
     const { place, broker, report } = options
     this.#options = options
     this.#limits = limits
-    this.#place = { ...place, broker, report, upstreams: new Upstreams(options, limits), pending: new Set() }
+    const refusals = new RefusalReceipts(place.log, report)
+    const upstreams = new Upstreams(options, limits)
+    this.#place = { ...place, broker, report, upstreams, pending: new Set(), refusals }
     this.#config = new ConfigReader(place.home)
-    this.#refusals = new RefusalReceipts(place.log, report)
+    this.#refusals = refusals
   }
 
   async handle(

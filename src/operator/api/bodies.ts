@@ -30,6 +30,8 @@ export interface VersionBody {
   readonly pid: number
   /** False while it takes over the sandboxes of the one before. */
   readonly ready: boolean
+  /** The files that it was started from are gone: what it has not read yet it cannot read any more. */
+  readonly program_gone: boolean
 }
 
 export interface SupervisorBody extends VersionBody {

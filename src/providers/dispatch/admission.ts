@@ -54,6 +54,7 @@ export async function admitBytes(
   const hasPrice = billing === 'metered' && !unpriced
   const priced = hasPrice ? await knownPrice(route, inputBytes, place.clock.nowMs()) : null
   const asked = await decisionRequest(hop, route)
+  const isNoted = hop.refusals?.isSingle() ?? true
   const admitted = await place.store.write(admitCall, {
     request: asked,
     receipt: {
@@ -62,6 +63,7 @@ export async function admitBytes(
       metadata: { model, dialect: route.dialect, transport: call.transport },
     },
     owner: place.log.owner,
+    isNoted,
     call: {
       providerId: record.id,
       model,
@@ -107,18 +109,17 @@ async function decisionRequest({ call, record }: Hop, { secretName }: Route): Pr
 }
 
 function deniedAttempt(
-  { written }: Hop,
+  { written, refusals, record }: Hop,
   denial: Extract<AdmitOutput, { effect: 'deny' }>,
   asked: DecisionRequest,
 ): Unanswered {
-  if (denial.by === 'policy') {
-    const denied = denialIn(denial.decision)
-    const { message: reason, hint } = deniedError(denied, asked)
-    written.push(denied.receipt.id)
-    return { kind: 'denied', by: 'policy', rule: denied.rule, reason, hint, receiptId: denied.receipt.id }
+  const told = denial.by === 'policy' ? byPolicy(denial.decision, asked) : denial
+  const { by, rule, reason, hint, retryAtMs, receipt } = told
+  if (receipt === undefined) refusals?.count(rule, record.id)
+  else {
+    refusals?.spend()
+    written.push(receipt.id)
   }
-  const { by, rule, reason, hint, retryAtMs, receipt } = denial
-  written.push(receipt.id)
   return {
     kind: 'denied',
     by,
@@ -126,6 +127,15 @@ function deniedAttempt(
     reason,
     hint,
     ...(retryAtMs !== undefined && { retryAtMs }),
-    receiptId: receipt.id,
+    receiptId: receipt?.id,
   }
+}
+
+type ByPolicy = Extract<AdmitOutput, { by: 'policy' }>
+
+function byPolicy(decision: ByPolicy['decision'], asked: DecisionRequest) {
+  const denied = denialIn(decision)
+  const { rule, receipt } = denied
+  const { message: reason, hint } = deniedError(denied, asked)
+  return { by: 'policy' as const, rule, reason, hint, receipt, retryAtMs: undefined }
 }

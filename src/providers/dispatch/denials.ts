@@ -8,6 +8,11 @@ export async function denyHere(
   { facts, ...denial }: Omit<Denial, 'receiptId'> & Pick<Refusal, 'facts'>,
 ): Promise<Unanswered> {
   const { rule, retryAtMs, failure } = denial
+  if (hop.refusals?.isSingle() === false) {
+    hop.refusals.count(rule, hop.record.id)
+    return { kind: 'denied', ...denial, receiptId: undefined }
+  }
+  hop.refusals?.spend()
   const { id } = await hop.place.log.append({
     kind: 'denial',
     status: 'blocked',

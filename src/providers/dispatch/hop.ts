@@ -12,6 +12,17 @@ export type CallIdentity = Pick<
   'operator' | 'policyEnvelopeId' | 'grantFor' | 'scope' | 'links' | 'sandboxId' | 'transport'
 >
 
+/** Which refusals of a caller have receipts of their own, where it could ask for ever more of them. */
+export interface RefusalNotes {
+  /** Whether the next one may; `spend` then says that it has. */
+  isSingle(): boolean
+  spend(): void
+  /** One more that has none. */
+  count(rule: string, target: string): void
+  /** What led on from one that has none: written as soon as something is to happen, and never if nothing does. */
+  readonly due: (() => Promise<unknown>)[]
+}
+
 export interface Hop {
   readonly place: Pick<ProviderPlace, 'store' | 'log' | 'clock'>
   readonly call: CallIdentity
@@ -20,6 +31,8 @@ export interface Hop {
   readonly cooldownMs: number | undefined
   /** Every receipt of the call so far, in order; what is written here is added. */
   readonly written: string[]
+  /** Absent: each refusal has its receipt. */
+  readonly refusals?: RefusalNotes
 }
 
 /** One whose conversation is known here, and not only its bytes. */
@@ -48,7 +61,8 @@ export interface Failed {
   readonly failure: FailureKind
   readonly reason: string
   readonly hint: string
-  readonly receiptId: string
+  /** Undefined: it is one of a flood, and only counted. */
+  readonly receiptId: string | undefined
   readonly contentPassedOn: boolean
 }
 
@@ -58,7 +72,8 @@ export interface Denial {
   readonly hint: string
   readonly by: Extract<ModelOutcome, { outcome: 'denied' }>['by']
   readonly retryAtMs?: number
-  readonly receiptId: string
+  /** Undefined: it is one of a flood, and only counted. */
+  readonly receiptId: string | undefined
   /** The failure that it is left alone for, so that rules of failover may be about it. */
   readonly failure?: FailureKind
 }

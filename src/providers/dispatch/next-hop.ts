@@ -1,4 +1,4 @@
-/** Where a call that failed may go on, by the rules of failover; the decision is on record first. */
+/** Where a call that failed may go on, by the rules of failover; the decision is on record before anything is sent. */
 import { decideFailover } from '../failover/decide.ts'
 import { writeHop } from '../failover/hop-receipt.ts'
 import type { FailoverPolicy } from '../failover/policy.ts'
@@ -6,7 +6,7 @@ import type { Hop, Unanswered } from './hop.ts'
 
 /** The provider to ask next; undefined: none. `cancelled`: whoever has stopped waiting wants no other answer either. */
 export async function nextHop(
-  { place, call, record, written }: Omit<Hop, 'cooldownMs'>,
+  { place, call, record, written, refusals }: Omit<Hop, 'cooldownMs'>,
   policy: FailoverPolicy,
   result: Unanswered,
   tried: readonly string[],
@@ -22,7 +22,13 @@ export async function nextHop(
     policyEnvelopeId: call.policyEnvelopeId,
   }
   const decision = decideFailover(policy, hop)
-  const receipt = await writeHop(place.log, call, policy, hop, decision, result.receiptId)
-  written.push(receipt.id)
-  return decision.status === 'allowed' ? decision.to : undefined
+  const to = decision.status === 'allowed' ? decision.to : undefined
+  const write = async () => {
+    const receipt = await writeHop(place.log, call, policy, hop, decision, result.receiptId)
+    written.push(receipt.id)
+  }
+  // After a refusal that is only counted, whatever comes of it would be as many receipts again.
+  if (result.receiptId !== undefined || refusals === undefined) await write()
+  else if (to !== undefined) refusals.due.push(write)
+  return to
 }

@@ -13,7 +13,7 @@ export function writeHop(
   policy: FailoverPolicy,
   hop: FailedHop,
   decision: FailoverDecision,
-  failedReceiptId: string,
+  failedReceiptId: string | undefined,
 ): Promise<ReceiptRef> {
   const { effect, status, rule, target } = statedBy(decision, hop.from)
   const input = inputOf(policy, hop)
@@ -29,7 +29,7 @@ export function writeHop(
       ...call.scope,
       policy_envelope_id: call.policyEnvelopeId,
       provider_id: hop.from,
-      receipt_ids: [failedReceiptId],
+      ...(failedReceiptId !== undefined && { receipt_ids: [failedReceiptId] }),
       ...(decision.to !== undefined && { target_id: decision.to }),
     },
     decision: { effect, rule, missing: [], replayable: !redactValue(input).redacted, input },

@@ -2,7 +2,7 @@
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type BudgetId, type HoldId, newId } from '../../lib/ids.ts'
-import { judge, record } from '../../policy/judgement.ts'
+import { type Judgement, judge, record } from '../../policy/judgement.ts'
 import { parseInput } from '../../policy/request.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
@@ -29,7 +29,7 @@ export async function admit(
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<AdmitOutput> {
-  const { receipt, owner, call } = asked
+  const { receipt, owner, call, isNoted = true } = asked
   // A decision about one provider, held against the limits of another, would let through what neither allows.
   if (asked.request.target !== call.providerId)
     throw new CraikError('internal', `a call to ${call.providerId} was asked for as ${asked.request.target}`)
@@ -37,6 +37,7 @@ export async function admit(
   const { request } = judgement.input
   const input = { ...asked, request }
   if (judgement.evaluation.effect === 'deny') {
+    if (!isNoted) return { effect: 'deny', by: 'policy', decision: unwritten(judgement) }
     return {
       effect: 'deny',
       by: 'policy',
@@ -103,6 +104,11 @@ export async function admit(
   }
 }
 
+function unwritten({ evaluation, input }: Judgement) {
+  const profile = input.envelope?.profile
+  return { evaluation, ref: undefined, ...(profile && { profile }) }
+}
+
 /** Quotas first: while one of them says no, budgets are not looked at. */
 async function gather(tables: Tables, input: AdmitInput, nowMs: number): Promise<ReservationInput> {
   const call = callFacts(input)
@@ -167,13 +173,14 @@ async function refuse(
   const budget = by === 'budget' ? facts.budgets.find(({ budget_id }) => budget_id === subject) : undefined
   const holding =
     rule === 'budget.exhausted' && budget !== undefined ? await callsHolding(tables, budget) : undefined
-  const receipt = await receipts.append(tables, {
+  const draft: ReceiptDraft = {
     ...ledgerEntry(input.request.operator, linksOf(input), 'reserve'),
     capability: `${by}.reserve`,
     status: 'denied',
     decision: decisionOf(facts, verdict, input.call.priceDigest),
     metadata: { subject, ...(retryAtMs !== undefined && { retry_at_ms: retryAtMs }) },
-  })
+  }
+  const receipt = input.isNoted === false ? undefined : await receipts.append(tables, draft)
   return {
     effect: 'deny',
     by,

@@ -25,6 +25,8 @@ export interface AdmitInput {
   /** The `provider_action` receipt, as its caller drafts it. */
   readonly receipt: EffectReceipt
   readonly owner: Owner
+  /** False: a denial is told and not written down; whoever asks counts it. */
+  readonly isNoted?: boolean
   readonly call: {
     readonly providerId: string
     readonly model: string
@@ -59,7 +61,7 @@ export type AdmitOutput =
       /** The `budget` receipt of the reservation. */
       readonly budgetReceipt: ReceiptRef
     }
-  | { readonly effect: 'deny'; readonly by: 'policy'; readonly decision: DecideOutput }
+  | { readonly effect: 'deny'; readonly by: 'policy'; readonly decision: Told<DecideOutput> }
   | {
       readonly effect: 'deny'
       readonly by: 'budget' | 'quota'
@@ -73,8 +75,11 @@ export type AdmitOutput =
       readonly hint: string
       /** When it may work again; absent for what time does not mend. */
       readonly retryAtMs?: number
-      readonly receipt: ReceiptRef
+      readonly receipt: ReceiptRef | undefined
     }
+
+/** Without a receipt where none was written. */
+type Told<Decided extends DecideOutput> = Omit<Decided, 'ref'> & { readonly ref: ReceiptRef | undefined }
 
 export interface SettleInput {
   readonly holdId: HoldId

@@ -69,7 +69,11 @@ export interface ExecutedRun {
   readonly text: string
   readonly providerResults: readonly ProviderResult[]
   /** Why it did not go on, and what to type, when it was denied or failed. */
-  readonly stopped?: { readonly reason: string; readonly hint: string; readonly receiptId?: string }
+  readonly stopped?: {
+    readonly reason: string
+    readonly hint: string
+    readonly receiptId?: string | undefined
+  }
 }
 
 export function newRunIds(clock: Clock, taskId?: string): RunIds {

@@ -36,7 +36,11 @@ export type RunProgress =
 export interface LoopEnd extends Pick<FinishRunInput, 'status' | 'stopReason' | 'sessionStatus'> {
   readonly text: string
   readonly providerResults: readonly ProviderResult[]
-  readonly stopped?: { readonly reason: string; readonly hint: string; readonly receiptId?: string }
+  readonly stopped?: {
+    readonly reason: string
+    readonly hint: string
+    readonly receiptId?: string | undefined
+  }
 }
 
 type Answered = Extract<ModelOutcome, { outcome: 'answered' }>

@@ -12,7 +12,7 @@ import { addressed, identityOf, type ModelCallPlace, underway } from '../admitte
 import type { ConfigReader } from '../config.ts'
 import { isMalformed } from '../dialects/fields.ts'
 import { type CreateAsk, createAsk } from '../dialects/openai-responses.ts'
-import { type Held, isNoCredential, type Login } from '../login.ts'
+import { heldNow, type Login } from '../login.ts'
 import type { ModelRoute } from '../routes.ts'
 import { refusedEarly, type ToldError, toldError, words } from '../unserved.ts'
 import { passAnswer } from './answer.ts'
@@ -143,15 +143,6 @@ function drop(link: Link): void {
   link.known.clear()
 }
 
-async function heldNow(login: Login, until: AbortSignal): Promise<Held | CraikError | undefined> {
-  try {
-    return await login.credential(until)
-  } catch (error) {
-    if (isNoCredential(error)) return error
-    throw error
-  }
-}
-
 /** The provider as the files say now. */
 export async function whoFor({
   place,
@@ -165,7 +156,8 @@ export async function whoFor({
     const { records, failover } = await config.current()
     const record = findProvider(records, wanted.providerId ?? wanted.dialect.providerId)
     const call = identityOf(caller)
-    return { hop: { place, call, record, cooldownMs: failover?.cooldown_ms, written: [] } }
+    const refusals = place.refusals.notesOf(caller)
+    return { hop: { place, call, record, cooldownMs: failover?.cooldown_ms, written: [], refusals } }
   } catch (error) {
     if (!(error instanceof CraikError) || (error.code !== 'not_found' && error.code !== 'usage')) throw error
     const status = error.code === 'not_found' ? 404 : 400

@@ -266,3 +266,12 @@ test('a provider that nothing listens at: 426, and the breaker has heard of it',
   expect(await scene.refused()).toMatchObject({ status: 426, body: expect.stringContaining('no connection') })
   expect(await scene.ends()).toEqual([{ status: 'failed', failure: 'unreachable' }])
 })
+
+test('a flood of upgrades that policy refuses is counted, and each is told', async () => {
+  const denied = await socketScene([HELLO], { grants: [] })
+  for (let n = 0; n < 100; n++) expect(await denied.refused()).toMatchObject({ status: 426 })
+  await denied.gateway.gateway.close()
+  const told = (await denied.gateway.at.store.bodies()).filter(({ kind }) => kind === 'denial')
+  expect(told.length).toBeLessThan(60)
+  expect(told.reduce((sum, { metadata }) => sum + Number(metadata?.count ?? 1), 0)).toBe(100)
+})

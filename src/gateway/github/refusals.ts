@@ -1,0 +1,36 @@
+/** Uses of a login that were refused in a flood: added up by their rule, in one receipt with a count. */
+import type { ReceiptLog } from '../../receipts/log.ts'
+import { type DenialCaller, Denials } from '../denials.ts'
+
+interface RefusedUse {
+  readonly rule: string
+  /** Of the first of them. */
+  readonly operation: string
+  readonly target: string
+  readonly count: number
+}
+
+export function githubDenials(log: ReceiptLog): Denials<RefusedUse> {
+  return new Denials({
+    write: (caller, refused) => append(log, caller, refused),
+    together: (one, other) => ({ ...one, count: one.count + other.count }),
+  })
+}
+
+function append(log: ReceiptLog, caller: DenialCaller, { rule, operation, target, count }: RefusedUse) {
+  return log.append({
+    kind: 'denial',
+    status: 'denied',
+    operator: caller.operator,
+    capability: 'login.use',
+    operation,
+    target,
+    links: {
+      ...caller.scope,
+      ...(caller.sandboxId !== undefined && { sandbox_id: caller.sandboxId }),
+      policy_envelope_id: caller.policyEnvelopeId,
+    },
+    decision: { effect: 'deny', rule, missing: [], replayable: false },
+    metadata: { denied_kind: 'egress', count },
+  })
+}
