@@ -22,6 +22,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         ['test-repo', '.'],
       ])
         expect(await here.run(verb)).toMatchObject({ code: 2, stderr: expect.stringContaining('craik up') })
+      expect(await here.run(['down', '--login', 'ada'])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('craik up --login ada'),
+      })
       expect(JSON.parse((await here.run(['status', '--format', 'json'])).stdout)).toEqual([])
     })
 
@@ -147,6 +151,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const other = here.scene.home.workspace('other')
       const ran = await here.run(['up', '--no-attach', '--workspace', other])
       expect(ran).toMatchObject({ code: 4, stderr: expect.stringMatching(/works on .*craik rebuild/s) })
+      expect(ran.stderr).toContain(`craik rebuild --login octo --workspace ${other}`)
       expect(await here.run(['up', '--no-attach', '--credentials', 'none'])).toMatchObject({ code: 4 })
       expect(await here.run(['up', '--no-attach', '--apt', 'jq'])).toMatchObject({ code: 2 })
       if (identity === 'root')
@@ -184,14 +189,14 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.run(['down'])).toMatchObject({ code: 0 })
       await stopped.exited
       expect(stopped.screen).toMatch(
-        /craik: the sandbox octo-sandbox was stopped\s+start it again: {2}craik up\s+$/,
+        /craik: the sandbox octo-sandbox was stopped\s+start it again: {2}craik up --login octo\s+$/,
       )
       using removed = here.terminal(['up'])
       await removed.says('octo-sandbox ~/project $')
       expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0, stderr: '' })
       await removed.exited
       expect(removed.screen).toMatch(
-        /craik: the sandbox octo-sandbox was removed, and this terminal with it\s+make it anew: {2}craik up\s+$/,
+        /craik: the sandbox octo-sandbox was removed, and this terminal with it\s+make it anew: {2}craik up --login octo\s+$/,
       )
     })
 
@@ -199,7 +204,12 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       await here.up()
       expect(await here.run(['nuke'])).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining('craik nuke --yes'),
+        stderr: expect.stringContaining('craik nuke --login octo --yes'),
+      })
+      // Typed as it is told, it is about the one that was asked for, whatever the environment says then.
+      expect(await here.run(['nuke', '--login', 'octo'], { env: { SANDBOX_LOGIN: 'ada' } })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('craik nuke --login octo --yes'),
       })
       expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0 })
       expect(readdirSync(join(here.scene.home.home, 'volumes'))).toEqual([])

@@ -1,6 +1,7 @@
 /** The sandbox of a login: made when there is none, started again when it was stopped, and never another than was asked for. */
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import { LoginRecords } from '../../login-sandbox/records.ts'
+import { craikAgain } from '../../login-sandbox/same-again.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -28,7 +29,7 @@ export async function bringUp(
   const found = await sandboxOf(context, client, chosen)
   if (chosen.settings.credentials !== 'none') await offerKeys(context, client)
   if (found === undefined) {
-    const { sandbox, copiedFiles, notes } = await (await planSandbox(context, client, chosen)).make()
+    const { sandbox, copiedFiles, notes } = await (await planSandbox(context, client, chosen, typed)).make()
     return { sandbox, how: 'made', copiedFiles, notes: [...notes, ...noticeOf(sandbox)] }
   }
   await requireSame(context, found, chosen, typed)
@@ -71,15 +72,16 @@ async function requireSame(
   { settings, sandboxName, login }: Chosen,
   typed: Typed,
 ): Promise<void> {
+  const anew = craikAgain('rebuild', settings, typed)
   const differs = (what: string, has: string, wanted: string) =>
     new CraikError('conflict', `${sandboxName} ${what} ${has}, and ${wanted} was asked for`, {
-      hint: 'make it anew, with everything that persists:  craik rebuild',
+      hint: `make it anew, with everything that persists:  ${anew}`,
     })
   const folder =
     found.workspace.mode === 'in-place' ? found.workspace.folder : copiedFrom(context, login, found.id)
   if (folder !== undefined && folder !== settings.workspace)
     throw new CraikError('conflict', `${sandboxName} works on ${folder}, and this is ${settings.workspace}`, {
-      hint: `go on there:  craik up --workspace ${folder}   or move it here, with everything that persists:  craik rebuild`,
+      hint: `go on there:  ${craikAgain('up', settings, typed, { workspace: folder })}   or move it here, with everything that persists:  ${anew}`,
     })
   const backend = found.isolation === 'container' ? 'docker' : 'process'
   if (settings.backend !== undefined && settings.backend !== backend)

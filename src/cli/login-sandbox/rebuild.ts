@@ -1,6 +1,7 @@
 /** `craik rebuild`: the sandbox of a login made anew from what is installed now; what persists stays. */
 import { Command } from 'commander'
 import { refuseVariables } from '../../login-sandbox/refuse.ts'
+import { craikAgain } from '../../login-sandbox/same-again.ts'
 import { loadSettings } from '../../login-sandbox/settings.ts'
 import { requireAgreed } from '../ask-first.ts'
 import type { NounBuilder } from '../context.ts'
@@ -26,19 +27,20 @@ export const rebuildCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (options: UpOptions & { readonly yes?: boolean }) => {
       const { environment, signal } = context
-      refuseVariables(environment, loadSettings(options, environment, process.cwd()).refusePattern)
+      const settings = loadSettings(options, environment, process.cwd())
+      refuseVariables(environment, settings.refusePattern, craikAgain('rebuild', settings, options))
       const chosen = await choose(context, options)
       {
         using client = await connect(context)
         const sandbox = await sandboxOf(context, client, chosen)
         // Before anything is lost: what would refuse the new one refuses here.
-        await planSandbox(context, client, chosen)
+        await planSandbox(context, client, chosen, options)
         if (sandbox !== undefined) {
           if (sandbox.workspace.mode === 'copy')
             await requireAgreed(context, options, {
               asked: `make ${sandbox.name} anew, without the copy of the workspace that is in it?`,
               would: `the copy of the workspace in ${sandbox.name} would be lost`,
-              command: 'craik rebuild --yes',
+              command: craikAgain('rebuild', settings, options, {}, '--yes'),
             })
           if (sandbox.state === 'running') await endSession(context, chosen)
           await client.sandboxes.delete(sandbox.id, { signal })

@@ -6,6 +6,7 @@ import { CraikError } from '../../errors.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { type Asked, requireIdentity } from '../../login-sandbox/identity.ts'
 import { refuseVariables } from '../../login-sandbox/refuse.ts'
+import { craikAgain, craikFor } from '../../login-sandbox/same-again.ts'
 import { type LoginSandboxSettings, loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -83,7 +84,7 @@ export async function up(context: CliContext, options: UpOptions): Promise<void>
   const isForPerson = chosenFormat(context, options) === 'table'
   if (isForPerson && chosen.settings.credentials !== 'none')
     context.stdout.write(`  accounts ${accountsLine(accounts, problems)}\n`)
-  await requireInbox(chosen.settings)
+  await requireInbox(chosen.settings, options)
   const author = authorFor(chosen.settings, github)
   using client = await connect(context)
   const brought = await bringUp(context, client, chosen, options)
@@ -98,14 +99,15 @@ export async function up(context: CliContext, options: UpOptions): Promise<void>
 }
 
 /** What is to be saved has a place before there is anything to be saved, and not one that the inside can write to. */
-async function requireInbox({ inbox, workspace }: LoginSandboxSettings): Promise<void> {
+async function requireInbox(settings: LoginSandboxSettings, typed: Typed): Promise<void> {
+  const { inbox, workspace } = settings
   const way = relative(workspace, inbox)
   if (way === '' || (way !== '..' && !way.startsWith('../')))
     throw new CraikError(
       'usage',
       'the inbox lies in the workspace, where whatever runs inside could change it',
       {
-        hint: 'choose another:  craik up --inbox FOLDER',
+        hint: `choose another:  ${craikAgain('up', settings, typed, { inbox: 'FOLDER' })}`,
       },
     )
   await (await openInbox(inbox)).close()
@@ -113,7 +115,8 @@ async function requireInbox({ inbox, workspace }: LoginSandboxSettings): Promise
 
 /** Before anything is looked at or asked: what is refused leaves no trace. */
 function refuse({ environment }: CliContext, options: Typed): void {
-  refuseVariables(environment, loadSettings(options, environment, process.cwd()).refusePattern)
+  const settings = loadSettings(options, environment, process.cwd())
+  refuseVariables(environment, settings.refusePattern, craikAgain('up', settings, options))
 }
 
 async function identify(context: CliContext, { settings, logins }: Chosen): Promise<Asked | undefined> {
@@ -132,7 +135,7 @@ export async function stay(
 ): Promise<void> {
   const environment = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
   try {
-    await openTerminal(context, client, sandbox, environment)
+    await openTerminal(context, client, sandbox, environment, craikFor('up', chosen.settings))
   } catch (error) {
     if (!isRemoved(error)) await endSession(context, chosen)
     throw error
@@ -162,11 +165,12 @@ function tell(
       ...(copiedFiles === undefined ? [] : [`copied ${copiedFiles.toLocaleString('en')} files`]),
       formatDuration(tookMs),
     ]
+    const next = [craikFor('enter', settings), `${craikFor('exec', settings)} -- claude -p "…"`]
     const isAttached = options.attach !== false && hasTerminal(context)
     return [
       `  sandbox  ${printable(facts.join(' · '))}\n`,
       ...notes.map((note) => `  note     ${printable(note)}\n`),
-      isAttached ? '' : '  next     craik enter   craik exec -- claude -p "…"   craik down\n',
+      isAttached ? '' : `  next     ${[...next, craikFor('down', settings)].join('   ')}\n`,
     ].join('')
   })
 }
