@@ -4,6 +4,7 @@ import { LoginRecords } from '../../login-sandbox/records.ts'
 import { craikAgain } from '../../login-sandbox/same-again.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
+import { COPY_INSTEAD } from '../../sandboxes/copy-instead.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { nameOfImage } from '../image/make-image.ts'
@@ -29,7 +30,11 @@ export async function bringUp(
   const found = await sandboxOf(context, client, chosen)
   if (chosen.settings.credentials !== 'none') await offerKeys(context, client)
   if (found === undefined) {
-    const { sandbox, copiedFiles, notes } = await (await planSandbox(context, client, chosen, typed)).make()
+    const elsewhere = craikAgain('up', chosen.settings, typed, { workspace: 'FOLDER' })
+    const { sandbox, copiedFiles, notes } = await withoutCopy(
+      `choose another folder:  ${elsewhere}`,
+      async () => (await planSandbox(context, client, chosen, typed)).make(),
+    )
     return { sandbox, how: 'made', copiedFiles, notes: [...notes, ...noticeOf(sandbox)] }
   }
   await requireSame(context, found, chosen, typed)
@@ -39,8 +44,25 @@ export async function bringUp(
   }
   using progress = new Progress(context, `starting ${found.name},`, ' s')
   using _ = countingSeconds(progress)
-  const sandbox = await client.sandboxes.resume(found.id, { signal: context.signal })
+  const elsewhere = craikAgain('rebuild', chosen.settings, typed, { workspace: 'FOLDER' })
+  const sandbox = await withoutCopy(`move it to another folder:  ${elsewhere}`, () =>
+    client.sandboxes.resume(found.id, { signal: context.signal }),
+  )
   return { sandbox, how: 'resumed', copiedFiles: undefined, notes: noticeOf(sandbox) }
+}
+
+/** No option of `up` asks for a copy: where a refusal tells of one, it tells of `instead`. */
+async function withoutCopy<T>(instead: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof CraikError) || !error.hint.includes(COPY_INSTEAD)) throw error
+    throw new CraikError(error.code, error.message, {
+      hint: error.hint.replace(COPY_INSTEAD, () => instead),
+      ...(error.details !== undefined && { details: error.details }),
+      cause: error,
+    })
+  }
 }
 
 /** Somebody may have logged in, or out, since it was started. One that cannot be put in its place keeps nobody out. */
