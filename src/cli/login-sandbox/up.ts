@@ -1,22 +1,20 @@
 /** `craik up`: the sandbox of your login, with the agents in it ready to be typed. */
-import { relative } from 'node:path'
 import { Command, Option } from 'commander'
 import type { Account } from '../../accounts/account.ts'
-import { CraikError } from '../../errors.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { type Asked, requireIdentity } from '../../login-sandbox/identity.ts'
 import { refuseVariables } from '../../login-sandbox/refuse.ts'
 import { craikAgain, craikFor } from '../../login-sandbox/same-again.ts'
-import { type LoginSandboxSettings, loadSettings, type Typed } from '../../login-sandbox/settings.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { openInbox } from '../../transcripts/export/own-folder.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { chosenFormat, formatOption, printable, printRecord } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
 import { placeOf } from '../sandbox/view.ts'
 import { addLoginOptions, askGitHub, type Chosen, choose, githubAccount } from './chosen.ts'
 import { allowPresets } from './egress.ts'
+import { requireInbox } from './inbox.ts'
 import { insideEnvironment } from './inside.ts'
 import { type Brought, bringUp } from './place.ts'
 import { authorFor, readyInside } from './ready.ts'
@@ -84,10 +82,11 @@ export async function up(context: CliContext, options: UpOptions): Promise<void>
   const isForPerson = chosenFormat(context, options) === 'table'
   if (isForPerson && chosen.settings.credentials !== 'none')
     context.stdout.write(`  accounts ${accountsLine(accounts, problems)}\n`)
-  await requireInbox(chosen.settings, options)
+  using inbox = await requireInbox(context, chosen.settings, options)
   const author = authorFor(chosen.settings, github)
   using client = await connect(context)
   const brought = await bringUp(context, client, chosen, options)
+  inbox.keep()
   const unready = await readyInside(context, client, brought.sandbox, { author, accounts })
   await allowPresets(context, brought.sandbox, chosen.settings.egressPresets)
   const tookMs = performance.now() - startedMs
@@ -96,21 +95,6 @@ export async function up(context: CliContext, options: UpOptions): Promise<void>
   await beginSession(context, client, brought.sandbox, chosen, author, brought.how === 'running')
   if (options.attach === false || !hasTerminal(context)) return
   await stay(context, client, brought.sandbox, chosen, accounts)
-}
-
-/** What is to be saved has a place before there is anything to be saved, and not one that the inside can write to. */
-async function requireInbox(settings: LoginSandboxSettings, typed: Typed): Promise<void> {
-  const { inbox, workspace } = settings
-  const way = relative(workspace, inbox)
-  if (way === '' || (way !== '..' && !way.startsWith('../')))
-    throw new CraikError(
-      'usage',
-      'the inbox lies in the workspace, where whatever runs inside could change it',
-      {
-        hint: `choose another:  ${craikAgain('up', settings, typed, { inbox: 'FOLDER' })}`,
-      },
-    )
-  await (await openInbox(inbox)).close()
 }
 
 /** Before anything is looked at or asked: what is refused leaves no trace. */
