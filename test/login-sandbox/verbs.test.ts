@@ -1,5 +1,13 @@
 /** Every verb of the sandbox of a login, as root and as an ordinary user. */
-import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canBe, IDENTITIES, ROOT_IS_NEEDED } from '../sandbox-home.ts'
@@ -41,6 +49,9 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const programs = identity === 'root' ? 'claude codex gemini opencode kimi npm' : 'kimi npm'
       await here.inside(`for name in ${programs}; do command -v $name || exit; done`)
       expect(await here.up()).toMatchObject({ how: 'running' })
+      const { stdout } = await here.run(['up', '--no-attach', '--format', 'table'])
+      expect(stdout).toMatch(/^ {2}limits {3}.*disk: not-enforced$/m)
+      expect(stdout).toMatch(/^ {2}next .*craik enter --login octo {3}.*craik down --login octo$/m)
     })
 
     it('is listed and told of in full', async () => {
@@ -126,6 +137,24 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       )
     })
 
+    it('keeps the code of a headless run that was denied: it was not killed', async () => {
+      const { id } = await here.up()
+      type Grant = { id: string; capability: string; target: { ref?: string } }
+      const grants = await here.scene.home.json<Grant[]>(['grant', 'list'])
+      const mine = grants.find(
+        (grant) => grant.capability === 'sandbox.exec' && grant.target.ref === `sandbox/${id}`,
+      )
+      await here.scene.home.json(['grant', 'revoke', mine!.id])
+      expect(await here.run(['run-headless', 'true'])).toMatchObject({ code: 77 })
+      const runs = readdirSync(join(here.inbox, 'headless-runs')).sort()
+      const kept = (name: string) =>
+        readFileSync(join(here.inbox, 'headless-runs', runs.at(-1)!, name), 'utf8')
+      expect(kept('exit_code')).toBe('77\n')
+      expect(kept('stderr.log')).toMatch(/^craik: /)
+      expect(await here.run(['rebuild'])).toMatchObject({ code: 0 })
+      await here.inside('echo kept > ~/kept')
+    })
+
     it('is not lost when it cannot be made anew', async () => {
       for (const wrong of [
         ['--workspace', '/nonexistent/folder'],
@@ -138,7 +167,13 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     })
 
     it('is made anew with what persists, and without the rest of its home', async () => {
-      expect(await here.run(['rebuild', '--format', 'json'])).toMatchObject({ code: 0 })
+      await here.up(['--egress', 'npm,pypi'])
+      const anew = await here.run(['rebuild', '--egress', 'pypi', '--format', 'json'])
+      expect(anew).toMatchObject({ code: 0 })
+      // A grant is for the sandbox that it was given to.
+      expect(JSON.parse(anew.stdout).notes).toContainEqual(
+        expect.stringMatching(/may not reach npm any more.*craik up --login octo --egress npm$/),
+      )
       expect(
         await here.inside(
           'cat ~/.local/kept ~/.config/llm-state/kept kept; ls -A ~ | grep -c "^kept$" || true',

@@ -11,7 +11,7 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { chosenFormat, formatOption, printable, printRecord } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
-import { placeOf } from '../sandbox/view.ts'
+import { notHeld, placeOf } from '../sandbox/view.ts'
 import { addLoginOptions, askGitHub, type Chosen, choose, githubAccount } from './chosen.ts'
 import { allowPresets } from './egress.ts'
 import { requireInbox } from './inbox.ts'
@@ -72,7 +72,12 @@ export const upCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action((options: UpOptions) => up(context, options))
 
-export async function up(context: CliContext, options: UpOptions): Promise<void> {
+/** `more` is told with what else is to be noted. */
+export async function up(
+  context: CliContext,
+  options: UpOptions,
+  more: readonly string[] = [],
+): Promise<void> {
   refuse(context, options)
   const startedMs = performance.now()
   const chosen = await choose(context, options)
@@ -91,7 +96,7 @@ export async function up(context: CliContext, options: UpOptions): Promise<void>
   await allowPresets(context, brought.sandbox, chosen.settings.egressPresets)
   const tookMs = performance.now() - startedMs
   const warnings = warningsOf(accounts, problems, github, chosen.settings, context.clock.nowMs())
-  tell(context, options, chosen, brought, [...brought.notes, ...unready, ...warnings], tookMs)
+  tell(context, options, chosen, brought, [...brought.notes, ...more, ...unready, ...warnings], tookMs)
   await beginSession(context, client, brought.sandbox, chosen, author, brought.how === 'running')
   if (options.attach === false || !hasTerminal(context)) return
   await stay(context, client, brought.sandbox, chosen, accounts)
@@ -135,10 +140,12 @@ function tell(
   notes: readonly string[],
   tookMs: number,
 ): void {
+  const weak = notHeld(sandbox.limits, sandbox.enforced)
   const record = {
     ...{ login, profile: settings.profile ?? null, sandbox: sandbox.name, id: sandbox.id, how },
     ...{ isolation: sandbox.isolation, credentials: sandbox.credentials, workspace: settings.workspace },
     ...{ workspace_mode: sandbox.workspace.mode, inbox: settings.inbox, notes: [...notes] },
+    limits_not_held: weak,
     up_ms: Math.round(tookMs),
   }
   printRecord(context, options, record, () => {
@@ -153,6 +160,7 @@ function tell(
     const isAttached = options.attach !== false && hasTerminal(context)
     return [
       `  sandbox  ${printable(facts.join(' · '))}\n`,
+      weak.length === 0 ? '' : `  limits   ${weak.join(' · ')}\n`,
       ...notes.map((note) => `  note     ${printable(note)}\n`),
       isAttached ? '' : `  next     ${[...next, craikFor('down', settings)].join('   ')}\n`,
     ].join('')
