@@ -1,10 +1,14 @@
 /** What refuses `craik up` says what a person of `craik up` can do, the real obstacle first, and leaves nothing behind. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canBe, ROOT_IS_NEEDED } from '../sandbox-home.ts'
 import { LoginSandboxScene } from './scene.ts'
+
+/** As a program leaves it that is killed. */
+const LEAVE_SOCKET =
+  'import os, socket, sys; os.chdir(sys.argv[1]); socket.socket(socket.AF_UNIX).bind("left.sock")'
 
 const missing = canBe('root') ? undefined : ROOT_IS_NEEDED
 
@@ -18,9 +22,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a refused start', () => {
 
   it('names no option that up does not have, for a file that is left of a socket or a link', async () => {
     const stale = here.scene.home.workspace('stale')
-    const script =
-      'import os, socket, sys; os.chdir(sys.argv[1]); socket.socket(socket.AF_UNIX).bind("left.sock")'
-    execFileSync('python3', ['-c', script, stale])
+    execFileSync('python3', ['-c', LEAVE_SOCKET, stale])
     const linked = here.scene.home.workspace('linked')
     symlinkSync('elsewhere', join(linked, '.vscode'))
     for (const [folder, why] of [
@@ -51,5 +53,20 @@ describe.skipIf(missing !== undefined)(missing ?? 'a refused start', () => {
     mkdirSync(inbox)
     expect(await up('--workspace', '/nonexistent', '--inbox', inbox)).toMatchObject({ code: 2 })
     expect(existsSync(inbox)).toBe(true)
+  })
+
+  it('names the login also where what refuses it knows nothing of logins', async () => {
+    await here.up()
+    expect(await here.run(['save', '--login', 'ada'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('craik up --login ada'),
+    })
+    expect(await here.run(['down'])).toMatchObject({ code: 0 })
+    execFileSync('python3', ['-c', LEAVE_SOCKET, here.workspace])
+    const { code, stderr } = await up()
+    rmSync(join(here.workspace, 'left.sock'))
+    expect([code, stderr]).toEqual([2, expect.stringContaining('left.sock')])
+    expect(stderr).toContain('move it to another folder:  craik rebuild --login octo --workspace FOLDER')
+    expect(await here.up()).toMatchObject({ how: 'resumed' })
   })
 })

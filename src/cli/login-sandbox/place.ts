@@ -4,7 +4,7 @@ import { LoginRecords } from '../../login-sandbox/records.ts'
 import { craikAgain } from '../../login-sandbox/same-again.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
-import { COPY_INSTEAD } from '../../sandboxes/copy-instead.ts'
+import { COPY_INSTEAD, MAKE_ANEW } from '../../sandboxes/told-instead.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { nameOfImage } from '../image/make-image.ts'
@@ -31,8 +31,8 @@ export async function bringUp(
   if (chosen.settings.credentials !== 'none') await offerKeys(context, client)
   if (found === undefined) {
     const elsewhere = craikAgain('up', chosen.settings, typed, { workspace: 'FOLDER' })
-    const { sandbox, copiedFiles, notes } = await withoutCopy(
-      `choose another folder:  ${elsewhere}`,
+    const { sandbox, copiedFiles, notes } = await inOwnWords(
+      { copy: `choose another folder:  ${elsewhere}`, anew: craikAgain('rebuild', chosen.settings, typed) },
       async () => (await planSandbox(context, client, chosen, typed)).make(),
     )
     return { sandbox, how: 'made', copiedFiles, notes: [...notes, ...noticeOf(sandbox)] }
@@ -45,20 +45,26 @@ export async function bringUp(
   using progress = new Progress(context, `starting ${found.name},`, ' s')
   using _ = countingSeconds(progress)
   const elsewhere = craikAgain('rebuild', chosen.settings, typed, { workspace: 'FOLDER' })
-  const sandbox = await withoutCopy(`move it to another folder:  ${elsewhere}`, () =>
+  const anew = craikAgain('rebuild', chosen.settings, typed)
+  const sandbox = await inOwnWords({ copy: `move it to another folder:  ${elsewhere}`, anew }, () =>
     client.sandboxes.resume(found.id, { signal: context.signal }),
   )
   return { sandbox, how: 'resumed', copiedFiles: undefined, notes: noticeOf(sandbox) }
 }
 
-/** No option of `up` asks for a copy: where a refusal tells of one, it tells of `instead`. */
-async function withoutCopy<T>(instead: string, work: () => Promise<T>): Promise<T> {
+/** A refusal that knows nothing of `up` tells of a copy, for which it has no option, and not of which login it is. */
+async function inOwnWords<T>(
+  { copy, anew }: { readonly copy: string; readonly anew: string },
+  work: () => Promise<T>,
+): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof CraikError) || !error.hint.includes(COPY_INSTEAD)) throw error
+    if (!(error instanceof CraikError)) throw error
+    const hint = error.hint.replace(COPY_INSTEAD, () => copy).replace(MAKE_ANEW, () => anew)
+    if (hint === error.hint) throw error
     throw new CraikError(error.code, error.message, {
-      hint: error.hint.replace(COPY_INSTEAD, () => instead),
+      hint,
       ...(error.details !== undefined && { details: error.details }),
       cause: error,
     })

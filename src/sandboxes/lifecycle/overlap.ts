@@ -1,7 +1,7 @@
 /** Which folders no two sandboxes work in at once. */
 import { CraikError } from '../../errors.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
-import { COPY_INSTEAD } from '../copy-instead.ts'
+import { COPY_INSTEAD } from '../told-instead.ts'
 
 /**
  * A folder in place inside that of another sandbox, or around it, is refused: the outer one could exchange what the inner

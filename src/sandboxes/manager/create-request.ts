@@ -24,12 +24,12 @@ import {
 } from '../backend.ts'
 import { refuseSteering } from '../backends/process/environment.ts'
 import { isOfCraik, resolveShown, resolveWorkspace } from '../backends/process/workspace.ts'
-import { COPY_INSTEAD } from '../copy-instead.ts'
 import { HARNESS_NAME, MAX_HARNESSES } from '../harness-package.ts'
 import type { Stated } from '../lifecycle/stated.ts'
 import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../limit-bounds.ts'
 import type { SandboxEnds } from '../manager-types.ts'
 import { refuseVariables } from '../refused-variables.ts'
+import { COPY_INSTEAD } from '../told-instead.ts'
 import { volumes } from '../volumes/volume.ts'
 
 /**

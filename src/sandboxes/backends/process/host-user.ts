@@ -1,7 +1,7 @@
 /** Whose rights the programs of a sandbox have on the host: never root's. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser, SandboxSpec } from '../../backend.ts'
-import { COPY_INSTEAD } from '../../copy-instead.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 
 /** Undefined: Craik's own, which then is not root. */
 export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): HostUser | undefined {

@@ -1,7 +1,7 @@
 /** Whether a folder of the caller can be given to a sandbox to work in, itself and not a copy. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser } from '../../backend.ts'
-import { COPY_INSTEAD } from '../../copy-instead.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 import { refuseSockets } from './workspace-sockets.ts'
 

@@ -3,7 +3,7 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { CraikError } from '../../../errors.ts'
-import { COPY_INSTEAD } from '../../copy-instead.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 
 const MAX_ENTRIES = 2_000_000
 const MAX_NAMED = 5
