@@ -16,7 +16,7 @@ import { recordPlace, runPlace } from './agent/place.ts'
 import { promptFrom } from './agent/prompt-text.ts'
 import { executionRecord, exitCodeOf, shownRun, summary, Watcher } from './agent/run-view.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+import { type Column, chosenFormat, formatOption, printable, printRecord, printRows } from './output.ts'
 import { applyCommand } from './run-changes/apply.ts'
 import { diffCommand } from './run-changes/diff.ts'
 import { pruneCommand } from './run-changes/prune.ts'
@@ -131,6 +131,8 @@ function listCommand(context: CliContext): Command {
         const list = await listOwnRuns(await recordPlace(context), await context.operator(), filter)
         printRows(context, flags, list.own, COLUMNS, listedJson)
         sayOthers(context, list, 'run')
+        if (chosenFormat(context, flags) === 'table')
+          await (await import('./prompt/list.ts')).sayPrompts(context)
       },
     )
 }

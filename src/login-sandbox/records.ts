@@ -67,7 +67,7 @@ export class LoginRecords {
     const found = loginRecord.safeParse(jsonIn(text))
     if (found.success && found.data.login === login) return found.data
     throw new CraikError('invalid_config', `the record of the sandbox of ${login} cannot be read`, {
-      hint: 'it is written anew by:  craik up',
+      hint: `it is written anew by:  craik up --login ${login}`,
     })
   }
 

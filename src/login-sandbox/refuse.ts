@@ -2,7 +2,12 @@
 import { CraikError } from '../errors.ts'
 import { REFUSED_VARIABLES } from '../sidecar/protocol.ts'
 
-export function refuseVariables(environment: NodeJS.ProcessEnv, pattern: RegExp | undefined): void {
+/** `command` is what was typed, for whoever types it again without them. */
+export function refuseVariables(
+  environment: NodeJS.ProcessEnv,
+  pattern: RegExp | undefined,
+  command: string,
+): void {
   const found = Object.keys(environment)
     .filter(
       (name) =>
@@ -12,7 +17,7 @@ export function refuseVariables(environment: NodeJS.ProcessEnv, pattern: RegExp 
     .sort()
   if (found.length === 0) return
   throw new CraikError('refused_variable', `the environment has ${found.join(', ')}`, {
-    hint: `take ${found.length === 1 ? 'it' : 'them'} away for this command:  env ${found.map((name) => `-u ${name}`).join(' ')} craik up`,
+    hint: `take ${found.length === 1 ? 'it' : 'them'} away for this command:  env ${found.map((name) => `-u ${name}`).join(' ')} ${command}`,
     details: { variables: found },
   })
 }

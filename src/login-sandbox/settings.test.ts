@@ -136,7 +136,7 @@ describe('variables', () => {
       const value = 'ghp_never-told'
       let thrown: unknown
       try {
-        refuseVariables({ HOME: home, [name]: value }, undefined)
+        refuseVariables({ HOME: home, [name]: value }, undefined, 'craik up')
       } catch (error) {
         thrown = error
       }
@@ -151,8 +151,8 @@ describe('variables', () => {
 
   it('whose names match what the user refuses are named, all of them', () => {
     const environment = { ACME_URL: 'x', CORP_ID: 'y', OTHER: 'ACME_' }
-    expect(() => refuseVariables(environment, /^(ACME|CORP)_/)).toThrow('ACME_URL, CORP_ID')
-    expect(() => refuseVariables({ OTHER: 'ACME_' }, /^ACME_/)).not.toThrow()
+    expect(() => refuseVariables(environment, /^(ACME|CORP)_/, 'craik up')).toThrow('ACME_URL, CORP_ID')
+    expect(() => refuseVariables({ OTHER: 'ACME_' }, /^ACME_/, 'craik up')).not.toThrow()
   })
 })
 

@@ -19,6 +19,8 @@ export interface Typed {
 
 export interface LoginSandboxSettings {
   readonly profile: string | undefined
+  /** What chooses the same profile and login again when it is typed, wherever they were chosen now. */
+  readonly chosenBy: readonly string[]
   /** Undefined: it is still to be found out, from GitHub's login or the user's name. */
   readonly login: string | undefined
   /** Whom the GitHub login has to be of. */
@@ -50,10 +52,16 @@ export function loadSettings(
   const value = (name: ProfileVariable): string | undefined =>
     (profile?.values[name] ?? environment[name]) || undefined
   const login = typed.login ?? value('SANDBOX_LOGIN')
+  const parsedLogin = login === undefined ? undefined : parseLogin(login, 'SANDBOX_LOGIN')
+  const isOfProfile = typed.login === undefined && Boolean(profile?.values.SANDBOX_LOGIN)
   const expected = value('SANDBOX_LOGIN_EXPECTED') ?? profile?.values.SANDBOX_LOGIN
   return {
     profile: profile?.name,
-    login: login === undefined ? undefined : parseLogin(login, 'SANDBOX_LOGIN'),
+    chosenBy: [
+      ...(profile === undefined ? [] : ['--profile', profile.name]),
+      ...(parsedLogin === undefined || isOfProfile ? [] : ['--login', parsedLogin]),
+    ],
+    login: parsedLogin,
     expectedLogin: expected?.trim().toLowerCase(),
     workspace: resolve(currentFolder, typed.workspace ?? value('SANDBOX_WORKSPACE') ?? '.'),
     inbox: resolve(

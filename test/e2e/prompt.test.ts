@@ -234,10 +234,30 @@ describe('a prompt', () => {
   it('whose process is killed is told as interrupted', async () => {
     const { child, seen, ended, lines } = begin('SAY: begun\nWAIT', project())
     await seen(({ type }) => type === 'text')
+    const diff = () => home.run(['run', 'diff', runOf(lines)])
+    expect(await diff()).toMatchObject({ code: 3, stderr: expect.stringContaining('kept when it ends') })
     child.kill('SIGKILL')
     await ended
     expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
       status: 'interrupted',
+    })
+    expect(await diff()).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining(`craik prompt --resume ${runOf(lines)} "go on"`),
+    })
+  })
+
+  it('is told of to a person who looks among other runs, and to no program', async () => {
+    await prompt('SAY: hello', '--workspace', project())
+    const shown = await home.run(['run', 'list', '--format', 'table'])
+    expect(shown).toMatchObject({
+      stdout: '  none\n',
+      stderr: expect.stringContaining('craik run list --prompts'),
+    })
+    expect(await home.run(['run', 'list', '--format', 'json'])).toEqual({
+      code: 0,
+      stdout: '[]\n',
+      stderr: '',
     })
   })
 

@@ -40,7 +40,10 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
       stderr: expect.stringContaining('ACME_VAULT'),
     })
     expect(await here.run(['profile-new', 'strict', '--refuse', '^ACME_'])).toMatchObject({ code: 0 })
-    expect(await up(['--profile', 'strict'], refused)).toMatchObject({ code: 64 })
+    expect(await up(['--profile', 'strict'], refused)).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining('env -u ACME_VAULT craik up --profile strict'),
+    })
     expect(await up([], { SANDBOX_REFUSE_PATTERNS: '(' })).toMatchObject({ code: 78 })
   })
 

@@ -1,5 +1,13 @@
 /** Every verb of the sandbox of a login, as root and as an ordinary user. */
-import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { canBe, IDENTITIES, ROOT_IS_NEEDED } from '../sandbox-home.ts'
@@ -22,6 +30,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
         ['test-repo', '.'],
       ])
         expect(await here.run(verb)).toMatchObject({ code: 2, stderr: expect.stringContaining('craik up') })
+      expect(await here.run(['down', '--login', 'ada'])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('craik up --login ada'),
+      })
       expect(JSON.parse((await here.run(['status', '--format', 'json'])).stdout)).toEqual([])
     })
 
@@ -37,6 +49,9 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const programs = identity === 'root' ? 'claude codex gemini opencode kimi npm' : 'kimi npm'
       await here.inside(`for name in ${programs}; do command -v $name || exit; done`)
       expect(await here.up()).toMatchObject({ how: 'running' })
+      const { stdout } = await here.run(['up', '--no-attach', '--format', 'table'])
+      expect(stdout).toMatch(/^ {2}limits {3}.*disk: not-enforced$/m)
+      expect(stdout).toMatch(/^ {2}next .*craik enter --login octo {3}.*craik down --login octo$/m)
     })
 
     it('is listed and told of in full', async () => {
@@ -122,6 +137,24 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       )
     })
 
+    it('keeps the code of a headless run that was denied: it was not killed', async () => {
+      const { id } = await here.up()
+      type Grant = { id: string; capability: string; target: { ref?: string } }
+      const grants = await here.scene.home.json<Grant[]>(['grant', 'list'])
+      const mine = grants.find(
+        (grant) => grant.capability === 'sandbox.exec' && grant.target.ref === `sandbox/${id}`,
+      )
+      await here.scene.home.json(['grant', 'revoke', mine!.id])
+      expect(await here.run(['run-headless', 'true'])).toMatchObject({ code: 77 })
+      const runs = readdirSync(join(here.inbox, 'headless-runs')).sort()
+      const kept = (name: string) =>
+        readFileSync(join(here.inbox, 'headless-runs', runs.at(-1)!, name), 'utf8')
+      expect(kept('exit_code')).toBe('77\n')
+      expect(kept('stderr.log')).toMatch(/^craik: /)
+      expect(await here.run(['rebuild'])).toMatchObject({ code: 0 })
+      await here.inside('echo kept > ~/kept')
+    })
+
     it('is not lost when it cannot be made anew', async () => {
       for (const wrong of [
         ['--workspace', '/nonexistent/folder'],
@@ -134,7 +167,13 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     })
 
     it('is made anew with what persists, and without the rest of its home', async () => {
-      expect(await here.run(['rebuild', '--format', 'json'])).toMatchObject({ code: 0 })
+      await here.up(['--egress', 'npm,pypi'])
+      const anew = await here.run(['rebuild', '--egress', 'pypi', '--format', 'json'])
+      expect(anew).toMatchObject({ code: 0 })
+      // A grant is for the sandbox that it was given to.
+      expect(JSON.parse(anew.stdout).notes).toContainEqual(
+        expect.stringMatching(/may not reach npm any more.*craik up --login octo --egress npm$/),
+      )
       expect(
         await here.inside(
           'cat ~/.local/kept ~/.config/llm-state/kept kept; ls -A ~ | grep -c "^kept$" || true',
@@ -147,6 +186,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       const other = here.scene.home.workspace('other')
       const ran = await here.run(['up', '--no-attach', '--workspace', other])
       expect(ran).toMatchObject({ code: 4, stderr: expect.stringMatching(/works on .*craik rebuild/s) })
+      expect(ran.stderr).toContain(`craik rebuild --login octo --workspace ${other}`)
       expect(await here.run(['up', '--no-attach', '--credentials', 'none'])).toMatchObject({ code: 4 })
       expect(await here.run(['up', '--no-attach', '--apt', 'jq'])).toMatchObject({ code: 2 })
       if (identity === 'root')
@@ -184,14 +224,14 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.run(['down'])).toMatchObject({ code: 0 })
       await stopped.exited
       expect(stopped.screen).toMatch(
-        /craik: the sandbox octo-sandbox was stopped\s+start it again: {2}craik up\s+$/,
+        /craik: the sandbox octo-sandbox was stopped\s+start it again: {2}craik up --login octo\s+$/,
       )
       using removed = here.terminal(['up'])
       await removed.says('octo-sandbox ~/project $')
       expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0, stderr: '' })
       await removed.exited
       expect(removed.screen).toMatch(
-        /craik: the sandbox octo-sandbox was removed, and this terminal with it\s+make it anew: {2}craik up\s+$/,
+        /craik: the sandbox octo-sandbox was removed, and this terminal with it\s+make it anew: {2}craik up --login octo\s+$/,
       )
     })
 
@@ -199,7 +239,12 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       await here.up()
       expect(await here.run(['nuke'])).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining('craik nuke --yes'),
+        stderr: expect.stringContaining('craik nuke --login octo --yes'),
+      })
+      // Typed as it is told, it is about the one that was asked for, whatever the environment says then.
+      expect(await here.run(['nuke', '--login', 'octo'], { env: { SANDBOX_LOGIN: 'ada' } })).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('craik nuke --login octo --yes'),
       })
       expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0 })
       expect(readdirSync(join(here.scene.home.home, 'volumes'))).toEqual([])

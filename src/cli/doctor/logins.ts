@@ -9,7 +9,7 @@ import type { HealthRow } from './row.ts'
 export async function loginsHealth(context: CliContext): Promise<HealthRow> {
   const { environment, signal } = context
   try {
-    refuseVariables(environment, loadSettings({}, environment, process.cwd()).refusePattern)
+    refuseVariables(environment, loadSettings({}, environment, process.cwd()).refusePattern, 'craik up')
   } catch (error) {
     if (!(error instanceof CraikError)) throw error
     return { name: 'logins', state: 'warn', detail: `craik up is refused: ${error.message}`, fix: error.hint }

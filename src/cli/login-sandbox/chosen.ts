@@ -5,6 +5,7 @@ import type { HostLogins } from '../../accounts/broker.ts'
 import { CraikError } from '../../errors.ts'
 import type { Asked } from '../../login-sandbox/identity.ts'
 import { loginFrom, sandboxNameOf } from '../../login-sandbox/names.ts'
+import { craikFor } from '../../login-sandbox/same-again.ts'
 import { type LoginSandboxSettings, loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -79,6 +80,6 @@ export async function runningSandboxOf(
   if (sandbox?.state === 'running') return sandbox
   const state = sandbox === undefined ? 'is not there' : `is ${sandbox.state}`
   throw new CraikError('not_up', `${chosen.sandboxName} ${state}`, {
-    hint: `start it:  craik up${chosen.settings.profile === undefined ? '' : ` --profile ${chosen.settings.profile}`}`,
+    hint: `start it:  ${craikFor('up', chosen.settings)}`,
   })
 }

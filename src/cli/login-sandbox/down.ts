@@ -26,7 +26,7 @@ export const downCommand: NounBuilder = (context) =>
       using client = await connect(context)
       const sandbox = await runningSandboxOf(context, client, chosen)
       await endSession(context, chosen)
-      await forgetForwarded(context, client, sandbox)
+      await forgetForwarded(context, client, sandbox, chosen.settings)
       {
         using progress = new Progress(context, `stopping ${printable(sandbox.name)},`, ' s')
         using _ = countingSeconds(progress)

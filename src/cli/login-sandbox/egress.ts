@@ -1,9 +1,20 @@
 /** Hosts of tools that a login's sandbox may reach: a rule with its grant and receipt each, made once. */
 import { presetCalled } from '../../gateway/egress/presets.ts'
 import { listRules } from '../../gateway/egress/rule-reader.ts'
+import type { EgressRule } from '../../gateway/egress/rules.ts'
 import { addRule } from '../../gateway/egress/tokens.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
+
+/** Those of this sandbox alone that hold: they go with it. */
+export async function ownRules(context: CliContext, sandbox: SandboxBody): Promise<readonly EgressRule[]> {
+  const [store, operator] = [await context.store(), await context.operator()]
+  const { rules } = await listRules(store, context.home, { operator, sandboxId: sandbox.id })
+  const nowMs = context.clock.nowMs()
+  return rules.filter(
+    ({ sandbox_id, expires_at_ms }) => sandbox_id === sandbox.id && (expires_at_ms ?? Infinity) > nowMs,
+  )
+}
 
 export async function allowPresets(
   context: CliContext,

@@ -1,6 +1,7 @@
 /** `craik enter`: another terminal in the sandbox of a login. */
 import { Command } from 'commander'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import { craikFor } from '../../login-sandbox/same-again.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { connect } from '../sandbox/connect.ts'
 import { requireTerminal } from '../sandbox/raw-terminal.ts'
@@ -18,7 +19,8 @@ export const enterCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('enter'))
     .addHelpText('after', HELP)
     .action(async (options: Typed) => {
-      requireTerminal(context, 'craik exec -- ls')
+      const settings = loadSettings(options, context.environment, process.cwd())
+      requireTerminal(context, craikFor('exec', settings, '--', 'ls'))
       const chosen = await choose(context, options)
       using client = await connect(context)
       const sandbox = await runningSandboxOf(context, client, chosen)

@@ -4,7 +4,8 @@ import { CraikError } from '../../errors.ts'
 import { presetCalled } from '../../gateway/egress/presets.ts'
 import { type PackageName, parseHarnesses } from '../../harnesses/packages/catalogue.ts'
 import { volumesOf } from '../../login-sandbox/names.ts'
-import type { LoginSandboxSettings } from '../../login-sandbox/settings.ts'
+import { craikAgain } from '../../login-sandbox/same-again.ts'
+import type { LoginSandboxSettings, Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
 import { isOfCraik } from '../../sandboxes/backends/process/workspace.ts'
@@ -30,21 +31,33 @@ interface Made {
   readonly notes: readonly string[]
 }
 
+interface Workspace {
+  readonly inPlace: boolean
+  readonly note: string
+}
+
 interface Plan {
   make(): Promise<Made>
 }
 
-export async function planSandbox(context: CliContext, client: ApiClient, chosen: Chosen): Promise<Plan> {
+export async function planSandbox(
+  context: CliContext,
+  client: ApiClient,
+  chosen: Chosen,
+  typed: Typed,
+): Promise<Plan> {
+  const workspace = workspaceOf(chosen.settings, typed)
   const { settings } = chosen
-  if (settings.backend !== undefined) return planWith(context, client, chosen, settings.backend, [])
+  if (settings.backend !== undefined)
+    return planWith(context, client, chosen, workspace, settings.backend, [])
   try {
-    return await planWith(context, client, chosen, 'docker', [])
+    return await planWith(context, client, chosen, workspace, 'docker', [])
   } catch (error) {
     // Nothing was asked for, and there is no engine: the other kind of sandbox, said by its name.
     if (!(error instanceof CraikError) || error.code !== 'unavailable' || error.details?.none !== true)
       throw error
     const note = 'no container engine answers here, so it is a process sandbox (bubblewrap)'
-    return planWith(context, client, chosen, 'process', [note])
+    return planWith(context, client, chosen, workspace, 'process', [note])
   }
 }
 
@@ -52,11 +65,11 @@ async function planWith(
   context: CliContext,
   client: ApiClient,
   { settings, sandboxName, login }: Chosen,
+  { inPlace, note }: Workspace,
   backend: 'docker' | 'process',
   notes: readonly string[],
 ): Promise<Plan> {
   for (const preset of settings.egressPresets) presetCalled(preset)
-  const { inPlace, note } = workspaceOf(settings)
   const harnesses = agentsOf(settings)
   const image = await partsFor(context, client, settings, backend)
   const source = inPlace
@@ -114,14 +127,12 @@ export function agentsOf({ harnesses }: LoginSandboxSettings): readonly PackageN
 }
 
 /** Root's folder itself is not lent: nothing in a sandbox runs as root. Neither is what Craik runs from. */
-function workspaceOf({ workspace }: LoginSandboxSettings): {
-  readonly inPlace: boolean
-  readonly note: string
-} {
+function workspaceOf(settings: LoginSandboxSettings, typed: Typed): Workspace {
+  const { workspace } = settings
   const stats = lstatSync(workspace, { throwIfNoEntry: false })
   if (stats === undefined || !(stats.isDirectory() || stats.isSymbolicLink()))
     throw new CraikError('usage', `there is no folder ${workspace}`, {
-      hint: 'choose a project’s own folder:  craik up --workspace FOLDER',
+      hint: `choose a project’s own folder:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
     })
   const uid = process.getuid?.()
   const isOwn = uid !== 0 ? stats.uid === uid : stats.uid !== 0

@@ -1,7 +1,8 @@
 /** `craik nuke`: the sandbox of a login and everything that it kept, gone. */
 import { Command } from 'commander'
 import { loginOfSandbox, volumesOf } from '../../login-sandbox/names.ts'
-import type { Typed } from '../../login-sandbox/settings.ts'
+import { craikFor } from '../../login-sandbox/same-again.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { requireAgreed } from '../ask-first.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
@@ -43,7 +44,10 @@ export const nukeCommand: NounBuilder = (context) =>
         await requireAgreed(context, options, {
           asked: `remove ${found.map(({ name }) => printable(name)).join(', ')}, with everything in them?`,
           would: `${found.map(({ name }) => name).join(', ')} would be removed`,
-          command: `craik nuke${options.all === true ? ' --all' : ''} --yes`,
+          command:
+            options.all === true
+              ? 'craik nuke --all --yes'
+              : craikFor('nuke', loadSettings(options, context.environment, process.cwd()), '--yes'),
         })
       const logins = found.flatMap(({ kind, name }) => (kind === 'sandbox' ? [loginOfSandbox(name)!] : []))
       // What was said is the person's own, and is in the inbox before it is gone here.

@@ -1,8 +1,10 @@
 /** The sandbox of a login: made when there is none, started again when it was stopped, and never another than was asked for. */
 import { CraikError, type ErrorCode } from '../../errors.ts'
 import { LoginRecords } from '../../login-sandbox/records.ts'
+import { craikAgain } from '../../login-sandbox/same-again.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
+import { COPY_INSTEAD, MAKE_ANEW } from '../../sandboxes/told-instead.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { nameOfImage } from '../image/make-image.ts'
@@ -28,7 +30,11 @@ export async function bringUp(
   const found = await sandboxOf(context, client, chosen)
   if (chosen.settings.credentials !== 'none') await offerKeys(context, client)
   if (found === undefined) {
-    const { sandbox, copiedFiles, notes } = await (await planSandbox(context, client, chosen)).make()
+    const elsewhere = craikAgain('up', chosen.settings, typed, { workspace: 'FOLDER' })
+    const { sandbox, copiedFiles, notes } = await inOwnWords(
+      { copy: `choose another folder:  ${elsewhere}`, anew: craikAgain('rebuild', chosen.settings, typed) },
+      async () => (await planSandbox(context, client, chosen, typed)).make(),
+    )
     return { sandbox, how: 'made', copiedFiles, notes: [...notes, ...noticeOf(sandbox)] }
   }
   await requireSame(context, found, chosen, typed)
@@ -38,10 +44,33 @@ export async function bringUp(
   }
   using progress = new Progress(context, `starting ${found.name},`, ' s')
   using _ = countingSeconds(progress)
-  const sandbox = await client.sandboxes.resume(found.id, { signal: context.signal })
+  const elsewhere = craikAgain('rebuild', chosen.settings, typed, { workspace: 'FOLDER' })
+  const anew = craikAgain('rebuild', chosen.settings, typed)
+  const sandbox = await inOwnWords({ copy: `move it to another folder:  ${elsewhere}`, anew }, () =>
+    client.sandboxes.resume(found.id, { signal: context.signal }),
+  )
   // What ended it may be something to look at.
   const before = found.state === 'lost' ? noticeOf(found) : []
   return { sandbox, how: 'resumed', copiedFiles: undefined, notes: [...before, ...noticeOf(sandbox)] }
+}
+
+/** A refusal that knows nothing of `up` tells of a copy, for which it has no option, and not of which login it is. */
+async function inOwnWords<T>(
+  { copy, anew }: { readonly copy: string; readonly anew: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof CraikError)) throw error
+    const hint = error.hint.replace(COPY_INSTEAD, () => copy).replace(MAKE_ANEW, () => anew)
+    if (hint === error.hint) throw error
+    throw new CraikError(error.code, error.message, {
+      hint,
+      ...(error.details !== undefined && { details: error.details }),
+      cause: error,
+    })
+  }
 }
 
 /** Somebody may have logged in, or out, since it was started. One that cannot be put in its place keeps nobody out. */
@@ -73,15 +102,16 @@ async function requireSame(
   { settings, sandboxName, login }: Chosen,
   typed: Typed,
 ): Promise<void> {
+  const anew = craikAgain('rebuild', settings, typed)
   const differs = (what: string, has: string, wanted: string) =>
     new CraikError('conflict', `${sandboxName} ${what} ${has}, and ${wanted} was asked for`, {
-      hint: 'make it anew, with everything that persists:  craik rebuild',
+      hint: `make it anew, with everything that persists:  ${anew}`,
     })
   const folder =
     found.workspace.mode === 'in-place' ? found.workspace.folder : copiedFrom(context, login, found.id)
   if (folder !== undefined && folder !== settings.workspace)
     throw new CraikError('conflict', `${sandboxName} works on ${folder}, and this is ${settings.workspace}`, {
-      hint: `go on there:  craik up --workspace ${folder}   or move it here, with everything that persists:  craik rebuild`,
+      hint: `go on there:  ${craikAgain('up', settings, typed, { workspace: folder })}   or move it here, with everything that persists:  ${anew}`,
     })
   const backend = found.isolation === 'container' ? 'docker' : 'process'
   if (settings.backend !== undefined && settings.backend !== backend)

@@ -4,6 +4,7 @@ import { LOGIN_PLACES } from '../../accounts/sentinel-files.ts'
 import { CraikError } from '../../errors.ts'
 import type { Asked } from '../../login-sandbox/identity.ts'
 import { setUpScript } from '../../login-sandbox/keep/set-up-script.ts'
+import { craikFor } from '../../login-sandbox/same-again.ts'
 import type { LoginSandboxSettings } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -47,6 +48,7 @@ export async function forgetForwarded(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
+  settings: LoginSandboxSettings,
 ): Promise<void> {
   if (sandbox.credentials !== 'forward') return
   const paths = Object.values(LOGIN_PLACES).map((path) => `"$HOME"/${path}`)
@@ -56,7 +58,7 @@ export async function forgetForwarded(
       'boundary_failed',
       `the logins in ${sandbox.name} could not be removed: ${problem}`,
       {
-        hint: 'remove them with everything it kept:  craik nuke',
+        hint: `remove them with everything it kept:  ${craikFor('nuke', settings)}`,
       },
     )
 }

@@ -1,5 +1,6 @@
 /** `craik run-headless`: one command in the sandbox of a login, with what came of it kept in the inbox. */
 import { Command } from 'commander'
+import { CraikError, type ErrorCode } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
 import { HeadlessRun } from '../../login-sandbox/keep/headless-run.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
@@ -71,7 +72,10 @@ export async function runHeadless(
           await writeTo(context.stderr, chunk)
         },
       },
-    )
+    ).catch(async (error: unknown) => {
+      await keepRefusal(context, run, error)
+      throw error
+    })
     const code = exitCodeOf(result)
     await run.finish(code, context.clock.nowMs())
     const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
@@ -82,4 +86,14 @@ export async function runHeadless(
     context.stderr.write(`  kept in ${printable(run.path)}\n`)
   }
   await endSession(context, chosen)
+}
+
+/** What refuses a command before it is started. */
+const REFUSALS: readonly ErrorCode[] = ['denied', 'usage', 'too_large', 'limit_reached']
+
+/** One that was refused was not killed: its code is the one that this command exits with, and the log says why. */
+async function keepRefusal(context: CliContext, run: HeadlessRun, error: unknown): Promise<void> {
+  if (!(error instanceof CraikError) || !REFUSALS.includes(error.code)) return
+  await run.stderr(Buffer.from(`craik: ${error.message}\n`))
+  await run.finish(error.exitCode, context.clock.nowMs())
 }

@@ -22,7 +22,7 @@ export interface SaveOptions {
 
 export interface Saved {
   readonly conversations: readonly Exported[]
-  /** The folder; undefined when the sandbox does not run, or was never looked at before. */
+  /** The folder; undefined when nothing changed, the sandbox does not run, or was never looked at before. */
   readonly snapshot: string | undefined
 }
 

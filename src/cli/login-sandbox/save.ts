@@ -50,9 +50,12 @@ export const saveCommand: NounBuilder = (context) =>
 function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {
   const records = new LoginRecords(context.home.loginSandboxes)
   if (login === undefined) return records.list()
-  const record = records.read(parseLogin(login, '--login'))
+  const name = parseLogin(login, '--login')
+  const record = records.read(name)
   if (record !== undefined) return [record]
-  throw new CraikError('not_up', `there is no sandbox of the login ${parseLogin(login, '--login')}`)
+  throw new CraikError('not_up', `there is no sandbox of the login ${name}`, {
+    hint: `start it:  craik up --login ${name}`,
+  })
 }
 
 async function saved(

@@ -75,7 +75,9 @@ async function save(context: CliContext, record: LoginRecord, conversationsOnly:
   } catch (error) {
     context.signal.throwIfAborted()
     const why = error instanceof CraikError ? error.message : String(error)
-    context.stderr.write(`craik: not everything was saved: ${printable(why)}\n  again:  craik save\n`)
+    context.stderr.write(
+      `craik: not everything was saved: ${printable(why)}\n  again:  craik save --login ${record.login}\n`,
+    )
   }
   context.stderr.write(notes.lines())
 }

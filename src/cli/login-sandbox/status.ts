@@ -2,6 +2,7 @@
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
 import { loginOfSandbox, parseLogin, sandboxNameOf, volumesOf } from '../../login-sandbox/names.ts'
+import { craikFor } from '../../login-sandbox/same-again.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
@@ -105,7 +106,7 @@ export const inspectCommand: NounBuilder = (context) =>
       context.stdout.write(
         [
           sandbox === undefined
-            ? `  ${chosen.sandboxName} is not there; begin:  craik up\n`
+            ? `  ${chosen.sandboxName} is not there; begin:  ${craikFor('up', settings)}\n`
             : describeSandbox(sandbox, context.clock.nowMs()),
           `  ${'profile'.padEnd(10)}  ${settings.profile ?? 'none'}\n`,
           `  ${'inbox'.padEnd(10)}  ${printable(settings.inbox)}\n`,

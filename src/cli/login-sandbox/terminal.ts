@@ -14,12 +14,16 @@ export function hasTerminal({ stdin, stdout }: CliContext): boolean {
 /** How long whoever ended it is asked what it was. */
 const ASK_MS = 5_000
 
-/** Until it ends, or is left; false when it was left and goes on. Throws when the sandbox itself was ended under it. */
+/**
+ * Until it ends, or is left; false when it was left and goes on. Throws when the sandbox itself was ended under it, with
+ * what brings it `up` again.
+ */
 export async function openTerminal(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
   env: Readonly<Record<string, string>>,
+  up: string,
 ): Promise<boolean> {
   const jobId = newId<string>('job', context.clock.nowMs())
   const session = new TerminalSession(context, client, sandbox.id, jobId)
@@ -28,14 +32,14 @@ export async function openTerminal(
       ...{ kind: 'terminal', argv: [...LOGIN_SHELL], env: { ...env }, cols, rows, term: termOf(context) },
     }))
     .catch(async (error: unknown) => {
-      throw (await endOfSandbox(client, sandbox)) ?? error
+      throw (await endOfSandbox(client, sandbox, up)) ?? error
     })
   if (end === undefined) {
     context.stderr.write(`  left; it goes on:  craik sandbox shell ${sandbox.name} --attach ${jobId}\n`)
     return false
   }
   if (end.result.outcome !== 'exited') {
-    const ended = await endOfSandbox(client, sandbox)
+    const ended = await endOfSandbox(client, sandbox, up)
     if (ended !== undefined) throw ended
   }
   const explanation = explanationOf(end.result, sandbox.name, {})
@@ -45,19 +49,23 @@ export async function openTerminal(
 }
 
 /** What the end of a terminal was the end of; undefined when the sandbox is there, or nobody can be asked. */
-async function endOfSandbox(client: ApiClient, { id, name }: SandboxBody): Promise<CraikError | undefined> {
+async function endOfSandbox(
+  client: ApiClient,
+  { id, name }: SandboxBody,
+  up: string,
+): Promise<CraikError | undefined> {
   const state = await client.sandboxes.get(id, { signal: AbortSignal.timeout(ASK_MS) }).then(
     (found) => found.state,
     (error: unknown) => (error instanceof CraikError && error.code === 'not_found' ? 'deleting' : undefined),
   )
   if (state === 'deleting')
     return new CraikError('not_found', `the sandbox ${name} was removed, and this terminal with it`, {
-      hint: 'make it anew:  craik up',
+      hint: `make it anew:  ${up}`,
       details: { removed: id },
     })
   if (state === 'stopping' || state === 'stopped')
     return new CraikError('sandbox_stopped', `the sandbox ${name} was stopped`, {
-      hint: 'start it again:  craik up',
+      hint: `start it again:  ${up}`,
     })
   return undefined
 }

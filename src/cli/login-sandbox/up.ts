@@ -1,21 +1,20 @@
 /** `craik up`: the sandbox of your login, with the agents in it ready to be typed. */
-import { relative } from 'node:path'
 import { Command, Option } from 'commander'
 import type { Account } from '../../accounts/account.ts'
-import { CraikError } from '../../errors.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { type Asked, requireIdentity } from '../../login-sandbox/identity.ts'
 import { refuseVariables } from '../../login-sandbox/refuse.ts'
-import { type LoginSandboxSettings, loadSettings, type Typed } from '../../login-sandbox/settings.ts'
+import { craikAgain, craikFor } from '../../login-sandbox/same-again.ts'
+import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { openInbox } from '../../transcripts/export/own-folder.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { chosenFormat, formatOption, printable, printRecord } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
-import { placeOf } from '../sandbox/view.ts'
+import { notHeld, placeOf } from '../sandbox/view.ts'
 import { addLoginOptions, askGitHub, type Chosen, choose, githubAccount } from './chosen.ts'
 import { allowPresets } from './egress.ts'
+import { requireInbox } from './inbox.ts'
 import { insideEnvironment } from './inside.ts'
 import { type Brought, bringUp } from './place.ts'
 import { authorFor, readyInside } from './ready.ts'
@@ -73,7 +72,12 @@ export const upCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action((options: UpOptions) => up(context, options))
 
-export async function up(context: CliContext, options: UpOptions): Promise<void> {
+/** `more` is told with what else is to be noted. */
+export async function up(
+  context: CliContext,
+  options: UpOptions,
+  more: readonly string[] = [],
+): Promise<void> {
   refuse(context, options)
   const startedMs = performance.now()
   const chosen = await choose(context, options)
@@ -83,37 +87,25 @@ export async function up(context: CliContext, options: UpOptions): Promise<void>
   const isForPerson = chosenFormat(context, options) === 'table'
   if (isForPerson && chosen.settings.credentials !== 'none')
     context.stdout.write(`  accounts ${accountsLine(accounts, problems)}\n`)
-  await requireInbox(chosen.settings)
+  using inbox = await requireInbox(context, chosen.settings, options)
   const author = authorFor(chosen.settings, github)
   using client = await connect(context)
   const brought = await bringUp(context, client, chosen, options)
+  inbox.keep()
   const unready = await readyInside(context, client, brought.sandbox, { author, accounts })
   await allowPresets(context, brought.sandbox, chosen.settings.egressPresets)
   const tookMs = performance.now() - startedMs
   const warnings = warningsOf(accounts, problems, github, chosen.settings, context.clock.nowMs())
-  tell(context, options, chosen, brought, [...brought.notes, ...unready, ...warnings], tookMs)
+  tell(context, options, chosen, brought, [...brought.notes, ...more, ...unready, ...warnings], tookMs)
   await beginSession(context, client, brought.sandbox, chosen, author, brought.how === 'running')
   if (options.attach === false || !hasTerminal(context)) return
   await stay(context, client, brought.sandbox, chosen, accounts)
 }
 
-/** What is to be saved has a place before there is anything to be saved, and not one that the inside can write to. */
-async function requireInbox({ inbox, workspace }: LoginSandboxSettings): Promise<void> {
-  const way = relative(workspace, inbox)
-  if (way === '' || (way !== '..' && !way.startsWith('../')))
-    throw new CraikError(
-      'usage',
-      'the inbox lies in the workspace, where whatever runs inside could change it',
-      {
-        hint: 'choose another:  craik up --inbox FOLDER',
-      },
-    )
-  await (await openInbox(inbox)).close()
-}
-
 /** Before anything is looked at or asked: what is refused leaves no trace. */
 function refuse({ environment }: CliContext, options: Typed): void {
-  refuseVariables(environment, loadSettings(options, environment, process.cwd()).refusePattern)
+  const settings = loadSettings(options, environment, process.cwd())
+  refuseVariables(environment, settings.refusePattern, craikAgain('up', settings, options))
 }
 
 async function identify(context: CliContext, { settings, logins }: Chosen): Promise<Asked | undefined> {
@@ -132,7 +124,7 @@ export async function stay(
 ): Promise<void> {
   const environment = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
   try {
-    await openTerminal(context, client, sandbox, environment)
+    await openTerminal(context, client, sandbox, environment, craikFor('up', chosen.settings))
   } catch (error) {
     if (!isRemoved(error)) await endSession(context, chosen)
     throw error
@@ -148,10 +140,12 @@ function tell(
   notes: readonly string[],
   tookMs: number,
 ): void {
+  const weak = notHeld(sandbox.limits, sandbox.enforced)
   const record = {
     ...{ login, profile: settings.profile ?? null, sandbox: sandbox.name, id: sandbox.id, how },
     ...{ isolation: sandbox.isolation, credentials: sandbox.credentials, workspace: settings.workspace },
     ...{ workspace_mode: sandbox.workspace.mode, inbox: settings.inbox, notes: [...notes] },
+    limits_not_held: weak,
     up_ms: Math.round(tookMs),
   }
   printRecord(context, options, record, () => {
@@ -162,11 +156,13 @@ function tell(
       ...(copiedFiles === undefined ? [] : [`copied ${copiedFiles.toLocaleString('en')} files`]),
       formatDuration(tookMs),
     ]
+    const next = [craikFor('enter', settings), `${craikFor('exec', settings)} -- claude -p "…"`]
     const isAttached = options.attach !== false && hasTerminal(context)
     return [
       `  sandbox  ${printable(facts.join(' · '))}\n`,
+      weak.length === 0 ? '' : `  limits   ${weak.join(' · ')}\n`,
       ...notes.map((note) => `  note     ${printable(note)}\n`),
-      isAttached ? '' : '  next     craik enter   craik exec -- claude -p "…"   craik down\n',
+      isAttached ? '' : `  next     ${[...next, craikFor('down', settings)].join('   ')}\n`,
     ].join('')
   })
 }

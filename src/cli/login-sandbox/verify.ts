@@ -11,7 +11,7 @@ import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { leaveOut } from '../../transcripts/export/export-new.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, formatOption, printRows } from '../output.ts'
+import { type Column, chosenFormat, formatOption, printable, printRows } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { runPrompt } from '../prompt/run-prompt.ts'
 import { connect } from '../sandbox/connect.ts'
@@ -20,6 +20,7 @@ import { transcriptsPlace } from './transcripts-place.ts'
 
 const QUESTION = 'Answer with the one word: ready'
 const TIMEOUT_MS = 2 * 60_000
+const SEE_RECEIPTS = 'see what it asked for:  craik receipts list'
 
 interface Row {
   readonly harness: string
@@ -27,6 +28,8 @@ interface Row {
   readonly result: 'answers' | 'failed' | 'not logged in'
   readonly detail: string
   readonly took_ms: number | null
+  /** What to do, where it failed. */
+  readonly next: string | null
 }
 
 const COLUMNS: readonly Column<Row>[] = [
@@ -64,9 +67,17 @@ export const verifyCommand: NounBuilder = (context) =>
         rows.push(await ask(context, client, sandbox, chosen.login, harness, accounts))
       }
       printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
+      if (chosenFormat(context, options) === 'table') context.stdout.write(nextLines(rows))
       const isFine = rows.some(({ result }) => result === 'answers')
       if (!isFine || rows.some(({ result }) => result === 'failed')) context.setExitCode(77)
     })
+
+function nextLines(rows: readonly Row[]): string {
+  const lines = rows.flatMap(({ harness, next }) =>
+    next === null ? [] : [`  ${harness}: ${printable(next)}\n`],
+  )
+  return lines.length === 0 ? '' : `\n${lines.join('')}`
+}
 
 async function ask(
   context: CliContext,
@@ -79,7 +90,7 @@ async function ask(
   const login = loginFor(harness, chosenAccounts(accounts))
   if (login === undefined)
     return {
-      ...{ harness: harness.name, login: null, result: 'not logged in', took_ms: null },
+      ...{ harness: harness.name, login: null, result: 'not logged in', took_ms: null, next: null },
       detail: `log in on the host:  ${harness.logIn}`,
     }
   using progress = new Progress(context, `asking ${harness.name},`, ' s')
@@ -109,10 +120,11 @@ async function ask(
     const answered = run.stop_reason === 'end_turn' && words.trim() !== ''
     return {
       ...{ ...common, result: answered ? 'answers' : 'failed', took_ms: took() },
+      next: answered ? null : SEE_RECEIPTS,
       detail: answered ? words.trim().split('\n')[0]! : `it said nothing (${run.stop_reason ?? 'no end'})`,
     }
   } catch (error) {
     if (!(error instanceof CraikError) || error.code === 'interrupted') throw error
-    return { ...common, result: 'failed', took_ms: took(), detail: error.message }
+    return { ...common, result: 'failed', took_ms: took(), detail: error.message, next: error.hint }
   }
 }

@@ -11,7 +11,7 @@ interface Flags {
 }
 
 /** One whose process is gone did not come to its end, whatever its record says. */
-function statusOf(run: PromptRun): string {
+export function statusOf(run: PromptRun): string {
   return run.status === 'running' && ownerState(run.owner) === 'dead' ? 'interrupted' : run.status
 }
 
@@ -32,13 +32,27 @@ export async function listPrompts(context: CliContext, flags: Flags): Promise<vo
   if (damaged > 0) context.stderr.write(`craik: ${damaged} were changed outside Craik, and are not shown\n`)
 }
 
-/** False: no prompt has that id. */
-export async function showPrompt(context: CliContext, flags: Flags, id: string): Promise<boolean> {
+/** One of the operator's own; undefined: none has that id. */
+export async function promptCalled(context: CliContext, id: string): Promise<PromptRun | undefined> {
   const place = { store: await context.store(), home: context.home }
-  const run = await getPromptRun(place, await context.operator(), id).catch((error: unknown) => {
+  return getPromptRun(place, await context.operator(), id).catch((error: unknown) => {
     if (error instanceof CraikError && error.code === 'not_found') return undefined
     throw error
   })
+}
+
+/** For a person who has prompts and looks among the other runs; a program gets the list and nothing else. */
+export async function sayPrompts(context: CliContext): Promise<void> {
+  const place = { store: await context.store(), home: context.home }
+  const { runs } = await listPromptRuns(place, await context.operator())
+  if (runs.length === 0) return
+  const are = runs.length === 1 ? '1 prompt is' : `${runs.length.toLocaleString('en')} prompts are`
+  context.stderr.write(`  ${are} listed with:  craik run list --prompts\n`)
+}
+
+/** False: no prompt has that id. */
+export async function showPrompt(context: CliContext, flags: Flags, id: string): Promise<boolean> {
+  const run = await promptCalled(context, id)
   if (run === undefined) return false
   printRecord(context, flags, jsonOf(run), () =>
     Object.entries(jsonOf(run))

@@ -97,22 +97,47 @@ describe('what a hostile inside writes', () => {
     expect(() => parseState(Buffer.alloc(STATE_LIMITS.outputBytes + 1), AT_MS)).toThrow('longer')
   })
 
-  it('has no names that are none, and no more entries than there may be', () => {
-    const many = Array.from({ length: STATE_LIMITS.entries + 50 }, (_, i) => `p${i}=1`)
-    const state = parsed(
-      '#npm',
-      '=x',
-      'none',
-      'a\nb=1',
-      '\x1b[2Ja=1',
-      '__proto__=x',
-      '#odd',
-      'y=1',
-      '#pip',
-      ...many,
+  it('is not hidden by its name: one that cannot be shown is spelled out, one too long is cut', () => {
+    const long = `.local/bin/${'x'.repeat(255)}`
+    const names = [
+      '.local/bin/a\x1b[2Jb',
+      '.local/bin/a\x1b[1Jb',
+      'bin/a\nb',
+      'bin/\u202ea',
+      long,
+      `${long}y`,
+    ]
+    const { programs } = parsed('#programs', ...names.map((name) => `${name}=`))
+    expect(Object.keys(programs)).toHaveLength(names.length)
+    expect(Object.keys(programs)).toContainEqual(
+      expect.stringMatching(/^\.local\/bin\/a\\u\{1b\}\[2Jb \(sha256 [0-9a-f]{12}\)$/),
     )
+  })
+
+  it('does not hide what follows behind a package that is called like a part', () => {
+    expect(parsed('#npm', '#x=1', '#end=1', 'evil=1').npm).toEqual({ '#x': '1', '#end': '1', evil: '1' })
+  })
+
+  it('has versions of packages whose names are those of secrets', () => {
+    expect(parsed('#debian', 'base-passwd=3.6.1', '#pip', 'token=1.0')).toMatchObject({
+      debian: { 'base-passwd': '3.6.1' },
+      pip: { token: '1.0' },
+    })
+  })
+
+  it('has no key in a name', () => {
+    const key = 'ghp_0123456789abcdefghijklmnopqrstuvwxyz'
+    expect(JSON.stringify(parsed('#programs', `bin/${key}=`, '#npm', `${key}=1`))).not.toContain(
+      key.slice(0, 12),
+    )
+  })
+
+  it('has no names that are none, and no more entries than there may be, and the others are counted', () => {
+    const many = Array.from({ length: STATE_LIMITS.entries + 50 }, (_, i) => `p${i}=1`)
+    const state = parsed('#npm', '=x', 'none', '__proto__=x', '#odd', 'y=1', '#pip', ...many)
     expect(state.npm).toEqual({})
     expect(Object.keys(state.pip)).toHaveLength(STATE_LIMITS.entries)
+    expect(state.pip['(more than are listed)']).toBe('51')
   })
 
   it('gives a state that fits, whatever it is', () => {

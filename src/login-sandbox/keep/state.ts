@@ -1,4 +1,5 @@
 /** What is installed and set in a sandbox, as the inside says it: read with limits, and without anything that looks like a key. */
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { redactText, redactValue } from '../../receipts/redaction/redact.ts'
@@ -35,7 +36,7 @@ export type SandboxState = z.infer<typeof sandboxState>
 /** They differ from one shell to the next and say nothing. */
 const PASSING: ReadonlySet<string> = new Set(['_', 'SHLVL', 'PWD', 'OLDPWD', '__proto__'])
 
-/** Of what `stateScript` wrote; refuses what broke off. What does not fit is left out, what is too long is cut. */
+/** Of what `stateScript` wrote; refuses what broke off. What has a name is seen or counted: nothing hides behind its name. */
 export function parseState(output: Uint8Array, takenAtMs: number): SandboxState {
   if (output.length > STATE_LIMITS.outputBytes) throw unreadable('is longer than 4 MiB')
   const parts: Record<StatePart, Map<string, string>> = {
@@ -48,7 +49,8 @@ export function parseState(output: Uint8Array, takenAtMs: number): SandboxState 
   let current: Map<string, string> | undefined
   let isWhole = false
   for (const record of Buffer.from(output).toString('utf8').split('\0')) {
-    if (record.startsWith('#')) {
+    // A package may be called `#x`, and has a version.
+    if (record.startsWith('#') && !record.includes('=')) {
       isWhole = record === '#end'
       current = parts[STATE_PARTS.find((part) => record === `#${part}`)!]
     } else if (current !== undefined) add(current, record)
@@ -59,16 +61,31 @@ export function parseState(output: Uint8Array, takenAtMs: number): SandboxState 
     takenAt: new Date(takenAtMs).toISOString(),
     ...Object.fromEntries(STATE_PARTS.map((part) => [part, sorted(parts[part])])),
   }
-  return sandboxState.parse(redactValue(state).value)
+  // A variable is a secret also by its name; a package such as base-passwd is none.
+  return sandboxState.parse({ ...state, environment: redactValue(sorted(parts.environment)).value })
 }
+
+/** What there is more of than is kept, with how many. */
+const MORE = '(more than are listed)'
 
 function add(part: Map<string, string>, record: string): void {
   const at = record.indexOf('=')
-  if (at < 1 || part.size >= STATE_LIMITS.entries) return
-  const name = record.slice(0, at)
-  // A name that is longer, or another one when it is cleaned, is no name of a package or a variable.
-  if (name.length > STATE_LIMITS.nameChars || cleanText(name) !== name || /\n/.test(name)) return
-  if (!PASSING.has(name)) part.set(name, keptValue(record.slice(at + 1)))
+  if (at < 1 || PASSING.has(record.slice(0, at))) return
+  const name = keptName(record.slice(0, at))
+  if (part.has(name) || part.size < STATE_LIMITS.entries - 1) part.set(name, keptValue(record.slice(at + 1)))
+  else part.set(MORE, String(Number(part.get(MORE) ?? 0) + 1))
+}
+
+const SHOWN_CHARS = 160
+
+/** One that is too long, that a terminal would not show as it is, or that holds a key is spelled out, and told from all others by its digest. */
+function keptName(name: string): string {
+  const isPlain = name.length <= STATE_LIMITS.nameChars && cleanText(name) === name && !name.includes('\n')
+  const redacted = redactText(name.slice(0, OVERLAP_CHARS)).text
+  if (isPlain && redacted === name) return name
+  const visible = redacted.replace(/[^\x20-\x7e]/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`)
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, 12)
+  return `${visible.slice(0, SHOWN_CHARS)} (sha256 ${digest})`
 }
 
 /** So much more is looked at, so that a secret across the cut is seen whole. */

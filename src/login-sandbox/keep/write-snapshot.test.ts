@@ -90,7 +90,7 @@ describe('the inbox', () => {
   const at = (name: string) => join(inbox, AT, name)
 
   it('gets three files that only their owner may read, and has them brought up to date in place', async () => {
-    expect(await save(state(5, '#npm', 'a=1'))).toBe(join(inbox, AT))
+    expect(await save(state(5, '#npm', 'a=1', 'c=3'))).toBe(join(inbox, AT))
     await save(state(10, '#npm', 'a=1', 'b=2'))
     expect(readdirSync(join(inbox, AT)).sort()).toEqual(['changes.md', 'entry.json', 'exit.json'])
     expect(readFileSync(at('changes.md'), 'utf8')).toContain('- added `b` `2`')
@@ -98,6 +98,14 @@ describe('the inbox', () => {
     expect(JSON.parse(readFileSync(at('entry.json'), 'utf8')).npm).toEqual({ a: '1' })
     for (const name of readdirSync(join(inbox, AT))) expect(statSync(at(name)).mode & 0o777).toBe(0o600)
     expect(statSync(join(inbox, AT)).mode & 0o777).toBe(0o700)
+  })
+
+  it('gets nothing when nothing changed, and is told when nothing is changed any more', async () => {
+    expect(await save(state(5, '#npm', 'a=1'))).toBeUndefined()
+    expect(readdirSync(inbox)).toEqual([])
+    await save(state(10, '#npm', 'a=1', 'b=2'))
+    await save(state(15, '#npm', 'a=1'))
+    expect(readFileSync(at('changes.md'), 'utf8')).toContain('Nothing changed.')
   })
 
   it('is not written to while nothing changes', async () => {

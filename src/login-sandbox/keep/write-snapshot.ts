@@ -23,13 +23,24 @@ const LEFT_OVER = /^\.(?:entry\.json|exit\.json|changes\.md)\.[0-9a-f]{16}\.tmp$
 /** More than any state takes. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** Gives the folder. While nothing changes nothing is written: an inbox may be kept in git. */
-export async function writeSnapshot({ inbox, isoTimestamp, entry, exit }: SnapshotFiles): Promise<string> {
+/**
+ * Gives the folder; undefined when nothing changed since the sandbox was entered, which leaves none. While nothing changes nothing is
+ * written: an inbox may be kept in git.
+ */
+export async function writeSnapshot({
+  inbox,
+  isoTimestamp,
+  entry,
+  exit,
+}: SnapshotFiles): Promise<string | undefined> {
   if (!TIMESTAMP.test(isoTimestamp))
     throw new CraikError('internal', 'a snapshot for the inbox has no time of its own')
   const path = `${resolve(inbox)}/${isoTimestamp}`
   const outer = await openInbox(inbox)
   try {
+    // One that is there tells of changes, or of their end.
+    const isThere = lstatSync(outer.at(isoTimestamp), { throwIfNoEntry: false }) !== undefined
+    if (!isThere && isSameState(entry, exit)) return undefined
     const folder = await enterOwn(outer, isoTimestamp, path)
     try {
       removeLeftOvers(folder)

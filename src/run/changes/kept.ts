@@ -178,6 +178,6 @@ function parsedJson(bytes: Buffer): unknown {
 
 function noChanges(runId: string): CraikError {
   return new CraikError('not_found', `no changes are kept of a run ${JSON.stringify(runId.slice(0, 80))}`, {
-    hint: 'only a prompt on a copy of a workspace keeps some; see your runs:  craik run list',
+    hint: 'only a prompt on a copy of a workspace keeps some; see your prompts:  craik run list --prompts',
   })
 }

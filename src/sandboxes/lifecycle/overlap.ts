@@ -1,6 +1,7 @@
 /** Which folders no two sandboxes work in at once. */
 import { CraikError } from '../../errors.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
+import { COPY_INSTEAD } from '../told-instead.ts'
 
 /**
  * A folder in place inside that of another sandbox, or around it, is refused: the outer one could exchange what the inner
@@ -22,7 +23,7 @@ export function refuseOverlap(
     'conflict',
     `the workspace overlaps that of sandbox ${other.name}, which works in place`,
     {
-      hint: `delete that one:  craik sandbox delete ${other.name}   or work on a copy: leave out --in-place`,
+      hint: `delete that one:  craik sandbox delete ${other.name}   or ${COPY_INSTEAD}`,
     },
   )
 }
@@ -51,7 +52,7 @@ export function refuseMountOverlap(
     .find(({ folder }) => isBelow(workspace.folder, folder))
   if (reader !== undefined)
     throw new CraikError('conflict', `sandbox ${reader.name} is shown a folder in the workspace`, {
-      hint: `delete that one:  craik sandbox delete ${reader.name}   or work on a copy: leave out --in-place`,
+      hint: `delete that one:  craik sandbox delete ${reader.name}   or ${COPY_INSTEAD}`,
     })
 }
 

@@ -29,6 +29,7 @@ import type { Stated } from '../lifecycle/stated.ts'
 import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../limit-bounds.ts'
 import type { SandboxEnds } from '../manager-types.ts'
 import { refuseVariables } from '../refused-variables.ts'
+import { COPY_INSTEAD } from '../told-instead.ts'
 import { volumes } from '../volumes/volume.ts'
 
 /**
@@ -249,12 +250,12 @@ function resolve(
   const { folder, owner, covered } = resolveWorkspace(workspace.folder, around.craikHome, around.environment)
   if (covered.length > 0) {
     throw new CraikError('usage', 'the workspace holds Craik’s own home', {
-      hint: 'choose a project’s own folder, such as a repository, or copy it: leave out --in-place',
+      hint: `choose a project’s own folder, such as a repository, or ${COPY_INSTEAD}`,
     })
   }
   if (isOfCraik(folder)) {
     throw new CraikError('usage', 'the workspace is or holds what Craik itself runs from', {
-      hint: 'what can be written to from inside would run here; work on a copy: leave out --in-place',
+      hint: `what can be written to from inside would run here; ${COPY_INSTEAD}`,
     })
   }
   return { workspace: { mode: 'in-place', folder }, owner }
@@ -265,14 +266,14 @@ function hostUser(isolation: string, owner: HostUser | undefined, uid: number): 
   if (uid !== 0) {
     if (owner === undefined || owner.uid === uid) return undefined
     throw new CraikError('usage', `the workspace belongs to another user (uid ${owner.uid})`, {
-      hint: 'work on a copy: leave out --in-place',
+      hint: COPY_INSTEAD,
     })
   }
   if (isolation === 'none') return undefined
   if (owner === undefined) return 'allocate'
   if (owner.uid !== 0) return owner
   throw new CraikError('usage', 'the workspace belongs to root, and a sandbox never runs as root', {
-    hint: 'work on a copy: leave out --in-place',
+    hint: COPY_INSTEAD,
   })
 }
 

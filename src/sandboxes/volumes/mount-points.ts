@@ -2,6 +2,7 @@
 import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync } from 'node:fs'
 import { CraikError } from '../../errors.ts'
 import type { HostUser, VolumeSpec } from '../backend.ts'
+import { MAKE_ANEW } from '../told-instead.ts'
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
@@ -58,7 +59,7 @@ function blocked(name: string, at: string, cause: unknown): CraikError {
     'conflict',
     `the volume ${name} cannot be mounted: ~/${at} in the sandbox is not a folder, or lies behind a link`,
     {
-      hint: 'make the sandbox anew, which keeps its volumes:  craik rebuild   or  craik sandbox delete ID',
+      hint: `make the sandbox anew, which keeps its volumes:  ${MAKE_ANEW}`,
       cause,
     },
   )

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { CraikError } from '../../../errors.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { ContainerSpec, HostUser, SandboxSpec } from '../../backend.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 import type { ExpectedVolume } from '../../volumes/evidence.ts'
 import { openVolumes } from '../../volumes/folders.ts'
 import { placeFolders } from '../process/folders.ts'
@@ -100,7 +101,7 @@ export async function checkFolders(
 
 function cannotShare(): CraikError {
   return new CraikError('unavailable', 'this engine cannot work on a folder of this machine itself', {
-    hint: 'work on a copy: leave out --in-place',
+    hint: COPY_INSTEAD,
   })
 }
 

@@ -1,6 +1,7 @@
 /** Whose rights the programs of a sandbox have on the host: never root's. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser, SandboxSpec } from '../../backend.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 
 /** Undefined: Craik's own, which then is not root. */
 export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): HostUser | undefined {
@@ -13,7 +14,7 @@ export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): 
     throw new CraikError('internal', 'a sandbox of root has no host user of its own')
   if (hostUser.uid === 0 || hostUser.gid === 0) {
     throw new CraikError('usage', 'a sandbox never runs as root or in its group', {
-      hint: 'work on a copy: leave out --in-place',
+      hint: COPY_INSTEAD,
     })
   }
   return hostUser

@@ -1,10 +1,9 @@
 /** Whether a folder of the caller can be given to a sandbox to work in, itself and not a copy. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser } from '../../backend.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 import { refuseSockets } from './workspace-sockets.ts'
-
-const COPY = 'work on a copy: leave out --in-place'
 
 export type InPlace = Pick<Workspace, 'folder' | 'identity'>
 
@@ -16,11 +15,14 @@ export async function checkInPlace(
   const { folder, identity, owner, covered } = resolveWorkspace(asked, around.craikHome, around.environment)
   // Who may rename the folders above Craik's home chooses what the next command finds there.
   if (covered.length > 0)
-    throw new CraikError('usage', 'the workspace holds Craik’s own home', { hint: COPY })
+    throw new CraikError('usage', 'the workspace holds Craik’s own home', { hint: COPY_INSTEAD })
   const { uid } = owner
-  if (uid === 0) throw new CraikError('usage', 'the workspace belongs to root: copy only', { hint: COPY })
+  if (uid === 0)
+    throw new CraikError('usage', 'the workspace belongs to root: copy only', { hint: COPY_INSTEAD })
   if (uid !== (user?.uid ?? process.getuid?.() ?? 0)) {
-    throw new CraikError('usage', `the workspace belongs to another user (uid ${uid})`, { hint: COPY })
+    throw new CraikError('usage', `the workspace belongs to another user (uid ${uid})`, {
+      hint: COPY_INSTEAD,
+    })
   }
   await refuseSockets(folder)
   return { folder, identity }

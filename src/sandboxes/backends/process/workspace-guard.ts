@@ -19,6 +19,7 @@ import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
 import { writePrivateFile } from '../../../lib/private-files.ts'
 import type { HostUser } from '../../backend.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 import type { InPlace } from './in-place.ts'
 import { folderIdentity } from './look-at-folder.ts'
 import { type OpenFolder, openFolder } from './open-folder.ts'
@@ -147,13 +148,13 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
       'usage',
       `${path} in the workspace is a link, so what it leads to cannot be protected`,
       {
-        hint: 'put the thing itself in its place, or work on a copy: leave out --in-place',
+        hint: `put the thing itself in its place, or ${COPY_INSTEAD}`,
       },
     )
   }
   if (kind === 'folder' ? !found.isDirectory() : !found.isFile()) {
     throw new CraikError('usage', `${path} in the workspace is not a ${kind}`, {
-      hint: 'move it out of the way, or work on a copy: leave out --in-place',
+      hint: `move it out of the way, or ${COPY_INSTEAD}`,
     })
   }
   if (kind === 'file' && found.nlink > 1n) {
@@ -161,7 +162,7 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
       'usage',
       `${path} in the workspace has a second name, by which it could be changed`,
       {
-        hint: 'put a copy of it in its place, or work on a copy: leave out --in-place',
+        hint: `put a copy of it in its place, or ${COPY_INSTEAD}`,
       },
     )
   }
@@ -185,7 +186,7 @@ function take(
       if (error instanceof CraikError) throw error
       const { code } = error as NodeJS.ErrnoException
       throw new CraikError('usage', `${stub.path} cannot be protected in the workspace (${code})`, {
-        hint: 'work on a copy: leave out --in-place',
+        hint: COPY_INSTEAD,
         cause: error,
       })
     }
@@ -194,7 +195,7 @@ function take(
 
 function replaced(path: string): CraikError {
   return new CraikError('usage', `${path} in the workspace was replaced while the sandbox was made`, {
-    hint: 'see which program works there, or work on a copy: leave out --in-place',
+    hint: `see which program works there, or ${COPY_INSTEAD}`,
   })
 }
 

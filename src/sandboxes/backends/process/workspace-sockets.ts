@@ -3,6 +3,7 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { CraikError } from '../../../errors.ts'
+import { COPY_INSTEAD } from '../../told-instead.ts'
 
 const MAX_ENTRIES = 2_000_000
 const MAX_NAMED = 5
@@ -21,13 +22,13 @@ export async function refuseSockets(
   folder: string,
   {
     what = 'the workspace',
-    instead = 'work on a copy: leave out --in-place',
+    instead = COPY_INSTEAD,
     pipes = false,
     maxEntries = MAX_ENTRIES,
   }: SocketSearch = {},
 ): Promise<void> {
-  const refusal = (why: string) =>
-    new CraikError('usage', `${what} ${why}`, { hint: `end the programs that listen there, or ${instead}` })
+  const refusal = (why: string, remedy = '') =>
+    new CraikError('usage', `${what} ${why}`, { hint: `${remedy}${instead}` })
   const found: string[] = []
   const waiting = [folder]
   let left = maxEntries
@@ -42,6 +43,8 @@ export async function refuseSockets(
   const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : ''
   throw refusal(
     `holds sockets${pipes ? ' or pipes' : ''} of the host: ${found.slice(0, MAX_NAMED).join(', ')}${more}`,
+    // A file stays when a program was killed, and nobody can tell who will listen there next.
+    'end the programs that listen there, remove the files that are left of them, or ',
   )
 }
 

@@ -1,0 +1,68 @@
+/** Where the inbox of a login's sandbox is: found good before anything is made, and made for nothing that is refused. */
+import { existsSync, rmdirSync } from 'node:fs'
+import { relative } from 'node:path'
+import { CraikError } from '../../errors.ts'
+import { craikAgain } from '../../login-sandbox/same-again.ts'
+import type { LoginSandboxSettings, Typed } from '../../login-sandbox/settings.ts'
+import { resolveWorkspace } from '../../sandboxes/backends/process/workspace.ts'
+import { openInbox } from '../../transcripts/export/own-folder.ts'
+import type { CliContext } from '../context.ts'
+
+interface MadeInbox extends Disposable {
+  /** There is a sandbox that needs it: it stays. */
+  keep(): void
+}
+
+/** What is to be saved has a place before there is anything to be saved, and not one that the inside can write to. */
+export async function requireInbox(
+  context: CliContext,
+  settings: LoginSandboxSettings,
+  typed: Typed,
+): Promise<MadeInbox> {
+  const { inbox, workspace } = settings
+  const way = relative(workspace, inbox)
+  if (way === '' || (way !== '..' && !way.startsWith('../'))) {
+    requireProject(context, settings, typed)
+    throw new CraikError(
+      'usage',
+      'the inbox lies in the workspace, where whatever runs inside could change it',
+      { hint: `choose another:  ${craikAgain('up', settings, typed, { inbox: 'FOLDER' })}` },
+    )
+  }
+  let isKept = existsSync(inbox)
+  await (await openInbox(inbox)).close()
+  return {
+    keep: () => {
+      isKept = true
+    },
+    [Symbol.dispose]: () => {
+      if (!isKept) removeEmpty(inbox)
+    },
+  }
+}
+
+/** A home holds its inbox, and is no project: whoever chose another inbox would be refused again. */
+function requireProject(
+  { home, environment }: CliContext,
+  settings: LoginSandboxSettings,
+  typed: Typed,
+): void {
+  try {
+    resolveWorkspace(settings.workspace, home.root, environment)
+  } catch (error) {
+    if (!(error instanceof CraikError)) throw error
+    throw new CraikError(error.code, error.message, {
+      hint: `choose a project’s own folder, such as a repository:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
+      cause: error,
+    })
+  }
+}
+
+/** One that somebody used meanwhile is not empty, and stays. */
+function removeEmpty(inbox: string): void {
+  try {
+    rmdirSync(inbox)
+  } catch {
+    // What it was made for is what failed, and is told.
+  }
+}
