@@ -203,6 +203,17 @@ describe('a prompt', () => {
       expect(ends.map(({ status }) => status).sort()).toEqual(['denied', 'passed'])
     })
 
+    it('what was typed before a question stands there is no answer to it', async () => {
+      using terminal = asked(project())
+      terminal.types('y\ry\ry')
+      await terminal.says(QUESTION, undefined, times(1))
+      terminal.types('\r')
+      await terminal.says(QUESTION, undefined, times(2))
+      terminal.types('\r')
+      expect(await terminal.exited).toBe(0)
+      expect(terminal.screen).toMatch(/changed +nothing/)
+    })
+
     it('Ctrl-C is no answer: the prompt is cancelled, and nothing ran', async () => {
       using terminal = asked(project())
       await terminal.says(QUESTION, undefined, times(1))

@@ -1,5 +1,5 @@
 /** One prompt from its beginning to its end: kept, given leave, watched, and what came of it told. */
-import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
+import type { AgentEvent, AskedTool } from '../../harnesses/acp/events.ts'
 import { promptAgent } from '../../harnesses/acp/talk.ts'
 import type { HarnessLogin } from '../../harnesses/harness.ts'
 import type { Kept } from '../../run/changes/kept.ts'
@@ -26,7 +26,7 @@ export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> 
 
 export type PromptEvent =
   | AgentEvent
-  | { readonly type: 'permission'; readonly tool: ToolState; readonly decision: ToolDecision }
+  | { readonly type: 'permission'; readonly tool: AskedTool; readonly decision: ToolDecision }
 
 export interface PromptResult {
   readonly run: PromptRun

@@ -48,7 +48,8 @@ function snake(event: PromptEvent): object {
   if (event.type === 'tool') return { type: 'tool', ...toolFacts(event.tool) }
   if (event.type === 'permission') {
     const { allowed, rule, receiptId } = event.decision
-    return { type: 'permission', ...toolFacts(event.tool), allowed, rule, receipt_id: receiptId }
+    const { asks: _, ...tool } = event.tool
+    return { type: 'permission', ...toolFacts(tool), allowed, rule, receipt_id: receiptId }
   }
   return event
 }
@@ -104,8 +105,10 @@ function personView(context: CliContext): PromptView {
     event(event) {
       if (event.type !== 'permission') view.show(event)
       else if (!event.decision.allowed) {
-        const { rule, receiptId } = event.decision
-        view.line(`  ✗ ${event.tool.kind} denied by ${rule} · receipt ${receiptId}`)
+        const { rule, receiptId, why } = event.decision
+        view.line(
+          `  ✗ ${event.tool.kind} denied by ${rule}${why === undefined ? '' : `: ${why}`} · receipt ${receiptId}`,
+        )
       }
     },
     async ended(run, usage, { name }, kept, isApplied) {

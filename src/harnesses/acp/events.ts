@@ -1,5 +1,6 @@
 /** What an agent tells while it works, in one form for all of them. It comes from inside: it is cut to size, never believed. */
 import type { SessionUpdate, ToolCallContent, ToolCallUpdate } from '@agentclientprotocol/sdk'
+import { askedIn, commandIn, keptCommand } from './asked.ts'
 
 export const TOOL_KINDS = [
   'read',
@@ -33,6 +34,12 @@ export interface ToolState {
   readonly exitCode: number | null
 }
 
+/** A tool that leave is asked for. */
+export interface AskedTool extends ToolState {
+  /** All lines of what it wants to do: what is decided on, and what a person is shown. */
+  readonly asks: string
+}
+
 export type AgentEvent =
   | { readonly type: 'text' | 'thinking'; readonly text: string }
   | { readonly type: 'tool'; readonly tool: ToolState }
@@ -49,6 +56,7 @@ const MAX_PARTS = 64
 /** Puts together what agents tell in pieces. */
 export class Updates {
   readonly #tools = new Map<string, ToolState>()
+  readonly #commands = new Map<string, string>()
 
   /** Undefined: nothing that a person would want to see. */
   take(update: SessionUpdate): AgentEvent | undefined {
@@ -61,10 +69,8 @@ export class Updates {
         return { type, text: content.text.slice(0, MAX_TEXT) }
       }
       case 'tool_call':
-      case 'tool_call_update': {
-        const tool = this.tool(update)
-        return tool && { type: 'tool', tool }
-      }
+      case 'tool_call_update':
+        return { type: 'tool', tool: this.#tool(update) }
       case 'plan':
         return {
           type: 'plan',
@@ -79,12 +85,23 @@ export class Updates {
     }
   }
 
-  /** A call as it stands after an update; undefined when there were too many to keep. */
-  tool(update: ToolCallUpdate): ToolState | undefined {
+  /** A call as it stands when leave is asked for it. */
+  asked(update: ToolCallUpdate): AskedTool {
+    const tool = this.#tool(update)
+    return { ...tool, asks: askedIn(update, tool.kind, this.#commands.get(tool.id)) || tool.title }
+  }
+
+  /** A call as it stands after an update. */
+  #tool(update: ToolCallUpdate): ToolState {
     const id = update.toolCallId.slice(0, MAX_LINE)
     const before = this.#tools.get(id)
     const [oldest] = this.#tools.keys()
-    if (before === undefined && this.#tools.size >= MAX_TOOLS) this.#tools.delete(oldest!)
+    if (before === undefined && this.#tools.size >= MAX_TOOLS) {
+      this.#tools.delete(oldest!)
+      this.#commands.delete(oldest!)
+    }
+    const command = commandIn(update.rawInput)
+    if (command !== undefined) this.#commands.set(id, keptCommand(command))
     const content = (update.content ?? []).slice(0, MAX_PARTS)
     const diffs = content.flatMap((part) => (part.type === 'diff' ? [statOf(part)] : []))
     const output = content.map(textOf).join('\n')
@@ -92,7 +109,7 @@ export class Updates {
     const after: ToolState = {
       id,
       kind: kindOf(update.kind) ?? before?.kind ?? 'other',
-      title: line(commandIn(update.rawInput) ?? update.title ?? before?.title ?? ''),
+      title: line(command ?? this.#commands.get(id) ?? update.title ?? before?.title ?? ''),
       status: statusOf(update.status) ?? before?.status ?? 'pending',
       paths: paths.length > 0 ? paths : (before?.paths ?? []),
       diffs: diffs.length > 0 ? diffs : (before?.diffs ?? []),
@@ -116,17 +133,6 @@ function statusOf(status: string | null | undefined): ToolState['status'] | unde
 
 function textOf(part: ToolCallContent): string {
   return part.type === 'content' && part.content.type === 'text' ? part.content.text : ''
-}
-
-/** Agents title their shell calls each in their own way; the command itself says it best. */
-function commandIn(input: unknown): string | undefined {
-  const { command, cmd } = (typeof input === 'object' && input !== null ? input : {}) as Record<
-    string,
-    unknown
-  >
-  const words = command ?? cmd
-  if (Array.isArray(words)) return words.map(String).join(' ')
-  return typeof words === 'string' && words !== '' ? words : undefined
 }
 
 /** Where they say it: in what they give raw, or beside it. */
