@@ -22,7 +22,9 @@ it.each([
     'sh a\nb',
   ],
   ['of a title, when there is nothing else', [{ kind: 'execute', title: COMMAND }], COMMAND],
-  ['of what was said before', [{ title: 'rm\nb' }, {}], 'rm'],
+  ['of bare words', [{ kind: 'execute', title: 'x', rawInput: 'a\nb' }], 'x\ninput: a\nb'],
+  ['of what was said before', [{ title: 'rm\nb' }, {}], 'rm\nb'],
+  ['of what was given before', [{ rawInput: { url: 'a\nb' } }, { rawInput: {}, title: 'x' }], 'x\nurl: a\nb'],
 ] as const)('what is asked is every line %s', (_, updates, asks) => {
   expect(asked(...updates)).toBe(asks)
 })

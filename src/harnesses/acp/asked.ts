@@ -16,44 +16,65 @@ export function canBeShown(asks: string): boolean {
   return asks.length <= MAX_CHARACTERS && asks.split('\n').length <= MAX_LINES
 }
 
-/** Kept until leave is asked for; one that is too long stays too long. */
-export function keptCommand(command: string): string {
-  return command.slice(0, MAX_CHARACTERS + 1)
+/** What was told of a call before leave is asked for it. */
+export interface Told {
+  readonly title: string | null | undefined
+  readonly rawInput: unknown
 }
 
-/** `known` is the command that was told of this call before. */
-export function askedIn(update: ToolCallUpdate, kind: ToolKind, known: string | undefined): string {
-  const command = commandIn(update.rawInput)
-  if (command !== undefined && kind === 'execute') return command
+/** What is too long stays too long. */
+export function toldAfter(before: Told | undefined, { title, rawInput }: ToolCallUpdate): Told {
+  return {
+    title: title ? title.slice(0, MAX_CHARACTERS + 1) : before?.title,
+    rawInput: isEmpty(rawInput) ? before?.rawInput : kept(rawInput),
+  }
+}
+
+function kept(input: unknown): unknown {
+  const json = JSON.stringify(input)
+  return json.length <= MAX_CHARACTERS ? input : { input: json.slice(0, MAX_CHARACTERS + 1) }
+}
+
+/** What the request leaves out is as it was told before. */
+export function askedIn(update: ToolCallUpdate, kind: ToolKind, before: Told | undefined): string {
+  const isOwn = !isEmpty(update.rawInput)
+  const input = isOwn ? update.rawInput : before?.rawInput
+  const title = update.title || before?.title
+  const command = commandIn(input)
+  // What it is named by the same request is another word for it.
+  if (command !== undefined && kind === 'execute')
+    return isOwn || !update.title ? command : textOf([command, update.title])
   const said = (update.content ?? []).flatMap((part) => {
     if (part.type === 'diff') return [`file: ${part.path}`]
     return part.type === 'content' && part.content.type === 'text' ? [part.content.text] : []
   })
-  const fields = Object.entries(objectOf(update.rawInput)).map(([name, value]) => {
+  const fields = Object.entries(objectOf(input)).map(([name, value]) => {
     const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
     return `${name}: ${kind === 'edit' ? beginningOf(text) : text}`
   })
   const places = (update.locations ?? []).map(({ path }) => `file: ${path}`)
-  const parts = [
-    command === undefined ? known : undefined,
-    update.title,
-    ...said,
-    ...fields,
-    ...places,
-  ].filter((part) => part)
-  return [...new Set(parts)].join('\n')
+  return textOf([title, ...said, ...fields, ...places])
+}
+
+function textOf(parts: readonly (string | null | undefined)[]): string {
+  return [...new Set(parts.filter((part) => part))].join('\n')
 }
 
 /** Agents title their shell calls each in their own way; the command itself says it best. */
 export function commandIn(input: unknown): string | undefined {
   const { command, cmd, args } = objectOf(input)
-  const words = [command ?? cmd ?? [], Array.isArray(args) ? args : []].flat()
-  const first = words[0]
-  return typeof first === 'string' && first !== '' ? words.map(String).join(' ') : undefined
+  const words = [command ?? cmd].flat()
+  if (typeof words[0] !== 'string' || words[0] === '') return undefined
+  return [...words, ...(Array.isArray(args) ? args : [])].map(String).join(' ')
 }
 
 function objectOf(input: unknown): Record<string, unknown> {
+  if (typeof input === 'string' && input !== '') return { input }
   return typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
+}
+
+function isEmpty(input: unknown): boolean {
+  return Object.keys(objectOf(input)).length === 0
 }
 
 function beginningOf(text: string): string {

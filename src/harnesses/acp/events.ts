@@ -1,6 +1,6 @@
 /** What an agent tells while it works, in one form for all of them. It comes from inside: it is cut to size, never believed. */
 import type { SessionUpdate, ToolCallContent, ToolCallUpdate } from '@agentclientprotocol/sdk'
-import { askedIn, commandIn, keptCommand } from './asked.ts'
+import { askedIn, commandIn, type Told, toldAfter } from './asked.ts'
 
 export const TOOL_KINDS = [
   'read',
@@ -56,7 +56,7 @@ const MAX_PARTS = 64
 /** Puts together what agents tell in pieces. */
 export class Updates {
   readonly #tools = new Map<string, ToolState>()
-  readonly #commands = new Map<string, string>()
+  readonly #told = new Map<string, Told>()
 
   /** Undefined: nothing that a person would want to see. */
   take(update: SessionUpdate): AgentEvent | undefined {
@@ -87,21 +87,22 @@ export class Updates {
 
   /** A call as it stands when leave is asked for it. */
   asked(update: ToolCallUpdate): AskedTool {
+    const before = this.#told.get(idOf(update))
     const tool = this.#tool(update)
-    return { ...tool, asks: askedIn(update, tool.kind, this.#commands.get(tool.id)) || tool.title }
+    return { ...tool, asks: askedIn(update, tool.kind, before) }
   }
 
   /** A call as it stands after an update. */
   #tool(update: ToolCallUpdate): ToolState {
-    const id = update.toolCallId.slice(0, MAX_LINE)
+    const id = idOf(update)
     const before = this.#tools.get(id)
     const [oldest] = this.#tools.keys()
     if (before === undefined && this.#tools.size >= MAX_TOOLS) {
       this.#tools.delete(oldest!)
-      this.#commands.delete(oldest!)
+      this.#told.delete(oldest!)
     }
-    const command = commandIn(update.rawInput)
-    if (command !== undefined) this.#commands.set(id, keptCommand(command))
+    const told = toldAfter(this.#told.get(id), update)
+    this.#told.set(id, told)
     const content = (update.content ?? []).slice(0, MAX_PARTS)
     const diffs = content.flatMap((part) => (part.type === 'diff' ? [statOf(part)] : []))
     const output = content.map(textOf).join('\n')
@@ -109,7 +110,7 @@ export class Updates {
     const after: ToolState = {
       id,
       kind: kindOf(update.kind) ?? before?.kind ?? 'other',
-      title: line(command ?? this.#commands.get(id) ?? update.title ?? before?.title ?? ''),
+      title: line(commandIn(update.rawInput) ?? commandIn(told.rawInput) ?? told.title ?? ''),
       status: statusOf(update.status) ?? before?.status ?? 'pending',
       paths: paths.length > 0 ? paths : (before?.paths ?? []),
       diffs: diffs.length > 0 ? diffs : (before?.diffs ?? []),
@@ -119,6 +120,10 @@ export class Updates {
     this.#tools.set(id, after)
     return after
   }
+}
+
+function idOf({ toolCallId }: ToolCallUpdate): string {
+  return toolCallId.slice(0, MAX_LINE)
 }
 
 function kindOf(kind: string | null | undefined): ToolKind | undefined {
