@@ -8,6 +8,7 @@ import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
 import { redraw } from '../progress.ts'
 import { placeOf } from '../sandbox/view.ts'
+import { fittedRow, shownName } from './rows.ts'
 import type { PromptEvent } from './run-prompt.ts'
 import { TerminalView } from './terminal-view.ts'
 
@@ -85,6 +86,7 @@ function personView(context: CliContext): PromptView {
       isDrawn = true
     },
     nowMs: () => performance.now(),
+    columns: () => columnsOf(stdout),
     dim: (text) => (stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text),
   })
   const stopping = () => {
@@ -118,7 +120,7 @@ function personView(context: CliContext): PromptView {
       const changed =
         kept === undefined
           ? notLookedAt(run)
-          : await changedLines(run, kept, isApplied, AbortSignal.timeout(PATCH_MS))
+          : await changedLines(run, kept, isApplied, columnsOf(stdout), AbortSignal.timeout(PATCH_MS))
       stdout.write(`\n${summaryOf(run, usage, name, changed).join('\n')}\n`)
     },
   }
@@ -135,7 +137,7 @@ function summaryOf(
   return [
     ...(run.status === 'completed' && run.stop_reason === 'end_turn'
       ? []
-      : [`  ended     ${[...new Set([run.status, run.stop_reason ?? 'unknown'])].join(': ')}`]),
+      : [`  ended     ${[...new Set([run.status, printable(run.stop_reason ?? 'unknown')])].join(': ')}`]),
     ...changed,
     ...(usage.calls === 0
       ? []
@@ -158,11 +160,13 @@ function notLookedAt({ workspace_mode, workspace }: PromptRun): string[] {
 const PATCH_MS = 30_000
 /** How many files are named. */
 const NAMED = 8
+const LABEL_COLUMNS = 12
 
 async function changedLines(
   { id }: PromptRun,
   kept: Kept,
   isApplied: boolean,
+  columns: number,
   until: AbortSignal,
 ): Promise<string[]> {
   const { changes, left_count } = kept.record
@@ -172,7 +176,8 @@ async function changedLines(
   const files: string[] = []
   for await (const { path, addedLines: added, removedLines: removed } of patchOf(kept, until)) {
     if (files.length === NAMED) break
-    files.push(`${printable(path)}${added === null ? '' : ` (+${added} −${removed})`}`)
+    const lines = added === null ? '' : ` (+${added} −${removed})`
+    files.push(`${fittedRow(shownName(path), columns - LABEL_COLUMNS - lines.length)}${lines}`)
   }
   const more = changes.length - files.length
   const next = isApplied ? '' : `apply:  craik run apply ${id}`
@@ -183,6 +188,10 @@ async function changedLines(
     }),
     ...(more > 0 ? [`            and ${more.toLocaleString('en')} more`] : []),
   ]
+}
+
+function columnsOf({ isTTY, columns }: CliContext['stdout']): number {
+  return isTTY ? columns : Number.POSITIVE_INFINITY
 }
 
 function costOf({ costNanoUsd, isEstimated }: PromptUsage): string {
