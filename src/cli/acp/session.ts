@@ -163,7 +163,7 @@ export class EditorSession {
       agentSession: this.#agentSession ?? null,
     })
     this.#run = run
-    const watch = new ModelWatch(store, harness, sandbox.id, from)
+    const watch = new ModelWatch(store, harness, sandbox.id, from, context.clock)
     try {
       const turn = await this.#turn(link, prompt, cancel, watch)
       const { stopReason } = turn

@@ -105,7 +105,9 @@ function personView(context: CliContext): PromptView {
       view.line(`  ${facts.join(' · ')}`)
     },
     event(event) {
-      if (event.type !== 'permission') view.show(event)
+      if (event.type === 'waiting')
+        view.waits(`${event.why}: tried ${event.tries === 1 ? 'once' : `${event.tries} times`}`)
+      else if (event.type !== 'permission') view.show(event)
       else if (!event.decision.allowed) {
         const { rule, receiptId, why } = event.decision
         view.line(

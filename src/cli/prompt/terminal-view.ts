@@ -77,6 +77,12 @@ export class TerminalView {
     this.#options.write(`${text}\n`)
   }
 
+  /** Until there is something else to show. */
+  waits(why: string): void {
+    this.#break()
+    this.#draw(`  ${why} …`)
+  }
+
   end(): void {
     this.#break()
   }
