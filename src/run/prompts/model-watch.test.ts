@@ -17,8 +17,9 @@ async function after(...calls: readonly string[]) {
     }
     const links = { sandbox_id: SANDBOX }
     if (call.includes('.')) {
+      const metadata = { last_failure: 'unreachable' }
       const decision = { effect: 'deny' as const, rule: call, missing: [], replayable: false }
-      await store.log.append({ kind: 'denial', status: 'denied', ...about, links, decision })
+      await store.log.append({ kind: 'denial', status: 'denied', ...about, links, decision, metadata })
       continue
     }
     const open = await store.log.begin({ kind: 'provider_action', ...about, links })
@@ -61,7 +62,7 @@ it('a turn that ends after a call without an answer is told as that, whatever th
 })
 
 it('a provider that cannot be reached is waited for so long and no longer, however seldom it is tried', async () => {
-  const { watch, clock } = await after('passed', 'unreachable', 'gateway.login_not_renewed')
+  const { watch, clock } = await after('passed', 'gateway.login_not_renewed', 'unreachable')
   expect(await watch.look()).toBeUndefined()
   expect(watch.retrying).toEqual({ why: 'the provider cannot be reached', tries: 2 })
   clock.now = 44_999
@@ -85,4 +86,11 @@ it('one try that was not answered is nothing yet, nor is one beside a call that 
   const { watch } = await after('unreachable', 'unreachable', 'passed')
   await watch.look()
   expect(watch.retrying).toBeUndefined()
+})
+
+it('one that is left alone because it could not be reached is told as that, with how to try it at once', async () => {
+  expect(await (await after('provider.cooling_down')).watch.last()).toMatchObject({
+    message: 'codex: its provider is left alone for a while, because it could not be reached',
+    hint: expect.stringContaining('craik provider failover reset provider_openai'),
+  })
 })

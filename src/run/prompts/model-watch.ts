@@ -41,6 +41,12 @@ const REFUSED = 'its provider refuses the login of this machine'
 const LOGIN_WORDS: Readonly<Record<string, string>> = {
   'gateway.credential': 'its login is none of this sandbox, or has ended on this machine',
 }
+const COOLING = 'provider.cooling_down'
+const NOT_REACHED = 'its provider cannot be reached'
+const UNREACHED: Readonly<Record<string, string>> = {
+  [COOLING]: 'its provider is left alone for a while, because it could not be reached',
+  [NOT_RENEWED]: 'its login has run out, and who renews it cannot be reached',
+}
 const PAGE = 500
 
 export class ModelWatch {
@@ -115,6 +121,7 @@ export class ModelWatch {
       const rule = body.decision?.rule ?? ''
       // What is malformed, unknown or not there is between a program and the gateway: it asks otherwise then.
       if (rule.startsWith('gateway.') && !ABOUT_LOGINS.includes(rule)) return
+      if (rule === COOLING) this.#provider = body.target
       this.#note(refusalOf(rule, body.metadata?.last_failure), rule)
     }
   }
@@ -157,7 +164,7 @@ export class ModelWatch {
           details,
         })
       case 'unreachable':
-        return new CraikError('provider_failed', `${name}: its provider cannot be reached`, {
+        return new CraikError('provider_failed', `${name}: ${UNREACHED[this.#rule ?? ''] ?? NOT_REACHED}`, {
           hint: `try again when it can be; one that is still left alone then:  craik provider failover reset ${this.#provider ?? 'PROVIDER'}`,
           details,
         })
@@ -180,5 +187,5 @@ function refusalOf(rule: string, lastFailure: unknown): Trouble {
   if (rule.startsWith('quota.')) return 'quota'
   if (rule === 'gateway.credential') return 'login'
   if (rule === NOT_RENEWED) return 'unreachable'
-  return rule === 'provider.cooling_down' ? (troubleOf(lastFailure) ?? 'provider') : 'policy'
+  return rule === COOLING ? (troubleOf(lastFailure) ?? 'provider') : 'policy'
 }
