@@ -150,6 +150,27 @@ describe('a prompt', () => {
     expect(stderr).toContain(`craik run diff ${runOf(lines)}`)
   })
 
+  it('in a sandbox that is a copy of no folder known here says what to type for what it changed', async () => {
+    const made = ['sandbox', 'create', '--workspace', project(), '--format', 'json']
+    const { name } = await home.json<{ name: string }>(made)
+    const { code, stdout } = await home.run([
+      ...[
+        'prompt',
+        'RUN: echo new > new.txt',
+        '--harness',
+        'fixture',
+        '--sandbox',
+        name,
+        '--format',
+        'table',
+      ],
+    ])
+    expect(code).toBe(0)
+    const [, from, to] = /craik sandbox cp (\S+) (\S+)\n/.exec(stdout)!
+    expect((await home.run(['sandbox', 'cp', from!, to!])).code).toBe(0)
+    expect(readFileSync(join(home.folder, to!, 'new.txt'), 'utf8')).toBe('new\n')
+  })
+
   it.each(['deny', 'read-only', 'ask'])(
     'with --permissions %s and nobody at a terminal runs nothing, and every refusal has a receipt',
     async (mode) => {

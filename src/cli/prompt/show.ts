@@ -121,7 +121,7 @@ function personView(context: CliContext): PromptView {
       clear()
       const changed =
         kept === undefined
-          ? notLookedAt(run)
+          ? notLookedAt(run, name)
           : await changedLines(run, kept, isApplied, columnsOf(stdout), AbortSignal.timeout(PATCH_MS))
       stdout.write(`\n${summaryOf(run, usage, name, changed).join('\n')}\n`)
     },
@@ -151,11 +151,15 @@ function summaryOf(
   ]
 }
 
-function notLookedAt({ workspace_mode, workspace }: PromptRun): string[] {
+function notLookedAt({ workspace_mode, workspace }: PromptRun, sandboxName: string): string[] {
   if (workspace_mode === 'in-place')
     return ['  changed   in the folder itself: look there, with git for example']
   return workspace === null
-    ? ['  changed   not looked at: the sandbox is a copy of no folder that is known here']
+    ? [
+        '  changed   not looked at: which folder the sandbox is a copy of is not known here',
+        `            copy it out:    craik sandbox cp ${printable(sandboxName)}:. ./${printable(sandboxName)}`,
+        '            kept next time: craik prompt "…" --workspace FOLDER   (without --sandbox)',
+      ]
     : []
 }
 
