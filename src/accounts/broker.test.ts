@@ -186,7 +186,7 @@ describe('Claude Code’s login', () => {
     const dead = { access_token: 'made-up-access', refresh_token: 'made-up-refresh', expires_in: 1 }
     place.write(CLAUDE.file, CLAUDE.write(dead, Date.now() - 1_000))
     await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
-      hint: 'log in again:  claude /login',
+      ...{ hint: 'log in again:  claude /login', details: undefined },
     })
     const before = issuer.refreshes.length
     const next = brokerAt(place)
@@ -233,6 +233,7 @@ describe('Claude Code’s login', () => {
     expect(error).toContain('503')
     await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
       hint: 'try again; if that does not help, log in again:  claude /login',
+      details: { renewal: 'failed' },
     })
     expect(error).not.toContain('made-up')
     for (const text of ['', '{"access_token":5}', 'x'.repeat(300_000)]) {

@@ -311,6 +311,7 @@ function endedProblem({ account: { id, source } }: Found): Problem {
 function unavailable(id: string, reason: string): CraikError {
   return new CraikError('unavailable', `the login ${id} has run out and could not be refreshed: ${reason}`, {
     hint: `try again; if that does not help, ${logInAgain(id)}`,
+    details: { renewal: 'failed' },
   })
 }
 

@@ -30,11 +30,22 @@ export async function recordRefresh(
     const result = await refresh()
     await receipt?.end({
       status: STATUS[result.outcome],
-      metadata: { outcome: result.outcome, ...(result.outcome === 'failed' && { reason: result.reason }) },
+      metadata: {
+        outcome: result.outcome,
+        ...(result.outcome === 'failed' && { reason: wordOf(result.reason) }),
+      },
     })
     return result
   } catch (error) {
     await receipt?.end({ status: 'failed' })
     throw error
   }
+}
+
+/** Receipts keep no free text: our own words for it as one. */
+function wordOf(reason: string): string {
+  return reason
+    .replace(/[^A-Za-z0-9]+/g, '_')
+    .replace(/^_|_$/g, '')
+    .slice(0, 200)
 }

@@ -22,6 +22,8 @@ export class MemoryBroker implements Broker {
   value = REAL_KEY
   newer: string | undefined
   refusals = 0
+  /** Who renews it cannot be reached. */
+  isNotRenewed = false
 
   constructor(...list: Account[]) {
     this.list = list
@@ -34,6 +36,10 @@ export class MemoryBroker implements Broker {
   async credential(accountId: string): Promise<Credential> {
     const account = this.list.find(({ id }) => id === accountId)
     if (account === undefined) throw new CraikError('unavailable', `the login ${accountId} is gone`)
+    if (this.isNotRenewed)
+      throw new CraikError('unavailable', `the login ${accountId} has run out`, {
+        details: { renewal: 'failed' },
+      })
     return this.#held(account)
   }
 

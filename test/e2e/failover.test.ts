@@ -264,6 +264,8 @@ describe('craik provider failover', () => {
       return providers.find(({ provider_id }) => provider_id === 'provider_openai')?.state
     }
     expect(await stateOf()).toBe('open')
+    const shown = await home.run(['provider', 'failover', 'show', '--format', 'table'])
+    expect(shown.stdout).toContain('to try it now:  craik provider failover reset provider_openai\n')
     const reset = ['provider', 'failover', 'reset', 'provider_openai']
     const said = await home.json<{ receipt_id: string }>(reset)
     expect(said).toMatchObject({

@@ -150,6 +150,27 @@ describe('a prompt', () => {
     expect(stderr).toContain(`craik run diff ${runOf(lines)}`)
   })
 
+  it('in a sandbox that is a copy of no folder known here says what to type for what it changed', async () => {
+    const made = ['sandbox', 'create', '--workspace', project(), '--format', 'json']
+    const { name } = await home.json<{ name: string }>(made)
+    const { code, stdout } = await home.run([
+      ...[
+        'prompt',
+        'RUN: echo new > new.txt',
+        '--harness',
+        'fixture',
+        '--sandbox',
+        name,
+        '--format',
+        'table',
+      ],
+    ])
+    expect(code).toBe(0)
+    const [, from, to] = /craik sandbox cp (\S+) (\S+)\n/.exec(stdout)!
+    expect((await home.run(['sandbox', 'cp', from!, to!])).code).toBe(0)
+    expect(readFileSync(join(home.folder, to!, 'new.txt'), 'utf8')).toBe('new\n')
+  })
+
   it.each(['deny', 'read-only', 'ask'])(
     'with --permissions %s and nobody at a terminal runs nothing, and every refusal has a receipt',
     async (mode) => {
@@ -201,6 +222,17 @@ describe('a prompt', () => {
         .map(({ body }) => body)
         .filter(({ capability, phase }) => capability === 'agent.act' && phase !== 'begin')
       expect(ends.map(({ status }) => status).sort()).toEqual(['denied', 'passed'])
+    })
+
+    it('what was typed before a question stands there is no answer to it', async () => {
+      using terminal = asked(project())
+      terminal.types('y\ry\ry')
+      await terminal.says(QUESTION, undefined, times(1))
+      terminal.types('\r')
+      await terminal.says(QUESTION, undefined, times(2))
+      terminal.types('\r')
+      expect(await terminal.exited).toBe(0)
+      expect(terminal.screen).toMatch(/changed +nothing/)
     })
 
     it('Ctrl-C is no answer: the prompt is cancelled, and nothing ran', async () => {

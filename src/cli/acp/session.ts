@@ -12,9 +12,9 @@ import type {
 } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
 import { AgentLink } from '../../harnesses/acp/agent-link.ts'
-import type { ToolState } from '../../harnesses/acp/events.ts'
+import type { AskedTool } from '../../harnesses/acp/events.ts'
 import { promptForAgent } from '../../harnesses/acp/for-agent.ts'
-import { stateForEditor, toolForEditor, updateForEditor } from '../../harnesses/acp/for-editor.ts'
+import { stateForEditor, updateForEditor } from '../../harnesses/acp/for-editor.ts'
 import { type WorkspacePaths, workspacePaths } from '../../harnesses/acp/workspace-paths.ts'
 import type { Harness, HarnessLogin } from '../../harnesses/harness.ts'
 import { ModelWatch } from '../../run/prompts/model-watch.ts'
@@ -29,6 +29,7 @@ import { beginKeptRun, type EndedRun, type KeptRun } from '../prompt/kept-run.ts
 import { moreOfLogin } from '../prompt/logins.ts'
 import { awake, type PromptPlace } from '../prompt/place.ts'
 import { watched } from '../prompt/watched.ts'
+import { askedForEditor } from './asked-for-editor.ts'
 import { tellChanges } from './changes-told.ts'
 import type { Outbox } from './outbox.ts'
 import { sessionIdOf } from './session-id.ts'
@@ -162,7 +163,7 @@ export class EditorSession {
       agentSession: this.#agentSession ?? null,
     })
     this.#run = run
-    const watch = new ModelWatch(store, harness, sandbox.id, from)
+    const watch = new ModelWatch(store, harness, sandbox.id, from, context.clock)
     try {
       const turn = await this.#turn(link, prompt, cancel, watch)
       const { stopReason } = turn
@@ -284,21 +285,21 @@ export class EditorSession {
     else if (this.#held.length < MAX_HELD) this.#held.push(told)
   }
 
-  async #permit(tool: ToolState, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
+  async #permit(tool: AskedTool, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
     const run = this.#run
     if (run === undefined) return false
-    const { allowed, rule, receiptId } = await run.permissions.decide(tool, () =>
+    const { allowed, rule, receiptId, why } = await run.permissions.decide(tool, () =>
       this.#askEditor(tool, asked, until),
     )
     if (!allowed)
-      this.#options.context.stderr.write(`craik: ${tool.kind} denied by ${rule} · receipt ${receiptId}\n`)
+      this.#options.context.stderr.write(
+        `craik: ${tool.kind} denied by ${rule}${why === undefined ? '' : `: ${why}`} · receipt ${receiptId}\n`,
+      )
     return allowed
   }
 
-  /** What is shown is what is decided on, whatever else the agent calls it. */
-  async #askEditor(tool: ToolState, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
-    const title = this.#paths.textToHost(tool.title)
-    const toolCall = { ...toolForEditor(asked, this.#paths), title, kind: tool.kind }
+  async #askEditor(tool: AskedTool, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
+    const toolCall = askedForEditor(asked, tool, this.#paths)
     try {
       const { outcome } = await this.#options.editor.request(
         'session/request_permission',

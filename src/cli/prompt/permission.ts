@@ -1,6 +1,7 @@
 /** Leave for what an agent asks: as the prompt was typed, or by asking whoever is there. */
 import { createInterface } from 'node:readline/promises'
-import type { ToolState } from '../../harnesses/acp/events.ts'
+import { canBeShown } from '../../harnesses/acp/asked.ts'
+import type { AskedTool } from '../../harnesses/acp/events.ts'
 import {
   decideTool,
   grantTools,
@@ -12,16 +13,19 @@ import {
 } from '../../run/prompts/permissions.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
+import { rowsOf } from './rows.ts'
+import { dropTyped } from './typed-before.ts'
 
 export interface Permissions {
   /** `ask` is a question to a person, and is asked only where the mode says so. */
-  decide(tool: ToolState, ask: () => Promise<boolean>): Promise<ToolDecision>
+  decide(tool: AskedTool, ask: () => Promise<boolean>): Promise<ToolDecision>
   /** What was given leave for ends with the prompt. */
   end(): Promise<void>
 }
 
 /** An answer is used at once. */
 const ANSWER_MS = 2 * 60_000
+const MARK = '    │ '
 
 export async function openPermissions(
   context: Pick<CliContext, 'clock'>,
@@ -32,7 +36,10 @@ export async function openPermissions(
   const leave = leaveOf(mode)
   const grantId = await grantTools(place, leave, untilMs)
   let asking: Promise<unknown> = Promise.resolve()
-  const answered = async (tool: ToolState, ask: () => Promise<boolean>): Promise<ToolDecision> => {
+  const answered = async (tool: AskedTool, ask: () => Promise<boolean>): Promise<ToolDecision> => {
+    // A yes to what nobody can read whole is a yes to anything.
+    if (!canBeShown(tool.asks))
+      return { ...(await decideTool(place, tool, undefined)), why: 'it is too long to be shown whole' }
     const once = (await ask())
       ? await grantTools(place, [tool.kind], context.clock.nowMs() + ANSWER_MS, true)
       : undefined
@@ -53,21 +60,37 @@ export async function openPermissions(
 /** Nobody at a terminal is nobody who could say yes. */
 export async function askTerminal(
   context: CliContext,
-  { kind, title }: ToolState,
+  tool: Pick<AskedTool, 'kind' | 'asks'>,
   until: AbortSignal,
 ): Promise<boolean> {
   const { stdin, stderr } = context
   if (!stdin.isTTY || !stderr.isTTY || context.signal.aborted) return false
-  const lines = createInterface({ input: stdin, output: stderr })
+  const signal = AbortSignal.any([until, context.signal])
   // The terminal is read key by key meanwhile: Ctrl-C is a key, and means what it always means.
-  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
+  const interrupt = () => process.kill(process.pid, 'SIGINT')
+  await dropTyped(stdin, interrupt, signal)
+  const lines = createInterface({ input: stdin, output: stderr })
+  lines.on('SIGINT', interrupt)
   try {
-    const question = `\r\u001b[K  ? ${kind}: ${printable(title)}\n    allow it? [y/N] `
-    const answer = await lines.question(question, { signal: AbortSignal.any([until, context.signal]) })
+    stderr.write(`\r\u001b[K${shownQuestion(tool, stderr.columns)}\n`)
+    const count = tool.asks.split('\n').length
+    const answer = await lines.question(`    allow ${count === 1 ? 'it' : `all ${count} lines`}? [y/N] `, {
+      signal,
+    })
     return /^y(?:es)?$/i.test(answer.trim())
   } catch {
     return false
   } finally {
     lines.close()
   }
+}
+
+/** All of it, each row behind a mark: what is asked cannot look like the question, or like its end. */
+export function shownQuestion({ kind, asks }: Pick<AskedTool, 'kind' | 'asks'>, columns: number): string {
+  const lines = asks.split('\n').map(printable)
+  const [only] = lines
+  if (lines.length === 1 && rowsOf(`  ? ${kind}: ${only}`, columns).length === 1)
+    return `  ? ${kind}: ${only}`
+  const rows = lines.flatMap((line) => rowsOf(line, columns - MARK.length))
+  return [`  ? ${kind}:`, ...rows.map((row) => `${MARK}${row}`)].join('\n')
 }

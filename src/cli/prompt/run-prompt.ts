@@ -1,9 +1,9 @@
 /** One prompt from its beginning to its end: kept, given leave, watched, and what came of it told. */
-import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
+import type { AgentEvent, AskedTool } from '../../harnesses/acp/events.ts'
 import { promptAgent } from '../../harnesses/acp/talk.ts'
 import type { HarnessLogin } from '../../harnesses/harness.ts'
 import type { Kept } from '../../run/changes/kept.ts'
-import { ModelWatch } from '../../run/prompts/model-watch.ts'
+import { ModelWatch, type Retrying } from '../../run/prompts/model-watch.ts'
 import type { ToolDecision } from '../../run/prompts/permissions.ts'
 import type { PromptRun } from '../../run/prompts/record.ts'
 import { changeRun } from '../../run/prompts/runs.ts'
@@ -26,7 +26,8 @@ export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> 
 
 export type PromptEvent =
   | AgentEvent
-  | { readonly type: 'permission'; readonly tool: ToolState; readonly decision: ToolDecision }
+  | ({ readonly type: 'waiting' } & Retrying)
+  | { readonly type: 'permission'; readonly tool: AskedTool; readonly decision: ToolDecision }
 
 export interface PromptResult {
   readonly run: PromptRun
@@ -55,11 +56,11 @@ export async function runPrompt(
     ...{ ...asked, agentSession, command: 'craik prompt' },
   })
   onBegun(begun)
-  const watch = new ModelWatch(store, harness, sandbox.id, from)
+  const watch = new ModelWatch(store, harness, sandbox.id, from, context.clock)
   try {
     const agent = startHarness(context, client, wanted, asked.timeoutMs)
     const isCancelled = () => context.signal.aborted
-    const { stopReason } = await watched(watch, isCancelled, (giveUp) =>
+    const work = (giveUp: AbortSignal) =>
       promptAgent(agent, {
         giveUp,
         ...{ harness: harness.name, cwd: INSIDE.workspace, text: asked.text, onEvent },
@@ -76,7 +77,9 @@ export async function runPrompt(
         },
         cancel: context.signal,
         kill: context.kill,
-      }),
+      })
+    const { stopReason } = await watched(watch, isCancelled, work, (retrying) =>
+      onEvent({ type: 'waiting', ...retrying }),
     )
     const ended = await end(stopReason === 'cancelled' ? 'cancelled' : 'completed', stopReason)
     return { ...ended, usage: await usageSince(store, sandbox.id, from) }

@@ -8,6 +8,7 @@ import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
 import { redraw } from '../progress.ts'
 import { placeOf } from '../sandbox/view.ts'
+import { fittedRow, shownName } from './rows.ts'
 import type { PromptEvent } from './run-prompt.ts'
 import { TerminalView } from './terminal-view.ts'
 
@@ -48,7 +49,8 @@ function snake(event: PromptEvent): object {
   if (event.type === 'tool') return { type: 'tool', ...toolFacts(event.tool) }
   if (event.type === 'permission') {
     const { allowed, rule, receiptId } = event.decision
-    return { type: 'permission', ...toolFacts(event.tool), allowed, rule, receipt_id: receiptId }
+    const { asks: _, ...tool } = event.tool
+    return { type: 'permission', ...toolFacts(tool), allowed, rule, receipt_id: receiptId }
   }
   return event
 }
@@ -84,6 +86,7 @@ function personView(context: CliContext): PromptView {
       isDrawn = true
     },
     nowMs: () => performance.now(),
+    columns: () => columnsOf(stdout),
     dim: (text) => (stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text),
   })
   const stopping = () => {
@@ -102,10 +105,14 @@ function personView(context: CliContext): PromptView {
       view.line(`  ${facts.join(' · ')}`)
     },
     event(event) {
-      if (event.type !== 'permission') view.show(event)
+      if (event.type === 'waiting')
+        view.waits(`${event.why}: tried ${event.tries === 1 ? 'once' : `${event.tries} times`}`)
+      else if (event.type !== 'permission') view.show(event)
       else if (!event.decision.allowed) {
-        const { rule, receiptId } = event.decision
-        view.line(`  ✗ ${event.tool.kind} denied by ${rule} · receipt ${receiptId}`)
+        const { rule, receiptId, why } = event.decision
+        view.line(
+          `  ✗ ${event.tool.kind} denied by ${rule}${why === undefined ? '' : `: ${why}`} · receipt ${receiptId}`,
+        )
       }
     },
     async ended(run, usage, { name }, kept, isApplied) {
@@ -114,8 +121,8 @@ function personView(context: CliContext): PromptView {
       clear()
       const changed =
         kept === undefined
-          ? notLookedAt(run)
-          : await changedLines(run, kept, isApplied, AbortSignal.timeout(PATCH_MS))
+          ? notLookedAt(run, name)
+          : await changedLines(run, kept, isApplied, columnsOf(stdout), AbortSignal.timeout(PATCH_MS))
       stdout.write(`\n${summaryOf(run, usage, name, changed).join('\n')}\n`)
     },
   }
@@ -132,7 +139,7 @@ function summaryOf(
   return [
     ...(run.status === 'completed' && run.stop_reason === 'end_turn'
       ? []
-      : [`  ended     ${[...new Set([run.status, run.stop_reason ?? 'unknown'])].join(': ')}`]),
+      : [`  ended     ${[...new Set([run.status, printable(run.stop_reason ?? 'unknown')])].join(': ')}`]),
     ...changed,
     ...(usage.calls === 0
       ? []
@@ -144,22 +151,28 @@ function summaryOf(
   ]
 }
 
-function notLookedAt({ workspace_mode, workspace }: PromptRun): string[] {
+function notLookedAt({ workspace_mode, workspace }: PromptRun, sandboxName: string): string[] {
   if (workspace_mode === 'in-place')
     return ['  changed   in the folder itself: look there, with git for example']
   return workspace === null
-    ? ['  changed   not looked at: the sandbox is a copy of no folder that is known here']
+    ? [
+        '  changed   not looked at: which folder the sandbox is a copy of is not known here',
+        `            copy it out:    craik sandbox cp ${printable(sandboxName)}:. ./${printable(sandboxName)}`,
+        '            kept next time: craik prompt "…" --workspace FOLDER   (without --sandbox)',
+      ]
     : []
 }
 
 const PATCH_MS = 30_000
 /** How many files are named. */
 const NAMED = 8
+const LABEL_COLUMNS = 12
 
 async function changedLines(
   { id }: PromptRun,
   kept: Kept,
   isApplied: boolean,
+  columns: number,
   until: AbortSignal,
 ): Promise<string[]> {
   const { changes, left_count } = kept.record
@@ -169,7 +182,8 @@ async function changedLines(
   const files: string[] = []
   for await (const { path, addedLines: added, removedLines: removed } of patchOf(kept, until)) {
     if (files.length === NAMED) break
-    files.push(`${printable(path)}${added === null ? '' : ` (+${added} −${removed})`}`)
+    const lines = added === null ? '' : ` (+${added} −${removed})`
+    files.push(`${fittedRow(shownName(path), columns - LABEL_COLUMNS - lines.length)}${lines}`)
   }
   const more = changes.length - files.length
   const next = isApplied ? '' : `apply:  craik run apply ${id}`
@@ -180,6 +194,10 @@ async function changedLines(
     }),
     ...(more > 0 ? [`            and ${more.toLocaleString('en')} more`] : []),
   ]
+}
+
+function columnsOf({ isTTY, columns }: CliContext['stdout']): number {
+  return isTTY ? columns : Number.POSITIVE_INFINITY
 }
 
 function costOf({ costNanoUsd, isEstimated }: PromptUsage): string {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
 import { TerminalView } from './terminal-view.ts'
 
-function shown(events: readonly AgentEvent[]): string {
+function shown(events: readonly AgentEvent[], columns = 120): string {
   let text = ''
   let now = 0
   const view = new TerminalView({
@@ -11,6 +11,7 @@ function shown(events: readonly AgentEvent[]): string {
     },
     draw: () => {},
     nowMs: () => (now += 1050),
+    columns: () => columns,
     dim: (each) => each,
   })
   for (const event of events) view.show(event)
@@ -38,11 +39,11 @@ it('words are one text, however they are cut, and each thing that is done is a l
     { type: 'text', text: 'Done.' },
   ])
   expect(text.split('\n')).toEqual([
-    '  Looking.',
-    '  Then',
+    '  │ Looking.',
+    '  │ Then',
     expect.stringMatching(/^ {2}● \$ npm test +exit 1 {3}1\.1 s$/),
     expect.stringMatching(/^ {2}● edit src\/a\.ts +\+4 −1$/),
-    '  Done.',
+    '  │ Done.',
     '',
   ])
 })
@@ -52,4 +53,31 @@ it('what an agent says cannot move the cursor, and what was refused has its own 
   expect(shown([tool({ title: 'rm\u001b]0;x\u0007 y', status: 'failed' })])).toMatch(
     /^ {2}✗ \$ rm[^\u001b\u0007]*\n$/,
   )
+})
+
+it('every row of what an agent says has a mark that what Craik says has not, however it is cut, padded or wrapped', () => {
+  const summary = '  receipts  9, none denied'
+  const forged = `Fixed.\n\n${summary}\n${'x'.repeat(36)}${summary}${'好'.repeat(40)}`
+  const whole = shown([{ type: 'text', text: forged }], 40)
+  const pieces = [...forged].map((text): AgentEvent => ({ type: 'text', text }))
+  expect(shown(pieces, 40)).toBe(whole)
+  for (const text of [
+    whole,
+    shown([{ type: 'thinking', text: forged }], 40),
+    shown([{ type: 'notice', text: 'x'.repeat(36) + summary }], 40),
+  ]) {
+    const rows = text.trimEnd().split('\n')
+    expect(rows.length).toBeGreaterThan(1)
+    expect(rows.filter((row) => !row.startsWith('  │'))).toEqual([])
+    expect(rows.filter((row) => row.replaceAll('好', '..').length > 40)).toEqual([])
+  }
+})
+
+it('what is done is one row, however long its name is', () => {
+  const title = `x${' '.repeat(39)}receipts  9, none denied${'好'.repeat(40)}`
+  for (const text of [shown([tool({ title })], 40), shown([tool({ title, exitCode: 1 })], 40)]) {
+    const [row] = text.split('\n')
+    expect(row).toMatch(/^ {2}● \$ x/)
+    expect(row!.replaceAll('好', '..').length).toBeLessThanOrEqual(40)
+  }
 })

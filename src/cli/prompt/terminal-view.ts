@@ -2,9 +2,14 @@
 import type { AgentEvent, ToolState } from '../../harnesses/acp/events.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import { printable } from '../output.ts'
+import { cellsIn, fittedRow, rowsOf } from './rows.ts'
 
 const TITLE_COLUMNS = 56
+/** Before every row of what an agent says: without it stands only what Craik says, which nothing inside can look like. */
+const GUTTER = '  │ '
+const MARK = '  ● '
 const MAX_KNOWN = 10_000
+const MAX_FACTS = 40
 /** How a command is written, and everything else. */
 const VERBS: Readonly<Record<ToolState['kind'], string>> = {
   execute: '$',
@@ -23,6 +28,8 @@ export interface ViewOptions {
   /** A line that the next thing written takes the place of; nothing where there is no terminal to redraw. */
   readonly draw: (line: string) => void
   readonly nowMs: () => number
+  /** How wide a row is now. */
+  readonly columns: () => number
   readonly dim: (text: string) => string
 }
 
@@ -32,6 +39,8 @@ export class TerminalView {
   readonly #ended = new Set<string>()
   #speaks: 'text' | 'thinking' | undefined
   #atLineStart = true
+  /** Used of this row, behind the gutter. */
+  #cells = 0
 
   constructor(options: ViewOptions) {
     this.#options = options
@@ -47,13 +56,16 @@ export class TerminalView {
         this.#tool(event.tool)
         return
       case 'notice':
-        this.line(`  ${printable(event.text)}`)
+        this.#break()
+        this.#speaks = undefined
+        this.#say('text', event.text)
+        this.#break()
         return
       case 'plan': {
         const done = event.entries.filter(({ status }) => status === 'completed').length
         const next = event.entries.find(({ status }) => status === 'in_progress')
         const what = next === undefined ? '' : `: ${printable(next.text)}`
-        this.#options.draw(`  plan ${done} of ${event.entries.length}${what}`)
+        this.#draw(`  plan ${done} of ${event.entries.length}${what}`)
       }
     }
   }
@@ -63,6 +75,12 @@ export class TerminalView {
     this.#break()
     this.#speaks = undefined
     this.#options.write(`${text}\n`)
+  }
+
+  /** Until there is something else to show. */
+  waits(why: string): void {
+    this.#break()
+    this.#draw(`  ${why} …`)
   }
 
   end(): void {
@@ -75,33 +93,46 @@ export class TerminalView {
       this.#break()
       this.#speaks = kind
     }
-    const pieces = text.split('\n')
-    for (const [at, piece] of pieces.entries()) {
+    const shown = kind === 'thinking' ? dim : (words: string) => words
+    for (const [at, piece] of text.split('\n').entries()) {
       if (at > 0) {
-        write('\n')
+        write(this.#atLineStart ? shown(`${GUTTER.trimEnd()}\n`) : '\n')
         this.#atLineStart = true
       }
-      if (piece === '') continue
-      const shown = `${this.#atLineStart ? '  ' : ''}${printable(piece)}`
-      write(kind === 'thinking' ? dim(shown) : shown)
-      this.#atLineStart = false
+      if (piece !== '') write(shown(this.#words(printable(piece))))
     }
   }
 
+  /** What goes on in another row has the gutter there, too. */
+  #words(text: string): string {
+    const used = this.#atLineStart ? 0 : this.#cells
+    const rows = rowsOf(text, Math.max(8, this.#options.columns() - GUTTER.length), used)
+    this.#cells = cellsIn(rows.at(-1)!) + (rows.length === 1 ? used : 0)
+    const begin = this.#atLineStart ? GUTTER : ''
+    this.#atLineStart = false
+    return `${begin}${rows.join(`\n${GUTTER}`)}`
+  }
+
+  #draw(line: string): void {
+    const { draw, columns } = this.#options
+    draw(fittedRow(line, columns() - 1))
+  }
+
   #tool(tool: ToolState): void {
-    const { nowMs, draw } = this.#options
+    const { nowMs, columns } = this.#options
     if (this.#ended.has(tool.id)) return
     if (this.#ended.size + this.#begun.size > MAX_KNOWN) this.#forget()
     if (!this.#begun.has(tool.id)) this.#begun.set(tool.id, nowMs())
     const isOver = tool.status === 'completed' || tool.status === 'failed'
     if (!isOver) {
       this.#break()
-      draw(`  ● ${titleOf(tool)} …`)
+      this.#draw(`${MARK}${titleOf(tool)} …`)
       return
     }
     this.#ended.add(tool.id)
     const took = nowMs() - this.#begun.get(tool.id)!
-    this.line(`  ${tool.status === 'failed' && tool.exitCode === null ? '✗' : '●'} ${lineOf(tool, took)}`)
+    const mark = tool.status === 'failed' && tool.exitCode === null ? '  ✗ ' : MARK
+    this.line(`${mark}${lineOf(tool, took, columns() - mark.length)}`)
   }
 
   /** An agent that makes up calls without end would take all memory. */
@@ -116,15 +147,18 @@ export class TerminalView {
   }
 }
 
-function lineOf(tool: ToolState, tookMs: number): string {
+/** One row, however long the agent's words for it are. */
+function lineOf(tool: ToolState, tookMs: number, columns: number): string {
   const changes = tool.diffs.map(({ added, removed }) => `+${added} −${removed}`).join(' ')
   const facts = [
     ...(changes === '' ? [] : [changes]),
     ...(tool.exitCode === null ? [] : [`exit ${tool.exitCode}`]),
     ...(tool.kind === 'execute' ? [formatDuration(tookMs)] : []),
   ]
-  if (facts.length === 0) return titleOf(tool)
-  return `${titleOf(tool).padEnd(TITLE_COLUMNS)} ${facts.join('   ')}`
+  if (facts.length === 0) return fittedRow(titleOf(tool), columns)
+  const end = facts.join('   ').slice(0, MAX_FACTS)
+  const title = fittedRow(titleOf(tool), Math.max(8, columns - end.length - 1))
+  return `${title.padEnd(Math.min(TITLE_COLUMNS, columns - end.length - 1))} ${end}`
 }
 
 function titleOf({ kind, title, paths, diffs }: ToolState): string {

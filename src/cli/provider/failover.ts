@@ -177,6 +177,13 @@ function describePolicy(policy: FailoverPolicy | undefined): string {
 }
 
 function describeStates(states: readonly BreakerStatus[], nowMs: number): string {
+  const rested = states.find(({ phase }) => phase === 'open')
+  const next =
+    rested === undefined ? '' : `  to try it now:  craik provider failover reset ${rested.providerId}\n`
+  return `${stateTable(states, nowMs)}${next}`
+}
+
+function stateTable(states: readonly BreakerStatus[], nowMs: number): string {
   return table(
     [
       { title: 'provider', value: ({ providerId }) => providerId },

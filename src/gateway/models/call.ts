@@ -16,7 +16,7 @@ import type { Client } from './client.ts'
 import type { GatewayConfig } from './config.ts'
 import type { Ask } from './dialects/dialect.ts'
 import { exchange, type Said } from './exchange.ts'
-import { heldNow, type Login, type LoginRefusal } from './login.ts'
+import { heldNow, isNotRenewed, type Login, type LoginRefusal } from './login.ts'
 import type { ModelRoute } from './routes.ts'
 
 export interface ModelAsk {
@@ -138,10 +138,11 @@ async function withoutLogin(
   // Any other fault is the call's own to tell.
   const held = await heldNow(login, until).catch(() => undefined)
   if (!(held instanceof CraikError)) return undefined
-  refusals.count('gateway.credential', record.id)
+  const isLater = isNotRenewed(held)
+  refusals.count(isLater ? 'gateway.login_not_renewed' : 'gateway.credential', record.id)
   const { message: reason, hint = '' } = held
   return {
-    ...{ kind: 'failed', failure: 'unauthorized', reason, hint },
+    ...{ kind: 'failed', failure: isLater ? 'unreachable' : 'unauthorized', reason, hint },
     ...{ receiptId: undefined, contentPassedOn: false },
   }
 }

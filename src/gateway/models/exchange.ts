@@ -15,6 +15,7 @@ import {
   type FailedEnd,
   failedEnd,
   garbageEnd,
+  noCredentialEnd,
   refusedEnd,
 } from './failures.ts'
 import { headersDown, headersUp } from './headers.ts'
@@ -222,10 +223,7 @@ class Passing {
       return this.#failed(failedEnd(this.#from(), kind, what, sent, answer?.status))
     }
     if (error instanceof UpstreamError) return this.#failed(brokenEnd(this.#from(), error, answer?.status))
-    if (isNoCredential(error)) {
-      const end = failedEnd(this.#from(), 'unauthorized', error.message, sent)
-      return this.#failed({ ...end, message: error.message, hint: error.hint })
-    }
+    if (isNoCredential(error)) return this.#failed(noCredentialEnd(this.#from(), error, sent))
     return { ended: this.#close({ kind: 'thrown', error }) }
   }
 

@@ -7,6 +7,7 @@ import { failureOf } from '../../providers/adapters/failure.ts'
 import { type Problem, problemSchema, refusal, streamFailure } from '../../providers/adapters/refusal.ts'
 import type { Ended } from '../../providers/dispatch/exchange.ts'
 import type { Loose } from './dialects/answer-reader.ts'
+import { isNotRenewed } from './login.ts'
 import type { UpstreamError } from './upstream.ts'
 
 export type FailedEnd = Extract<Ended['end'], { kind: 'failed' }>
@@ -51,6 +52,13 @@ export function failedEnd(
   status?: number,
 ): FailedEnd {
   return ended(from.fail(kind, what, { sent, status }))
+}
+
+/** There is nothing to call it with: it was not asked, and nothing is known of it. */
+export function noCredentialEnd(from: Counterpart, error: CraikError, sent: boolean): FailedEnd {
+  const kind = isNotRenewed(error) ? 'unreachable' : 'unauthorized'
+  const { message, hint } = error
+  return { ...failedEnd(from, kind, message, sent), message, hint, isOfLogin: true }
 }
 
 /** A connection that did not come about, or broke. */

@@ -163,6 +163,11 @@ const NO_CREDENTIAL: readonly ErrorCode[] = [
   'unauthorized',
 ]
 
+/** The login may be as good as ever: who renews it was not to be had. */
+export function isNotRenewed({ details }: CraikError): boolean {
+  return details?.renewal === 'failed'
+}
+
 export function isNoCredential(error: unknown): error is CraikError {
   return error instanceof CraikError && NO_CREDENTIAL.includes(error.code)
 }

@@ -148,6 +148,21 @@ test.each(SPEAKERS)(
   },
 )
 
+test('a login that could not be renewed is no refusal of it, and says nothing about its provider', async () => {
+  const { server, gateway, broker, ask } = await scene(ANTHROPIC, [HELLO])
+  broker.isNotRenewed = true
+  // Oftener than a provider that is ill is asked.
+  for (let i = 0; i < 4; i++) {
+    const response = await ask()
+    expect(response.status).toBe(502)
+    expect(await response.text()).toContain('has run out')
+  }
+  expect((await kinds(gateway)).at(-1)).toMatchObject({ metadata: { failure: 'unreachable' } })
+  expect(server.requests).toEqual([])
+  broker.isNotRenewed = false
+  expect((await ask({ headers: { 'anthropic-version': '2023-06-01' } })).status).toBe(200)
+})
+
 test('a 401 makes the gateway fetch a newer credential and ask again before it answers', async () => {
   const { server, broker, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401 }, HELLO])
   broker.newer = NEW_KEY

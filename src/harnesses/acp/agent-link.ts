@@ -19,7 +19,7 @@ import { CraikError } from '../../errors.ts'
 import type { SessionTerms } from '../harness.ts'
 import type { AgentProcess } from './agent-process.ts'
 import { boundedInput } from './bounded-input.ts'
-import { type AgentEvent, type ToolState, Updates } from './events.ts'
+import { type AgentEvent, type AskedTool, type ToolState, Updates } from './events.ts'
 import { failureOf } from './failures.ts'
 
 export interface LinkOptions {
@@ -31,7 +31,7 @@ export interface LinkOptions {
   /** What it tells, as it comes, and in our own form; also what it tells again of a session that is taken up. */
   readonly onUpdate: (update: SessionUpdate, event: AgentEvent | undefined) => void
   /** Whether it may do what it asks leave for. Asked only during a turn. */
-  readonly permit: (tool: ToolState, asked: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
+  readonly permit: (tool: AskedTool, asked: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
   /** Aborts: nothing is waited for any more. */
   readonly kill: AbortSignal
   readonly patience?: Partial<Patience> | undefined
@@ -98,8 +98,7 @@ export class AgentLink {
       .onNotification('session/update', ({ params }) => this.#heard(params.update))
       .onRequest('session/request_permission', async ({ params }) => {
         this.#listen()
-        const tool = this.#updates.tool(params.toolCall)
-        const isAllowed = tool !== undefined && (await this.#permit(tool, params.toolCall))
+        const isAllowed = await this.#permit(this.#updates.asked(params.toolCall), params.toolCall)
         const kind = isAllowed ? 'allow_once' : 'reject_once'
         const option = params.options.find((each) => each.kind === kind)
         return option === undefined
@@ -243,7 +242,7 @@ export class AgentLink {
     else this.#turn?.running.delete(id)
   }
 
-  async #permit(tool: ToolState, asked: ToolCallUpdate): Promise<boolean> {
+  async #permit(tool: AskedTool, asked: ToolCallUpdate): Promise<boolean> {
     const turn = this.#turn
     if (turn === undefined || turn.cancel.aborted || turn.over.signal.aborted) return false
     if (turn.asking >= MAX_ASKING) return false

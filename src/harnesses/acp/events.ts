@@ -1,5 +1,6 @@
 /** What an agent tells while it works, in one form for all of them. It comes from inside: it is cut to size, never believed. */
 import type { SessionUpdate, ToolCallContent, ToolCallUpdate } from '@agentclientprotocol/sdk'
+import { askedIn, commandIn, type Told, toldAfter } from './asked.ts'
 
 export const TOOL_KINDS = [
   'read',
@@ -33,6 +34,12 @@ export interface ToolState {
   readonly exitCode: number | null
 }
 
+/** A tool that leave is asked for. */
+export interface AskedTool extends ToolState {
+  /** All lines of what it wants to do: what is decided on, and what a person is shown. */
+  readonly asks: string
+}
+
 export type AgentEvent =
   | { readonly type: 'text' | 'thinking'; readonly text: string }
   | { readonly type: 'tool'; readonly tool: ToolState }
@@ -49,6 +56,7 @@ const MAX_PARTS = 64
 /** Puts together what agents tell in pieces. */
 export class Updates {
   readonly #tools = new Map<string, ToolState>()
+  readonly #told = new Map<string, Told>()
 
   /** Undefined: nothing that a person would want to see. */
   take(update: SessionUpdate): AgentEvent | undefined {
@@ -61,10 +69,8 @@ export class Updates {
         return { type, text: content.text.slice(0, MAX_TEXT) }
       }
       case 'tool_call':
-      case 'tool_call_update': {
-        const tool = this.tool(update)
-        return tool && { type: 'tool', tool }
-      }
+      case 'tool_call_update':
+        return { type: 'tool', tool: this.#tool(update) }
       case 'plan':
         return {
           type: 'plan',
@@ -79,12 +85,24 @@ export class Updates {
     }
   }
 
-  /** A call as it stands after an update; undefined when there were too many to keep. */
-  tool(update: ToolCallUpdate): ToolState | undefined {
-    const id = update.toolCallId.slice(0, MAX_LINE)
+  /** A call as it stands when leave is asked for it. */
+  asked(update: ToolCallUpdate): AskedTool {
+    const before = this.#told.get(idOf(update))
+    const tool = this.#tool(update)
+    return { ...tool, asks: askedIn(update, tool.kind, before) }
+  }
+
+  /** A call as it stands after an update. */
+  #tool(update: ToolCallUpdate): ToolState {
+    const id = idOf(update)
     const before = this.#tools.get(id)
     const [oldest] = this.#tools.keys()
-    if (before === undefined && this.#tools.size >= MAX_TOOLS) this.#tools.delete(oldest!)
+    if (before === undefined && this.#tools.size >= MAX_TOOLS) {
+      this.#tools.delete(oldest!)
+      this.#told.delete(oldest!)
+    }
+    const told = toldAfter(this.#told.get(id), update)
+    this.#told.set(id, told)
     const content = (update.content ?? []).slice(0, MAX_PARTS)
     const diffs = content.flatMap((part) => (part.type === 'diff' ? [statOf(part)] : []))
     const output = content.map(textOf).join('\n')
@@ -92,7 +110,7 @@ export class Updates {
     const after: ToolState = {
       id,
       kind: kindOf(update.kind) ?? before?.kind ?? 'other',
-      title: line(commandIn(update.rawInput) ?? update.title ?? before?.title ?? ''),
+      title: line(commandIn(update.rawInput) ?? commandIn(told.rawInput) ?? told.title ?? ''),
       status: statusOf(update.status) ?? before?.status ?? 'pending',
       paths: paths.length > 0 ? paths : (before?.paths ?? []),
       diffs: diffs.length > 0 ? diffs : (before?.diffs ?? []),
@@ -102,6 +120,10 @@ export class Updates {
     this.#tools.set(id, after)
     return after
   }
+}
+
+function idOf({ toolCallId }: ToolCallUpdate): string {
+  return toolCallId.slice(0, MAX_LINE)
 }
 
 function kindOf(kind: string | null | undefined): ToolKind | undefined {
@@ -116,17 +138,6 @@ function statusOf(status: string | null | undefined): ToolState['status'] | unde
 
 function textOf(part: ToolCallContent): string {
   return part.type === 'content' && part.content.type === 'text' ? part.content.text : ''
-}
-
-/** Agents title their shell calls each in their own way; the command itself says it best. */
-function commandIn(input: unknown): string | undefined {
-  const { command, cmd } = (typeof input === 'object' && input !== null ? input : {}) as Record<
-    string,
-    unknown
-  >
-  const words = command ?? cmd
-  if (Array.isArray(words)) return words.map(String).join(' ')
-  return typeof words === 'string' && words !== '' ? words : undefined
 }
 
 /** Where they say it: in what they give raw, or beside it. */

@@ -3,7 +3,7 @@ import type { StopReason } from '@agentclientprotocol/sdk'
 import type { SessionTerms } from '../harness.ts'
 import { AgentLink, type Patience } from './agent-link.ts'
 import type { AgentProcess } from './agent-process.ts'
-import type { AgentEvent, ToolState } from './events.ts'
+import type { AgentEvent, AskedTool } from './events.ts'
 
 export interface PromptRequest {
   /** What it is called in errors. */
@@ -17,7 +17,7 @@ export interface PromptRequest {
   readonly onSession?: (sessionId: string) => void | Promise<void>
   readonly onEvent: (event: AgentEvent) => void
   /** Whether it may do what it asks leave for. */
-  readonly permit: (tool: ToolState, until: AbortSignal) => Promise<boolean>
+  readonly permit: (tool: AskedTool, until: AbortSignal) => Promise<boolean>
   /** Aborts: the agent is asked to stop, and has a while to say that it did. */
   readonly cancel: AbortSignal
   /** Aborts: nothing is waited for any more. */

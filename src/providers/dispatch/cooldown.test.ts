@@ -17,6 +17,7 @@ test('after three failures the provider is left alone, then tried once, then use
     by: 'provider',
     rule: 'provider.cooling_down',
     retryAtMs: run.at.clock.nowMs() + 30_000,
+    hint: expect.stringContaining('craik provider failover reset provider_'),
   })
   const [denial, ...more] = await run.at.receiptsOf(refused)
   expect([denial?.kind, denial?.status, more]).toEqual(['denial', 'blocked', []])

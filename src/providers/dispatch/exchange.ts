@@ -18,7 +18,14 @@ export interface Exchange {
   readonly contentPassedOn: boolean
   readonly end:
     | { readonly kind: 'answered'; readonly stopReason: StopReason }
-    | { readonly kind: 'failed'; readonly failure: Failure; readonly message: string; readonly hint: string }
+    | {
+        readonly kind: 'failed'
+        readonly failure: Failure
+        readonly message: string
+        readonly hint: string
+        /** Says nothing about the provider: there was no login to call it with. */
+        readonly isOfLogin?: true
+      }
     /** Not the provider's doing: a fault in Craik, or in whoever takes the text. */
     | { readonly kind: 'thrown'; readonly error: unknown }
 }

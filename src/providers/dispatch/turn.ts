@@ -31,7 +31,7 @@ export async function takeTurn(
     by: 'provider',
     rule: 'provider.cooling_down',
     reason: `${record.id} is left alone${until} after it failed (${lastFailure})`,
-    hint: 'see when it is tried again:  craik provider failover show',
+    hint: `when it is tried again:  craik provider failover show   to try it now:  craik provider failover reset ${record.id}`,
     retryAtMs,
     failure: lastFailure,
     facts: {

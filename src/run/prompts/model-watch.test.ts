@@ -13,21 +13,24 @@ async function after(...calls: readonly string[]) {
       operator: 'local-user:ada',
       capability: 'model.chat',
       operation: 'chat',
-      target: 'provider',
+      target: 'provider_openai',
     }
     const links = { sandbox_id: SANDBOX }
     if (call.includes('.')) {
+      const metadata = { last_failure: 'unreachable' }
       const decision = { effect: 'deny' as const, rule: call, missing: [], replayable: false }
-      await store.log.append({ kind: 'denial', status: 'denied', ...about, links, decision })
+      await store.log.append({ kind: 'denial', status: 'denied', ...about, links, decision, metadata })
       continue
     }
     const open = await store.log.begin({ kind: 'provider_action', ...about, links })
+    if (call === 'underway') continue
     if (call === 'passed') await open.end({ status: 'passed' })
     else await open.end({ status: 'failed', metadata: { failure: call } })
   }
+  const clock = { now: 0, nowMs: () => clock.now }
   const watchOf = (sandboxId: string) =>
-    new ModelWatch(store, { name: 'codex', logIn: 'codex login' }, sandboxId, 0)
-  return { watch: watchOf(SANDBOX), other: watchOf('sbx_other') }
+    new ModelWatch(store, { name: 'codex', logIn: 'codex login' }, sandboxId, 0, clock)
+  return { watch: watchOf(SANDBOX), other: watchOf('sbx_other'), clock }
 }
 
 it.each([
@@ -37,6 +40,7 @@ it.each([
   [['gateway.no_credentials', 'gateway.no_credentials'], 'denied'],
   [['unauthorized', 'gateway.credential'], 'no_login'],
   [['default_deny.x', 'default_deny.x'], 'denied'],
+  [Array(8).fill('unreachable'), 'provider_failed'],
 ])('after %j the agent is not let try again', async (calls, code) => {
   const { watch, other } = await after(...calls)
   expect(await watch.look()).toMatchObject({ code })
@@ -55,4 +59,38 @@ it.each([
 it('a turn that ends after a call without an answer is told as that, whatever the agent says', async () => {
   expect(await (await after('passed', 'rate_limited')).watch.last()).toMatchObject({ code: 'quota_exceeded' })
   expect(await (await after('rate_limited', 'passed')).watch.last()).toBeUndefined()
+})
+
+it('a provider that cannot be reached is waited for so long and no longer, however seldom it is tried', async () => {
+  const { watch, clock } = await after('passed', 'gateway.login_not_renewed', 'unreachable')
+  expect(await watch.look()).toBeUndefined()
+  expect(watch.retrying).toEqual({ why: 'the provider cannot be reached', tries: 2 })
+  clock.now = 44_999
+  expect(await watch.look()).toBeUndefined()
+  clock.now = 45_000
+  expect(await watch.look()).toMatchObject({
+    ...{ code: 'provider_failed', message: 'codex: its provider cannot be reached' },
+    hint: expect.stringContaining('craik provider failover reset provider_openai'),
+  })
+})
+
+it('one try that was not answered is nothing yet, nor is one beside a call that goes on, and an answer ends the wait', async () => {
+  const once = await after('unreachable')
+  await once.watch.look()
+  once.clock.now = 3_600_000
+  expect(await once.watch.look()).toBeUndefined()
+  const another = await after('unreachable', 'unreachable', 'underway')
+  await another.watch.look()
+  another.clock.now = 3_600_000
+  expect(await another.watch.look()).toBeUndefined()
+  const { watch } = await after('unreachable', 'unreachable', 'passed')
+  await watch.look()
+  expect(watch.retrying).toBeUndefined()
+})
+
+it('one that is left alone because it could not be reached is told as that, with how to try it at once', async () => {
+  expect(await (await after('provider.cooling_down')).watch.last()).toMatchObject({
+    message: 'codex: its provider is left alone for a while, because it could not be reached',
+    hint: expect.stringContaining('craik provider failover reset provider_openai'),
+  })
 })

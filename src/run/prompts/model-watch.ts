@@ -4,10 +4,11 @@
  */
 import { CraikError } from '../../errors.ts'
 import type { Harness } from '../../harnesses/harness.ts'
+import type { Clock } from '../../lib/clock.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
 
-type Trouble = 'login' | 'rate' | 'budget' | 'quota' | 'policy' | 'provider'
+type Trouble = 'login' | 'rate' | 'budget' | 'quota' | 'policy' | 'provider' | 'unreachable'
 
 /** So often in a row, and the agent is not let try again. */
 const STRIKES: Readonly<Record<Trouble, number>> = {
@@ -17,12 +18,34 @@ const STRIKES: Readonly<Record<Trouble, number>> = {
   quota: 5,
   rate: 5,
   provider: 8,
+  unreachable: 8,
 }
 
-const ABOUT_LOGINS = ['gateway.no_credentials', 'gateway.credential']
+/** Some wait longer before each try: not answered for so long, in two tries or more, is not answered. */
+const PATIENCE_MS: Readonly<Partial<Record<Trouble, number>>> = { provider: 180_000, unreachable: 45_000 }
+const WORDS: Readonly<Partial<Record<Trouble, string>>> = {
+  rate: 'the provider says that there were too many requests',
+  provider: 'the provider does not answer as it should',
+  unreachable: 'the provider cannot be reached',
+}
+
+/** An agent that tries again. */
+export interface Retrying {
+  readonly why: string
+  readonly tries: number
+}
+
+const NOT_RENEWED = 'gateway.login_not_renewed'
+const ABOUT_LOGINS = ['gateway.no_credentials', 'gateway.credential', NOT_RENEWED]
 const REFUSED = 'its provider refuses the login of this machine'
 const LOGIN_WORDS: Readonly<Record<string, string>> = {
   'gateway.credential': 'its login is none of this sandbox, or has ended on this machine',
+}
+const COOLING = 'provider.cooling_down'
+const NOT_REACHED = 'its provider cannot be reached'
+const UNREACHED: Readonly<Record<string, string>> = {
+  [COOLING]: 'its provider is left alone for a while, because it could not be reached',
+  [NOT_RENEWED]: 'its login has run out, and who renews it cannot be reached',
 }
 const PAGE = 500
 
@@ -30,13 +53,25 @@ export class ModelWatch {
   readonly #store: Store
   readonly #harness: Pick<Harness, 'name' | 'logIn'>
   readonly #sandboxId: string
+  readonly #clock: Clock
   #next: number
   #trouble: Trouble | undefined
   #rule: string | undefined
   #count = 0
+  #sinceMs = 0
+  /** Calls that were begun and have not ended: one of them may be answered. */
+  #underway = 0
+  #provider: string | undefined
 
   /** From this number of receipts on. */
-  constructor(store: Store, harness: Pick<Harness, 'name' | 'logIn'>, sandboxId: string, from: number) {
+  constructor(
+    store: Store,
+    harness: Pick<Harness, 'name' | 'logIn'>,
+    sandboxId: string,
+    from: number,
+    clock: Clock,
+  ) {
+    this.#clock = clock
     this.#store = store
     this.#harness = harness
     this.#sandboxId = sandboxId
@@ -46,8 +81,17 @@ export class ModelWatch {
   /** Why the agent should not go on; undefined: it may. */
   async look(): Promise<CraikError | undefined> {
     await this.#read()
-    if (this.#trouble === undefined || this.#count < STRIKES[this.#trouble]) return undefined
-    return this.#error(this.#trouble)
+    const trouble = this.#trouble
+    if (trouble === undefined) return undefined
+    const isLate = this.#clock.nowMs() - this.#sinceMs >= (PATIENCE_MS[trouble] ?? Number.POSITIVE_INFINITY)
+    const isOver = this.#count >= STRIKES[trouble] || (isLate && this.#count > 1 && this.#underway === 0)
+    return isOver ? this.#error(trouble) : undefined
+  }
+
+  /** As of the last look; undefined: its last call was answered, or there is nothing to wait for. */
+  get retrying(): Retrying | undefined {
+    const why = this.#trouble && WORDS[this.#trouble]
+    return why === undefined ? undefined : { why, tries: this.#count }
   }
 
   /** Why its last call was not answered; undefined: it was, or there was none. */
@@ -67,19 +111,25 @@ export class ModelWatch {
 
   #take(body: Receipt['body']): void {
     if (body.links.sandbox_id !== this.#sandboxId) return
+    if (body.kind === 'provider_action' && body.phase === 'begin') this.#underway++
     if (body.kind === 'provider_action' && body.phase === 'end') {
+      this.#underway = Math.max(0, this.#underway - 1)
+      this.#provider = body.target
       if (body.status === 'passed') this.#note(undefined)
       else this.#note(troubleOf(body.metadata?.failure), undefined)
     } else if (body.capability === 'model.chat' && (body.status === 'denied' || body.status === 'blocked')) {
       const rule = body.decision?.rule ?? ''
       // What is malformed, unknown or not there is between a program and the gateway: it asks otherwise then.
       if (rule.startsWith('gateway.') && !ABOUT_LOGINS.includes(rule)) return
+      if (rule === COOLING) this.#provider = body.target
       this.#note(refusalOf(rule, body.metadata?.last_failure), rule)
     }
   }
 
   #note(trouble: Trouble | undefined, rule?: string): void {
-    this.#count = trouble !== undefined && trouble === this.#trouble ? this.#count + 1 : 1
+    const isSame = trouble !== undefined && trouble === this.#trouble
+    this.#count = isSame ? this.#count + 1 : 1
+    if (!isSame) this.#sinceMs = this.#clock.nowMs()
     this.#trouble = trouble
     this.#rule = rule
   }
@@ -113,6 +163,11 @@ export class ModelWatch {
         return new CraikError('denied', `${name}: calls to its model are denied by rule ${this.#rule}`, {
           details,
         })
+      case 'unreachable':
+        return new CraikError('provider_failed', `${name}: ${UNREACHED[this.#rule ?? ''] ?? NOT_REACHED}`, {
+          hint: `try again when it can be; one that is still left alone then:  craik provider failover reset ${this.#provider ?? 'PROVIDER'}`,
+          details,
+        })
       case 'provider':
         return new CraikError('provider_failed', `${name}: its provider does not answer`, { details })
     }
@@ -122,6 +177,7 @@ export class ModelWatch {
 function troubleOf(failure: unknown): Trouble | undefined {
   if (failure === 'cancelled') return undefined
   if (failure === 'unauthorized') return 'login'
+  if (failure === 'unreachable') return 'unreachable'
   return failure === 'rate_limited' || failure === 'overloaded' ? 'rate' : 'provider'
 }
 
@@ -130,5 +186,6 @@ function refusalOf(rule: string, lastFailure: unknown): Trouble {
   if (rule.startsWith('budget.')) return 'budget'
   if (rule.startsWith('quota.')) return 'quota'
   if (rule === 'gateway.credential') return 'login'
-  return rule === 'provider.cooling_down' ? (troubleOf(lastFailure) ?? 'provider') : 'policy'
+  if (rule === NOT_RENEWED) return 'unreachable'
+  return rule === COOLING ? (troubleOf(lastFailure) ?? 'provider') : 'policy'
 }

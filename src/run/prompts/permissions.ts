@@ -1,6 +1,6 @@
 /** Whether an agent may use a tool: policy decides each time, by the grant that came with the prompt or by one for this once. */
 import { hash } from 'node:crypto'
-import { TOOL_KINDS, type ToolKind, type ToolState } from '../../harnesses/acp/events.ts'
+import { type AskedTool, TOOL_KINDS, type ToolKind } from '../../harnesses/acp/events.ts'
 import { decide } from '../../policy/decide.ts'
 import { createGrant, revokeGrant } from '../../policy/grants.ts'
 import type { ReceiptLog } from '../../receipts/log.ts'
@@ -67,12 +67,14 @@ export interface ToolDecision {
   readonly allowed: boolean
   readonly rule: string
   readonly receiptId: string
+  /** What the rule cannot tell. */
+  readonly why?: string
 }
 
 /** The receipt has the kind of tool and a digest of what was asked, never the words. */
 export async function decideTool(
   { store, log, operator, runId, sandboxId, harness, policyEnvelopeId }: PermissionPlace,
-  { kind, title }: Pick<ToolState, 'kind' | 'title'>,
+  { kind, asks }: Pick<AskedTool, 'kind' | 'asks'>,
   grantId: string | undefined,
 ): Promise<ToolDecision> {
   const decision = await decide(
@@ -87,7 +89,7 @@ export async function decideTool(
     {
       kind: 'environment_decision',
       links: { run_id: runId, sandbox_id: sandboxId },
-      digests: { tool: `sha256:${hash('sha256', title)}` },
+      digests: { tool: `sha256:${hash('sha256', asks)}` },
     },
   )
   if (decision.effect === 'deny')

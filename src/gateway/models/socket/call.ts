@@ -12,7 +12,7 @@ import { addressed, identityOf, type ModelCallPlace, underway } from '../admitte
 import type { ConfigReader } from '../config.ts'
 import { isMalformed } from '../dialects/fields.ts'
 import { type CreateAsk, createAsk } from '../dialects/openai-responses.ts'
-import { heldNow, type Login } from '../login.ts'
+import { heldNow, isNotRenewed, type Login } from '../login.ts'
 import type { ModelRoute } from '../routes.ts'
 import { refusedEarly, type ToldError, toldError, words } from '../unserved.ts'
 import { passAnswer } from './answer.ts'
@@ -71,7 +71,9 @@ export async function callOverSocket(call: SocketCall, message: Buffer): Promise
   const held = await heldNow(login, until)
   if (held instanceof CraikError) {
     drop(link)
-    return early('gateway.credential', 401, held.message, held.hint)
+    return isNotRenewed(held)
+      ? early('gateway.login_not_renewed', 502, held.message, held.hint)
+      : early('gateway.credential', 401, held.message, held.hint)
   }
   if (link.upstream?.isOpen !== true || !link.upstream.isFor(login, held)) drop(link)
   const known = ask.previousId === undefined ? 0 : link.known.get(ask.previousId)

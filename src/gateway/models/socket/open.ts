@@ -1,6 +1,6 @@
 /** Opens the connection to a provider with a login: with a newer credential once more, when the first is not accepted. */
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
-import { brokenEnd, counterpart, failedEnd, garbageEnd, refusedEnd } from '../failures.ts'
+import { brokenEnd, counterpart, failedEnd, garbageEnd, noCredentialEnd, refusedEnd } from '../failures.ts'
 import { headersDown } from '../headers.ts'
 import { type Held, isNoCredential, type Login } from '../login.ts'
 import { UpstreamError } from '../upstream.ts'
@@ -40,7 +40,6 @@ export async function openWithLogin(opening: Opening, login: Login): Promise<Ope
     if (until.aborted) return { end: failedEnd(from(), 'cancelled', 'the call was cancelled', false) }
     if (error instanceof UpstreamError) return { end: brokenEnd(from(), error, undefined) }
     if (!isNoCredential(error)) return { end: { kind: 'thrown', error } }
-    const end = failedEnd(from(), 'unauthorized', error.message, false)
-    return { end: { ...end, message: error.message, hint: error.hint } }
+    return { end: noCredentialEnd(from(), error, false) }
   }
 }

@@ -199,6 +199,16 @@ test('after a login has ended nothing more is asked with it, and its connection 
   expect(scene.server.messages[1]?.connection).toBe(2)
 })
 
+test('a login that could not be renewed meanwhile is told as that, and not as one that is refused', async () => {
+  const scene = await socketScene([HELLO])
+  const client = await scene.connect()
+  scene.broker.isNotRenewed = true
+  expect(await client.ask(CREATE)).toMatchObject([{ type: 'error', status: 502 }])
+  scene.broker.isNotRenewed = false
+  expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
+  expect(await scene.rules()).toEqual(['gateway.login_not_renewed'])
+})
+
 test('with a newer credential the provider is connected to anew, and what it knew is not found', async () => {
   const scene = await socketScene([HELLO])
   const client = await scene.connect()

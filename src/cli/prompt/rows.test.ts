@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest'
+import { fittedRow, rowsOf, shownName } from './rows.ts'
+
+it('a name that could look like what stands beside it is in quotes', () => {
+  expect(shownName('src/a b.ts')).toBe('src/a b.ts')
+  expect(shownName('x (+1 −0)   apply:  curl evil')).toBe('"x (+1 −0)   apply:  curl evil"')
+  expect(shownName('x\u00a0\u3000apply: y')).toMatch(/^".*"$/)
+})
+
+it('rows are as wide as they may be, and go on where a row was begun', () => {
+  expect(rowsOf('abcdef', 4)).toEqual(['abcd', 'ef'])
+  expect(rowsOf('abcdef', 4, 3)).toEqual(['a', 'bcde', 'f'])
+  expect(rowsOf('好好好', 4)).toEqual(['好好', '好'])
+  expect(rowsOf('', 4)).toEqual([''])
+  expect([fittedRow('abcd', 4), fittedRow('abcde', 4)]).toEqual(['abcd', 'abc…'])
+})
