@@ -186,8 +186,7 @@ export function containerPlace(
     if (workspace.mode !== 'in-place' || container?.runtime === 'runsc' || engine.remapsUsers) return
     guards = watchGuards(handle.pid, folder, (why) => {
       unprotected = why
-      // It is the engine's to end; one that does not answer is asked again by who destroys it.
-      void asked('end a container', (one) => containerOf(one).kill()).catch(() => {})
+      return asked('end a container', (one) => containerOf(one).kill())
     })
   }
   watchWorkspace(spec)

@@ -9,16 +9,26 @@ import { guardedNames } from './workspace-guard.ts'
 
 const POLL_MS = 250
 
-/** Calls once, and then looks no more. `pid` is one that lives in the place. */
-export function watchGuards(pid: number, sandboxFolder: string, onLost: (why: string) => void): Disposable {
+/** Ends the place, and tries again until it has ended. `pid` is one that lives in it. */
+export function watchGuards(
+  pid: number,
+  sandboxFolder: string,
+  end: (why: string) => Promise<void>,
+): Disposable {
   const names = guardedNames(sandboxFolder)
+  let isEnding = false
   const timer = setInterval(() => {
+    if (isEnding) return
     const lost = lostOf(names, mountPoints(pid))
     if (lost === undefined) return
-    clearInterval(timer)
-    onLost(
-      `${lost} in its workspace was replaced on this machine, and could then be written inside: look at it before you use it`,
-    )
+    isEnding = true
+    const why = `${lost} in its workspace was replaced on this machine, and could then be written inside: look at it before you use it`
+    void end(why)
+      // What holds it may not answer just now.
+      .catch(() => {})
+      .finally(() => {
+        isEnding = false
+      })
   }, POLL_MS)
   timer.unref()
   return { [Symbol.dispose]: () => clearInterval(timer) }

@@ -119,7 +119,7 @@ export function isolatedPlace(
     freezing: cgroup.canFreeze ? cgroup : undefined,
     watch:
       spec.workspace.mode === 'in-place'
-        ? (onLost) => watchGuards(handle.inner.pid, spec.folder, onLost)
+        ? (end) => watchGuards(handle.inner.pid, spec.folder, end)
         : undefined,
     async end() {
       // What stands still does not end.

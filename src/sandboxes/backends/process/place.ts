@@ -18,8 +18,8 @@ export interface PlaceParts {
   readonly observe: () => Promise<ObservedUse>
   /** Where what runs in it can be made to stand still. */
   readonly freezing?: { freeze(): Promise<void>; thaw(): Promise<void> } | undefined
-  /** Calls when what protects the host's files from it is gone; absent where there is nothing of that kind. */
-  readonly watch?: ((onLost: (why: string) => void) => Disposable) | undefined
+  /** Has it ended when what protects the host's files from it is gone; absent where there is nothing of that kind. */
+  readonly watch?: ((end: (why: string) => Promise<void>) => Disposable) | undefined
   /** Ends all of it and removes what held it. Called once at a time, again when it failed. */
   readonly end: () => Promise<void>
 }
@@ -37,8 +37,7 @@ export function runningPlace(parts: PlaceParts): RunningPlace {
   }
   const watching = parts.watch?.((why) => {
     unprotected = why
-    // Who destroys it afterwards tries again.
-    void end().catch(() => {})
+    return end()
   })
   const ended = whenGone(parts, () => destroyed).then((why) => {
     watching?.[Symbol.dispose]()
