@@ -11,6 +11,15 @@ const MAX_CALLERS = 1_000
 /** Whose a request is. */
 export type DenialCaller = Pick<Caller, 'operator' | 'policyEnvelopeId' | 'sandboxId' | 'scope'>
 
+/** What a receipt of a refusal refers to. */
+export function linksOf({ scope, sandboxId, policyEnvelopeId }: DenialCaller) {
+  return {
+    ...scope,
+    ...(sandboxId !== undefined && { sandbox_id: sandboxId }),
+    policy_envelope_id: policyEnvelopeId,
+  }
+}
+
 export interface DenialTerms<Facts> {
   /** One receipt for all that the facts count. */
   readonly write: (caller: DenialCaller, facts: Facts) => Promise<unknown>
@@ -33,7 +42,7 @@ export class Denials<Facts> {
     this.#terms = terms
   }
 
-  /** Whether the next refusal of a caller may have a receipt of its own; it then counts as used. */
+  /** Whether the next refusal of a caller may have a receipt of its own; `spend` then says that it has. */
   isSingle(caller: DenialCaller): boolean {
     const book = this.#book(caller)
     const nowMs = performance.now()
