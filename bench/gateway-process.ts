@@ -4,6 +4,9 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { AddressInfo, Server } from 'node:net'
 
+/** Linux counts CPU time in hundredths of a second. */
+const MS_PER_TICK = 10
+
 /** In the child. */
 export async function listen(server: Server): Promise<void> {
   server.listen(0, '127.0.0.1')
@@ -18,9 +21,19 @@ export interface Listening extends Disposable {
   rss(): number
 }
 
+export interface Measured extends Listening {
+  /** The CPU time of all its threads since it started, in milliseconds. */
+  cpuMs(): number
+}
+
 /** In the parent. */
-export async function started(file: string, ...args: string[]): Promise<Listening> {
-  const child: ChildProcess = fork(new URL(file, import.meta.url), args, {
+export async function started(file: string, ...args: string[]): Promise<Measured> {
+  return startedIn(new URL(file, import.meta.url), ...args)
+}
+
+/** The same of any checkout. */
+export async function startedIn(file: URL, ...args: string[]): Promise<Measured> {
+  const child: ChildProcess = fork(file, args, {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   const [port] = await Promise.race([
@@ -32,6 +45,14 @@ export async function started(file: string, ...args: string[]): Promise<Listenin
   return {
     origin: `http://127.0.0.1:${port}`,
     rss: () => Number(/^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))![1]) * 1024,
+    cpuMs() {
+      const stat = readFileSync(`/proc/${child.pid}/stat`, 'latin1')
+      const [user, system] = stat
+        .slice(stat.lastIndexOf(')') + 2)
+        .split(' ')
+        .slice(11, 13)
+      return (Number(user) + Number(system)) * MS_PER_TICK
+    },
     [Symbol.dispose]: () => child.kill(),
   }
 }

@@ -4,7 +4,9 @@ import { cpus, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { dockerRows } from './docker.ts'
 import { gatewayRows } from './gateway.ts'
+import { againstRows } from './gateway-against.ts'
 import { harnessRows } from './harnesses.ts'
+import { hostileRows } from './hostile.ts'
 import { ledgerRows } from './ledger.ts'
 import { holds, type Row } from './measure.ts'
 import { receiptRows } from './receipts.ts'
@@ -23,9 +25,12 @@ const PARTS: Record<string, () => Promise<Row[]>> = {
   docker: dockerRows,
   gateway: gatewayRows,
   harnesses: harnessRows,
+  hostile: hostileRows,
 }
 
 const wanted = process.argv.slice(2)
+const [against] = wanted.includes('--against') ? wanted.splice(wanted.indexOf('--against'), 2).slice(1) : []
+if (against !== undefined) PARTS.gateway = () => againstRows(against)
 const unknown = wanted.filter((name) => !(name in PARTS))
 if (unknown.length > 0) {
   console.error(`there is no part ${unknown.join(', ')}; there are: ${Object.keys(PARTS).join(', ')}`)

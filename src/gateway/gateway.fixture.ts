@@ -94,6 +94,8 @@ export async function gatewayScene(options: {
   readonly broker: Broker
   readonly limits?: Partial<GatewayLimits>
   readonly egress?: EgressHandler
+  /** Another module for the threads that read bodies. */
+  readonly scanWorker?: URL
   readonly keys?: Readonly<Record<string, string>>
   readonly dialled?: (origin: string) => { host: string; port: number }
   readonly grants?: readonly string[]
@@ -111,6 +113,7 @@ export async function gatewayScene(options: {
     ...(options.limits && { limits: options.limits }),
     ...(options.egress && { egress: options.egress }),
     ...(options.dialled && { dialled: options.dialled }),
+    ...(options.scanWorker && { scanWorker: options.scanWorker }),
   })
   const servers = new Map<string, Server>()
   const port = async (sandboxId = 'sandbox-1') => {

@@ -13,6 +13,15 @@ export interface GatewayLimits {
   readonly headMs: number
   /** Until a request's body is whole. */
   readonly bodyMs: number
+  /** Until a body is unpacked and scanned; then the thread that does it is ended. 32 MiB take about 0.3 s. */
+  readonly scanMs: number
+  /** How long a body waits for others of the same sandbox that are being read. */
+  readonly scanWaitMs: number
+  /** How long the thread that reads bodies is kept without one. */
+  readonly scanIdleMs: number
+  /** Of a request that is refused before its body was read: so much more is read, so that its client sees the answer. */
+  readonly discardBytes: number
+  readonly discardMs: number
   /** How long a client may leave what it was sent unread. */
   readonly unreadMs: number
   readonly connectMs: number
@@ -35,6 +44,11 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   heldBytes: 128 * 1024 * 1024,
   headMs: 60_000,
   bodyMs: 120_000,
+  scanMs: 10_000,
+  scanWaitMs: 30_000,
+  scanIdleMs: 10_000,
+  discardBytes: 4 * 1024 * 1024,
+  discardMs: 5_000,
   unreadMs: 300_000,
   connectMs: 10_000,
   answerMs: 600_000,
@@ -44,6 +58,8 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   pingMs: 30_000,
 }
 
+/** Of bodies larger than this one sandbox has one read at a time. */
+export const LARGE_BODY_BYTES = 1024 * 1024
 /** Of a request's first line and headers. */
 export const HEAD_BYTES_MAX = 32 * 1024
 export const HEADERS_MAX = 128

@@ -6,8 +6,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse, S
 import type { Duplex } from 'node:stream'
 import type { Caller } from './caller.ts'
 import { GATEWAY_LIMITS, type GatewayLimits, HEAD_BYTES_MAX, HEADERS_MAX } from './limits.ts'
+import { BodyScanner } from './models/body-scanner.ts'
 import { createModels, type ModelsOptions } from './models/models.ts'
-import { answerRaw } from './raw-answer.ts'
+import { answerRaw, answerUnread, expectsContinue } from './raw-answer.ts'
 
 /** The way to the web; without one there is none. */
 export interface EgressHandler {
@@ -23,6 +24,8 @@ export interface GatewayOptions extends ModelsOptions {
   readonly otherRoute?: (caller: Caller, request: IncomingMessage, response: ServerResponse) => boolean
   /** For tests. */
   readonly limits?: Partial<GatewayLimits>
+  /** For tests: another module for the threads that read bodies. */
+  readonly scanWorker?: URL
 }
 
 /** Why a request is not let in at all, where the connection itself does not say whose it is. */
@@ -45,6 +48,9 @@ interface Load {
   connections: number
   requests: number
   heldBytes: number
+  readonly scanner: BodyScanner
+  /** When the last client has disconnected. */
+  leaving: NodeJS.Timeout | undefined
 }
 
 interface Connection {
@@ -79,6 +85,10 @@ class OneDoor implements Gateway {
     this.#server.on('connect', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#connect(request, socket, head),
     )
+    // A client that waits for 100 Continue is checked first. Without this, Node sends it unasked.
+    this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+      this.#request(request, response),
+    )
     // How long a request may take is told by what is asked for: see the timers here and of each route.
     this.#server.requestTimeout = 0
     this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
@@ -90,12 +100,13 @@ class OneDoor implements Gateway {
   handle(stream: Duplex, caller: Caller, check?: DoorCheck): void {
     stream.on('error', () => {})
     const key = caller.sandboxId ?? `operator ${caller.operator}`
-    const load = this.#loads.get(key) ?? { connections: 0, requests: 0, heldBytes: 0 }
+    const load = this.#loads.get(key) ?? this.#newLoad()
     if (this.#closed !== undefined || load.connections >= this.#limits.connections) {
       answerRaw(stream, '503 Service Unavailable', 'too many connections at once, or the gateway is closing')
       return
     }
     this.#loads.set(key, load)
+    clearTimeout(load.leaving)
     load.connections++
     const connection: Connection = { caller, load, check, timer: undefined }
     this.#connections.set(stream, connection)
@@ -103,7 +114,7 @@ class OneDoor implements Gateway {
       clearTimeout(connection.timer)
       this.#connections.delete(stream)
       // Requests of a connection end before it is closed, or with it.
-      if (--load.connections === 0) this.#loads.delete(key)
+      if (--load.connections === 0) this.#leave(key, load)
     })
     this.#awaitHead(stream, connection)
     this.#server.emit('connection', stream)
@@ -114,10 +125,25 @@ class OneDoor implements Gateway {
     return this.#closed
   }
 
+  #newLoad(): Load {
+    const scanner = new BodyScanner(this.#limits, this.#options.scanWorker)
+    return { connections: 0, requests: 0, heldBytes: 0, scanner, leaving: undefined }
+  }
+
+  /** Programs that connect for each request find the thread that reads their bodies still running. */
+  #leave(key: string, load: Load): void {
+    load.scanner.abandon()
+    load.leaving = setTimeout(() => {
+      this.#loads.delete(key)
+      void load.scanner.close()
+    }, this.#limits.scanIdleMs).unref()
+  }
+
   async #close(): Promise<void> {
     await this.#models.close()
     for (const stream of this.#connections.keys()) stream.destroy()
     this.#server.close()
+    await Promise.all([...this.#loads.values()].map(({ scanner }) => scanner.close()))
   }
 
   /** Whoever sends its head too slowly, or asks nothing more, is put out. */
@@ -142,12 +168,17 @@ class OneDoor implements Gateway {
     const refusal = this.#refusalOf(request, connection)
     if (refusal !== undefined) {
       const body = JSON.stringify({ error: { message: `craik: ${refusal[1]}`, type: 'craik' } })
-      response.writeHead(refusal[0], { 'content-type': 'application/json', connection: 'close' }).end(body)
+      const headers = { 'content-type': 'application/json' }
+      answerUnread(request, response, refusal[0], headers, body, this.#limits)
       return
     }
     if (isProxied(request)) this.#plain(caller, request, response)
-    else if (this.#options.otherRoute?.(caller, request, response) !== true)
+    else if (this.#options.otherRoute?.(caller, request, response) !== true) {
       void this.#models.handle(caller, load, request, response)
+      return
+    }
+    // These read what is sent as soon as they are asked.
+    if (expectsContinue(request) && !response.headersSent) response.writeContinue()
   }
 
   #refusalOf(

@@ -207,12 +207,13 @@ test.each<[string, Act]>([
   ['in base64', { kind: 'text', text: Buffer.from(KEY).toString('base64') }],
   ['as a command to run', { kind: 'tool_call', name: 'run_command', arguments: { command_ref: KEY } }],
   ['as the name of a tool', { kind: 'tool_call', name: KEY, arguments: {} }],
-])('a provider that repeats the key %s has failed, and the key is nowhere', async (_, act) => {
+])('a provider that repeats the key %s has answered, and the key is nowhere', async (_, act) => {
   await using run = await team(act)
   const shown: string[] = []
   const outcome = await run.call({ onText: (text) => shown.push(text) })
-  expect(outcome).toMatchObject({ outcome: 'failed', failure: 'garbage' })
+  expect(outcome).toMatchObject({ outcome: 'answered' })
   const everything = JSON.stringify([outcome, shown.join(''), await run.at.store.bodies()])
+  expect(everything).toContain('x'.repeat(16))
   expect(everything).not.toContain(KEY.slice(0, 16))
   expect(everything).not.toContain(Buffer.from(KEY).toString('base64').slice(0, 16))
 })

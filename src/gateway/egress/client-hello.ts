@@ -19,14 +19,17 @@ export function parseHello(bytes: Buffer): Hello {
   const parts: Buffer[] = []
   let at = 0
   let have = 0
+  let length: number | undefined
   for (;;) {
-    const message = have >= 4 ? Buffer.concat(parts) : undefined
-    if (message !== undefined) {
-      if (message[0] !== CLIENT_HELLO) return OTHER
-      const length = message.readUIntBE(1, 3)
+    // Joined when its length is known and when it is whole: joined for each record, it would cost the square of its length.
+    if (have >= 4 && length === undefined) {
+      const begun = Buffer.concat(parts)
+      if (begun[0] !== CLIENT_HELLO) return OTHER
+      length = begun.readUIntBE(1, 3)
       if (length > MAX_HELLO_BYTES) return OTHER
-      if (message.length >= 4 + length) return helloIn(message.subarray(4, 4 + length))
     }
+    if (length !== undefined && have >= 4 + length)
+      return helloIn(Buffer.concat(parts).subarray(4, 4 + length))
     if (bytes.length > at && bytes[at] !== HANDSHAKE) return OTHER
     if (bytes.length > at + 1 && bytes[at + 1] !== 3) return OTHER
     if (bytes.length < at + 5) return INCOMPLETE

@@ -4,8 +4,10 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Agent, type Dispatcher } from 'undici'
 import type { Account, Broker } from '../../accounts/account.ts'
+import { isSentinel } from '../../accounts/sentinels.ts'
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { CredentialMask } from '../../lib/credential-mask.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { decide, denialIn, deniedError } from '../../policy/decide.ts'
 import { judge } from '../../policy/judgement.ts'
@@ -16,7 +18,6 @@ import type { Measure } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
 import type { Caller } from '../caller.ts'
 import { githubDenials } from './refusals.ts'
-import { SecretEcho } from './secret-echo.ts'
 import { apiTarget, type GithubTarget, gitTarget } from './target.ts'
 
 const CONNECT_MS = 15_000
@@ -174,35 +175,36 @@ async function pass(
   try {
     const { headers } = await broker.credential(account.id, until)
     const secret = credentialHeader(headers, form)
-    const echo = new SecretEcho(Object.values(headers).concat(secret.authorization))
+    const mask = new CredentialMask(Object.values(headers).map((value) => value.replace(/^\S+\s+/, '')))
     const upstream = await agent.request({
       origin: url.origin,
       path: url.pathname + url.search,
       method: request.method as Dispatcher.HttpMethod,
-      // Plain, so that what must not come back is seen.
+      // Plain, so that a credential can be masked.
       headers: { ...picked(request, SENT), 'user-agent': 'craik', 'accept-encoding': 'identity', ...secret },
       body: hasBody(request) ? Readable.from(counted(request, bytes)) : null,
       signal: until,
     })
     status = upstream.statusCode
-    const answered = picked(upstream, ANSWERED)
-    echo.refuse(Buffer.from(Object.values(answered).join('\n')))
-    response.writeHead(status, answered)
-    await pipeline(
-      upstream.body,
-      async function* (chunks: AsyncIterable<Buffer>) {
-        for await (const chunk of echo.without(chunks)) {
-          bytes.in += chunk.length
-          yield chunk
-        }
-      },
-      response,
-      { signal: until },
-    )
+    if (status === 401 || status === 403) {
+      await upstream.body.dump()
+      answerRefused(response, status, upstream)
+    } else if ((upstream.headers['content-encoding'] ?? 'identity') !== 'identity') {
+      upstream.body.on('error', () => {}).destroy()
+      throw new CraikError('provider_failed', 'GitHub compressed its answer unasked')
+    } else {
+      const answered = Object.entries(picked(upstream, ANSWERED))
+      response.writeHead(
+        status,
+        Object.fromEntries(answered.map(([name, value]) => [name, mask.text(value)])),
+      )
+      const masked = (chunks: AsyncIterable<Buffer>) => maskedChunks(mask, chunks, bytes)
+      await pipeline(upstream.body, masked, response, { signal: until })
+    }
   } catch (error) {
     failure = until.aborted ? 'cancelled' : codeOf(error)
     if (response.headersSent) response.destroy()
-    else answer(response, 502, `GitHub could not be reached, or its answer was withheld (${failure})`)
+    else answer(response, 502, `GitHub could not be reached, or its answer could not be read (${failure})`)
   }
   const observed = (name: string, value: number): Measure => ({ name, value, source: 'observed' })
   await decision.open.end({
@@ -248,8 +250,9 @@ function presentsOwn(
   const [scheme = '', value = ''] = authorization.split(' ')
   const own = caller.sentinelFor(accountId)
   if (own === undefined) return false
-  if (/^(?:token|bearer)$/i.test(scheme)) return value === own
-  return /^basic$/i.test(scheme) && Buffer.from(value, 'base64').toString().split(':').includes(own)
+  if (/^(?:token|bearer)$/i.test(scheme)) return isSentinel(value, own)
+  const pair = Buffer.from(value, 'base64').toString().split(':')
+  return /^basic$/i.test(scheme) && pair.some((part) => isSentinel(part, own))
 }
 
 /** Git is asked for a name and a password, `gh` sends a token. */
@@ -274,6 +277,36 @@ function picked(
       return typeof value === 'string' ? [[name, value]] : []
     }),
   )
+}
+
+async function* maskedChunks(
+  mask: CredentialMask,
+  chunks: AsyncIterable<Buffer>,
+  bytes: { in: number },
+): AsyncGenerator<Buffer> {
+  const stream = mask.stream()
+  for await (const chunk of chunks) {
+    bytes.in += chunk.length
+    const passed = stream.feed(chunk)
+    if (passed.length > 0) yield passed
+  }
+  yield stream.rest()
+}
+
+/** Numbers, so that a client waits as long as it should. */
+const NUMBERS = ANSWERED.filter((name) => name === 'retry-after' || name.startsWith('x-ratelimit-'))
+
+/** A server that does not accept a token may quote it: its own words and headers are not passed on, whatever they say. */
+function answerRefused(response: ServerResponse, status: 401 | 403, upstream: Dispatcher.ResponseData): void {
+  const numbers = Object.entries(picked(upstream, NUMBERS)).filter(([, value]) => /^\d{1,12}$/.test(value))
+  const what =
+    status === 401 ? 'does not accept the login of the host' : 'does not permit this to the login of the host'
+  const message = `craik: GitHub ${what} (${status}); see there:  gh auth status`
+  response.writeHead(status, {
+    ...Object.fromEntries(numbers),
+    'content-type': 'application/json; charset=utf-8',
+  })
+  response.end(JSON.stringify({ message }))
 }
 
 function hasBody({ headers }: IncomingMessage): boolean {

@@ -26,10 +26,16 @@ export interface ModelCallPlace extends ProviderPlace, LoginPlace {
 export const SIDE: Asked = { inputBytes: 0, maxOutputTokens: null, capCanBeSet: true }
 
 export function identityOf({ operator, policyEnvelopeId, grantFor, scope, sandboxId }: Caller): CallIdentity {
+  const found = new Map<string, Promise<string | undefined>>()
   return {
     operator,
     policyEnvelopeId,
-    grantFor: (providerId) => grantFor('model.chat', 'chat', providerId),
+    // Looked up once for each call. The decision checks the grant itself again.
+    grantFor(providerId) {
+      const grant = found.get(providerId) ?? grantFor('model.chat', 'chat', providerId)
+      found.set(providerId, grant)
+      return grant
+    },
     scope: { ...scope, ...(sandboxId !== undefined && { sandbox_id: sandboxId }) },
     links: {},
     ...(sandboxId !== undefined && { sandboxId }),

@@ -1,23 +1,67 @@
 /** Reads a request's body: bounded in bytes and in time, and counted against what its caller may have in memory. */
-
-import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
-import { gunzip, zstdDecompress } from 'node:zlib'
 import type { GatewayLimits } from '../limits.ts'
+import { LARGE_BODY_BYTES } from '../limits.ts'
+import { isCoding, RATIO_MAX, type ScanFault, type Scanned } from './body-scan.ts'
+import type { BodyScanner, ScannerFault } from './body-scanner.ts'
+import type { LookInto } from './json-members.ts'
 
-export type BodyFault = 'too_large' | 'too_slow' | 'no_room' | 'coding' | 'not_utf8' | 'gone'
+export type BodyFault = ScanFault | ScannerFault | 'too_slow' | 'no_room' | 'pieces'
 
-/** What the requests of one caller have in memory. */
+/** What the requests of one caller have in memory, and the thread that reads them. */
 export interface Room {
   heldBytes: number
+  readonly scanner: BodyScanner
 }
 
-const DECODERS: Readonly<
-  Record<string, (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>>
-> = {
-  gzip: promisify(gunzip),
-  zstd: promisify(zstdDecompress),
+/** A body that is not taken, for its client. Without headers, it is of no use to send it again. */
+export interface RefusedBody {
+  readonly status: number
+  readonly message: string
+  readonly headers?: Readonly<Record<string, string>> | undefined
+}
+
+export function describeFault(fault: BodyFault, { bodyBytes, bodyMs, scanMs }: GatewayLimits): RefusedBody {
+  switch (fault) {
+    case 'too_large':
+      return { status: 413, message: `the request is larger than ${bodyBytes} bytes` }
+    case 'ratio':
+      return { status: 413, message: `the body unpacks to more than ${RATIO_MAX} times its size` }
+    case 'scan_slow':
+      return { status: 413, message: `the request could not be read within ${scanMs} ms` }
+    case 'too_slow':
+      return { status: 408, message: `the request was not whole within ${bodyMs} ms` }
+    case 'pieces':
+      return { status: 400, message: 'the request comes in too many small chunks; send larger ones' }
+    case 'no_room':
+      return { status: 429, message: 'this sandbox has too much in requests at once; wait for answers' }
+    case 'busy':
+      return {
+        status: 429,
+        message: 'other large requests of this sandbox are being read; send them one after the other',
+        headers: { 'retry-after': '1' },
+      }
+    case 'scan_failed':
+      return {
+        status: 503,
+        message: 'requests of this sandbox could not be read several times; wait a minute',
+        headers: { 'retry-after': '60' },
+      }
+    case 'coding':
+      return { status: 415, message: 'the body must be plain, gzip or zstd' }
+    case 'not_utf8':
+      return { status: 400, message: 'the body is not UTF-8' }
+    case 'gone':
+      return { status: 400, message: 'the request broke off' }
+  }
+}
+
+export interface BodyTerms {
+  /** The members whose own members are read; undefined: nobody reads any. */
+  readonly lookInto: LookInto | undefined
+  /** Tells the client that its body is awaited, if it waits for that. */
+  readonly awaited: () => void
+  readonly until: AbortSignal
 }
 
 /** The bytes after decompression. What was counted in the room is given back by `release`, whatever came of it. */
@@ -25,7 +69,8 @@ export async function readBody(
   request: IncomingMessage,
   room: Room,
   limits: GatewayLimits,
-): Promise<{ readonly body: Buffer | BodyFault; readonly release: () => void }> {
+  { lookInto, awaited, until }: BodyTerms,
+): Promise<{ readonly body: Scanned | BodyFault; readonly release: () => void }> {
   let counted = 0
   const take = (bytes: number): boolean => {
     counted += bytes
@@ -36,21 +81,73 @@ export async function readBody(
     room.heldBytes -= counted
     counted = 0
   }
-  const coded = await collect(request, take, limits)
-  if (typeof coded === 'string') return { body: coded, release }
   const coding = request.headers['content-encoding'] ?? 'identity'
-  const body = coding === 'identity' ? coded : await decoded(coded, coding, take, limits)
-  if (typeof body === 'string') return { body, release }
-  return { body: isUtf8(body) ? body : 'not_utf8', release }
+  if (!isCoding(coding)) return { body: 'coding', release }
+  const slot = new LargeSlot(room.scanner, until)
+  try {
+    const coded = await collect(request, take, limits, slot, awaited)
+    if (typeof coded === 'string') return { body: coded, release }
+    // How much is in it is not known before it is unpacked.
+    const fault = coding === 'identity' ? undefined : await slot.take()
+    if (fault !== undefined) return { body: fault, release }
+    const terms = { coding, maxBytes: limits.bodyBytes, lookInto }
+    const body = await room.scanner.scan(coded, terms, until)
+    if (coding === 'identity' || typeof body === 'string') return { body, release }
+    return { body: take(body.bytes.length) ? body : 'no_room', release }
+  } finally {
+    slot.release()
+  }
 }
 
-function collect(
+/** The turn of one body over 1 MiB, of which one at a time is read of a sandbox. It is taken once. */
+export class LargeSlot {
+  readonly #scanner: BodyScanner
+  readonly #until: AbortSignal
+  #taken: Promise<(() => void) | 'busy' | 'gone'> | undefined
+  #isOver = false
+
+  constructor(scanner: BodyScanner, until: AbortSignal) {
+    this.#scanner = scanner
+    this.#until = until
+  }
+
+  get isAsked(): boolean {
+    return this.#taken !== undefined
+  }
+
+  /** Undefined: it is this one's turn. */
+  async take(): Promise<'busy' | 'gone' | undefined> {
+    this.#taken ??= this.#scanner.takeLargeSlot(this.#until)
+    const taken = await this.#taken
+    if (typeof taken === 'string') return taken
+    if (!this.#isOver) return undefined
+    taken()
+    return 'gone'
+  }
+
+  release(): void {
+    this.#isOver = true
+    void this.#taken?.then((taken) => typeof taken === 'string' || taken())
+  }
+}
+
+/** Each piece costs time and memory, however short it is: so many are taken, and one more for so many bytes. */
+const PIECES_MIN = 4096
+const PIECE_BYTES = 256
+
+async function collect(
   request: IncomingMessage,
   take: (bytes: number) => boolean,
   limits: GatewayLimits,
+  slot: LargeSlot,
+  awaited: () => void,
 ): Promise<Buffer | BodyFault> {
+  const announced = Number(request.headers['content-length'] ?? 0)
+  if (announced > limits.bodyBytes) return 'too_large'
+  const fault = announced > LARGE_BODY_BYTES ? await slot.take() : undefined
+  if (fault !== undefined) return fault
+  if (request.destroyed) return 'gone'
   const { promise, resolve } = Promise.withResolvers<Buffer | BodyFault>()
-  if (Number(request.headers['content-length'] ?? 0) > limits.bodyBytes) return Promise.resolve('too_large')
   const pieces: Buffer[] = []
   let bytes = 0
   const timer = setTimeout(() => done('too_slow'), limits.bodyMs)
@@ -64,26 +161,26 @@ function collect(
     bytes += piece.length
     pieces.push(piece)
     if (bytes > limits.bodyBytes) done('too_large')
+    else if (pieces.length > PIECES_MIN + bytes / PIECE_BYTES) done('pieces')
     else if (!take(piece.length)) done('no_room')
+    else if (bytes > LARGE_BODY_BYTES && !slot.isAsked) waitForSlot()
   }
-  const onEnd = () => done(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
+  const waitForSlot = () => {
+    request.pause()
+    void slot.take().then((fault) => (fault === undefined ? request.resume() : done(fault)))
+  }
+  const onEnd = () => done(joined(pieces, bytes))
   const onGone = () => done('gone')
   request.on('data', onData).once('end', onEnd).once('close', onGone).once('error', onGone)
+  awaited()
   return promise
 }
 
-async function decoded(
-  body: Buffer,
-  coding: string,
-  take: (bytes: number) => boolean,
-  limits: GatewayLimits,
-): Promise<Buffer | BodyFault> {
-  const decoder = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined
-  if (decoder === undefined) return 'coding'
-  try {
-    const plain = await decoder(body, { maxOutputLength: limits.bodyBytes })
-    return take(plain.length) ? plain : 'no_room'
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? 'too_large' : 'coding'
-  }
+/** In memory of their own, which can be handed to another thread. */
+function joined(pieces: readonly Buffer[], bytes: number): Buffer {
+  if (pieces.length === 1) return pieces[0]!
+  const whole = Buffer.allocUnsafeSlow(bytes)
+  let at = 0
+  for (const piece of pieces) at += piece.copy(whole, at)
+  return whole
 }

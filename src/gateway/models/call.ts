@@ -5,13 +5,20 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Account } from '../../accounts/account.ts'
 import { CraikError } from '../../errors.ts'
-import { type Asked, CAP_FIELD_BYTES } from '../../providers/dispatch/admission.ts'
-import type { Hop, Unanswered } from '../../providers/dispatch/hop.ts'
+import { type Asked, CAP_FIELD_BYTES, refusedBeforehand } from '../../providers/dispatch/admission.ts'
+import type { CallIdentity, Hop, RefusalNotes, Unanswered } from '../../providers/dispatch/hop.ts'
 import { nextHop } from '../../providers/dispatch/next-hop.ts'
 import type { ProviderRecord } from '../../providers/record.ts'
 import { findProvider } from '../../providers/registry.ts'
 import type { Caller } from '../caller.ts'
-import { addressed, identityOf, type ModelCallPlace, SIDE, underway } from './admitted-call.ts'
+import {
+  type Addressed,
+  addressed,
+  identityOf,
+  type ModelCallPlace,
+  SIDE,
+  underway,
+} from './admitted-call.ts'
 import type { Client } from './client.ts'
 import type { GatewayConfig } from './config.ts'
 import type { Ask } from './dialects/dialect.ts'
@@ -19,7 +26,8 @@ import { exchange, type Said } from './exchange.ts'
 import { heldNow, isNotRenewed, type Login, type LoginRefusal } from './login.ts'
 import type { ModelRoute } from './routes.ts'
 
-export interface ModelAsk {
+/** A call as far as its request's head tells. */
+export interface CallHead {
   readonly caller: Caller
   readonly route: ModelRoute
   readonly record: ProviderRecord
@@ -29,11 +37,22 @@ export interface ModelAsk {
   readonly presented: readonly string[]
   readonly headers: IncomingHttpHeaders
   readonly search: string
+  readonly client: Client
+  readonly until: AbortSignal
+}
+
+/** The same with what came of the checks before its body, and with the body. */
+export interface ModelAsk extends CallHead {
+  readonly cleared: Cleared
   readonly body: Buffer | undefined
   /** Undefined: nothing is asked of a model. */
   readonly ask: Ask | undefined
-  readonly client: Client
-  readonly until: AbortSignal
+}
+
+/** A call that nothing stands against so far. */
+export interface Cleared extends Addressed {
+  readonly call: CallIdentity
+  readonly refusals: RefusalNotes
 }
 
 /** Undefined: the client has its answer. Otherwise why it has none, for whoever spells it. */
@@ -43,12 +62,30 @@ export type Unserved =
   | 'other_dialect'
   | undefined
 
-export async function callModel(place: ModelCallPlace, asked: ModelAsk): Promise<Unserved> {
-  const { caller, config } = asked
+/** Stands for the model of a route until a body names it. */
+export const UNKNOWN_MODEL = 'unknown'
+
+/**
+ * What can be decided before a body is read: whom it is for, the login, the grant and the quota of requests. Nobody whom these
+ * refuse makes the gateway read anything. Policy, quotas and budgets decide again about what is really to be sent.
+ */
+export async function clearCall(place: ModelCallPlace, head: CallHead): Promise<Cleared | Unserved> {
+  const { caller, record, config, route: wanted, accounts, presented } = head
   const call = identityOf(caller)
+  const refusals = place.refusals.notesOf(caller)
+  const hop: Hop = { place, call, record, cooldownMs: config.failover?.cooldown_ms, written: [], refusals }
+  const model = wanted.kind === 'call' ? (wanted.model ?? UNKNOWN_MODEL) : wanted.model
+  const found = await addressed(place, hop, { caller, wanted, accounts, presented, model })
+  if (typeof found === 'string' || 'kind' in found) return found
+  const refused = await refusedBeforehand(hop, found.route)
+  return refused ?? { ...found, call, refusals }
+}
+
+export async function callModel(place: ModelCallPlace, asked: ModelAsk): Promise<Unserved> {
+  const { config, cleared } = asked
+  const { call, refusals } = cleared
   const written: string[] = []
   const tried: string[] = []
-  const refusals = place.refusals.notesOf(caller)
   let { record } = asked
   let before: Exclude<Unserved, string | undefined> | undefined
   for (;;) {
@@ -73,14 +110,11 @@ async function attempt(
   asked: ModelAsk,
   isStandIn: boolean,
 ): Promise<Unserved> {
-  const { route: wanted, accounts, caller, ask, client } = asked
-  const found = await addressed(place, hop, {
-    ...{ caller, wanted, accounts },
-    // The model that was asked for is one of the first provider's.
-    model: isStandIn ? undefined : (ask?.model ?? wanted.model),
-    // A sentinel names the login of the provider that was asked first; a stand-in takes its own.
-    presented: isStandIn ? [] : asked.presented,
-  })
+  const { route: wanted, accounts, caller, ask, client, cleared } = asked
+  // The model and the sentinel of a request are for the first provider. A fallback provider takes its own.
+  const found = isStandIn
+    ? await addressed(place, hop, { caller, wanted, accounts, model: undefined, presented: [] })
+    : { login: cleared.login, route: { ...cleared.route, model: ask?.model ?? cleared.route.model } }
   if (typeof found === 'string' || 'kind' in found) return found
   const { route, login } = found
   const loggedOut = await withoutLogin(hop, login, asked.until)

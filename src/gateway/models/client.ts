@@ -1,15 +1,21 @@
 /** The client's side of a call: what it is sent, as fast as it reads, and whether it is still there. */
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { GatewayLimits } from '../limits.ts'
+import { answerUnread, expectsContinue } from '../raw-answer.ts'
 import type { Dialect, DialectError } from './dialects/dialect.ts'
 
 export class Client {
+  readonly #request: IncomingMessage
   readonly #response: ServerResponse
+  readonly #limits: GatewayLimits
   readonly #unreadMs: number
   readonly #gone = new AbortController()
 
-  constructor(response: ServerResponse, unreadMs: number) {
+  constructor(request: IncomingMessage, response: ServerResponse, limits: GatewayLimits) {
+    this.#request = request
     this.#response = response
-    this.#unreadMs = unreadMs
+    this.#limits = limits
+    this.#unreadMs = limits.unreadMs
     response.on('error', () => {})
     response.once('close', () => {
       if (!response.writableFinished) this.#gone.abort()
@@ -24,6 +30,11 @@ export class Client {
   /** Something of an answer has gone out, which nobody can take back. */
   get hasBegun(): boolean {
     return this.#response.headersSent
+  }
+
+  /** Nothing more of its request is to come. */
+  get hasSentAll(): boolean {
+    return this.#request.complete
   }
 
   begin(status: number, headers: Readonly<Record<string, string>>): void {
@@ -57,6 +68,18 @@ export class Client {
     const length = String(Buffer.byteLength(body))
     this.#response.writeHead(status, { ...headers, 'content-length': length })
     this.end(body)
+  }
+
+  /** Tells a client that waits for it (`Expect: 100-continue`) that its body is read now. */
+  awaitBody(): void {
+    if (expectsContinue(this.#request)) this.#response.writeContinue()
+  }
+
+  /** An error in the words of the dialect for a request that may not be whole. Its connection ends with it. */
+  refuse(dialect: Dialect, error: DialectError, headers: Readonly<Record<string, string>> = {}): void {
+    if (this.gone.aborted || this.hasBegun) return
+    const head = { 'content-type': 'application/json', ...headers }
+    answerUnread(this.#request, this.#response, error.status, head, dialect.errorBody(error), this.#limits)
   }
 
   /** An error in the words of the dialect, as a body or, where the answer has begun, as the last event. */

@@ -1,8 +1,9 @@
 /** One admitted request to one provider and its answer, passed on as it comes. What goes wrong is a result here. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { logInAgain } from '../../accounts/log-in-again.ts'
-import type { Counterpart } from '../../providers/adapters/counterpart.ts'
+import { Counterpart } from '../../providers/adapters/counterpart.ts'
 import { EVENT_CHARS_MAX } from '../../providers/adapters/limits.ts'
+import { type KnownNames, knownNames } from '../../providers/adapters/refusal.ts'
 import type { Ended } from '../../providers/dispatch/exchange.ts'
 import { SAID_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
 import type { Client } from './client.ts'
@@ -11,10 +12,10 @@ import { dataOf, EventBlocks, isEventStream } from './event-blocks.ts'
 import {
   brokenEnd,
   brokenOffEnd,
-  counterpart,
   type FailedEnd,
   failedEnd,
   garbageEnd,
+  isOfCredential,
   noCredentialEnd,
   refusedEnd,
 } from './failures.ts'
@@ -36,12 +37,11 @@ export interface Sending {
   readonly onEnd: (ended: Ended) => void
 }
 
-/** A refusal in the provider's own words. */
-export interface Said {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: Buffer
-}
+/** A refusal in the provider's own words; of one that is about the credential, only what it is called. */
+export type Said = { readonly status: number } & (
+  | { readonly headers: Readonly<Record<string, string>>; readonly body: Buffer }
+  | { readonly names: KnownNames }
+)
 
 export interface Exchanged {
   readonly ended: Ended
@@ -58,10 +58,14 @@ export async function exchange(sending: Sending): Promise<Exchanged> {
 class Passing {
   readonly #sending: Sending
   #held: Held | undefined
+  /** Each that the call was made with: an answer may repeat the one before. */
+  readonly #secrets = new Set<string>()
   #sent = false
   #answeredBytes = 0
   #ended: Ended | undefined
-  #counterpart: { readonly secret: string | undefined; readonly from: Counterpart } | undefined
+  #counterpart: { readonly secrets: number; readonly from: Counterpart } | undefined
+  /** The event in which the provider said that something is wrong. */
+  #problemBlock: Buffer | undefined
 
   constructor(sending: Sending) {
     this.#sending = sending
@@ -72,12 +76,8 @@ class Passing {
     try {
       answer = await this.#ask()
       if (answer.status !== 200) return await this.#refused(answer)
-      // Whatever they say otherwise: a client would keep them.
-      if (Object.values(headersDown(answer.headers)).some((value) => this.#from().repeatsCredential(value)))
-        return this.#failed(this.#echoed())
       const type = String(answer.headers['content-type'] ?? '')
-      const coding = answer.headers['content-encoding'] ?? 'identity'
-      if (coding !== 'identity') return this.#failed(this.#garbage('it compressed its answer unasked'))
+      if (isCompressed(answer)) return this.#failed(this.#garbage('it compressed its answer unasked'))
       if (/^text\/event-stream\s*(?:;|$)/i.test(type)) return await this.#stream(answer)
       if (/^application\/json\s*(?:;|$)/i.test(type)) return await this.#whole(answer)
       return this.#failed(this.#garbage('it answered with something else than events or JSON'))
@@ -91,7 +91,7 @@ class Passing {
   /** With a newer credential once more, when the first is not accepted. */
   async #ask(): Promise<UpstreamAnswer> {
     const { login, until } = this.#sending
-    this.#held = await login.credential(until)
+    this.#hold(await login.credential(until))
     const answer = await this.#send()
     if (answer.status !== 401 || this.#held === undefined) return answer
     let newer: Held | undefined
@@ -103,8 +103,13 @@ class Passing {
     }
     if (newer === undefined) return answer
     answer.abort()
-    this.#held = newer
+    this.#hold(newer)
     return this.#send()
+  }
+
+  #hold(held: Held | undefined): void {
+    this.#held = held
+    if (held?.secret !== undefined) this.#secrets.add(held.secret)
   }
 
   async #send(): Promise<UpstreamAnswer> {
@@ -123,12 +128,13 @@ class Passing {
     const from = this.#from()
     const end = this.#withLogin(refusedEnd(from, answer.status, answer.headers, body ?? Buffer.alloc(0)))
     const exchanged = this.#failed(end)
-    const headers = headersDown(answer.headers)
-    const words = [body?.toString('utf8') ?? '', ...Object.values(headers)]
-    // A redirect leads the client past the gateway, and what repeats the credential must not reach it.
-    if (body === undefined || answer.status < 400 || words.some((each) => from.repeatsCredential(each)))
-      return exchanged
-    return { ...exchanged, said: { status: answer.status, headers, body } }
+    const { status } = answer
+    if (isOfCredential(end))
+      return { ...exchanged, said: { status, names: knownNames(body?.toString('utf8') ?? '') } }
+    // A redirect leads the client past the gateway, and in compressed bytes nothing can be masked.
+    if (body === undefined || status < 400 || isCompressed(answer)) return exchanged
+    const said = { status, headers: headersDown(answer.headers, from.mask), body: from.mask.bytes(body) }
+    return { ...exchanged, said }
   }
 
   /** What is not accepted is this login: what mends it is its own program's to do, and not the secret store's. */
@@ -143,7 +149,6 @@ class Passing {
     const body = await gathered(answer, WHOLE_ANSWER_BYTES_MAX)
     if (body === undefined) return this.#failed(this.#garbage('its answer is too long'))
     this.#answeredBytes = body.length
-    if (this.#repeatsSecret(body)) return this.#failed(this.#echoed())
     try {
       const value = JSON.parse(body.toString('utf8')) as Loose
       if (reader !== undefined && !reader.whole(value))
@@ -152,13 +157,15 @@ class Passing {
       return this.#failed(this.#garbage('its answer is not JSON'))
     }
     const ended = this.#answered()
-    client.answer(200, headersDown(answer.headers), body)
+    const { mask } = this.#from()
+    client.answer(200, headersDown(answer.headers, mask), mask.bytes(body))
     return { ended }
   }
 
   async #stream(answer: UpstreamAnswer): Promise<Exchanged> {
     const { client, reader } = this.#sending
     const blocks = new EventBlocks(EVENT_CHARS_MAX)
+    const { mask } = this.#from()
     for (;;) {
       const piece = await answer.next()
       if (piece === undefined) break
@@ -168,12 +175,19 @@ class Passing {
       const fault = this.#read(whole)
       if (fault !== undefined) return this.#failed(fault)
       if (reader?.complete === true) this.#answered()
-      if (!client.hasBegun) client.begin(200, headersDown(answer.headers))
-      await client.send(whole.length === 1 ? whole[0]! : Buffer.concat(whole))
-      if (reader?.problem !== undefined && this.#ended === undefined) {
-        // It was told in the provider's own words, and is the last that comes.
-        const exchanged = this.#failed(brokenOffEnd(this.#from(), reader.problem))
-        client.end()
+      const isBroken = reader?.problem !== undefined && this.#ended === undefined
+      const broken = isBroken ? brokenOffEnd(this.#from(), reader.problem) : undefined
+      const isOurs = broken !== undefined && isOfCredential(broken)
+      const passed = isOurs ? whole.slice(0, whole.indexOf(this.#problemBlock!)) : whole
+      if (passed.length > 0) {
+        if (!client.hasBegun) client.begin(200, headersDown(answer.headers, mask))
+        // No encoding of a credential goes beyond the end of an event: each is searched as a whole, and passed on at once.
+        await client.send(mask.bytes(passed.length === 1 ? passed[0]! : Buffer.concat(passed)))
+      }
+      if (broken !== undefined) {
+        const exchanged = this.#failed(broken)
+        // The provider's own words were the last event. Otherwise the caller reports the failure.
+        if (!isOurs) client.end()
         return exchanged
       }
     }
@@ -192,7 +206,6 @@ class Passing {
     const { reader } = this.#sending
     for (const block of blocks) {
       this.#answeredBytes += block.length
-      if (this.#repeatsSecret(block)) return this.#echoed()
       const data = dataOf(block)
       if (data === undefined) {
         if (!isEventStream(block)) return this.#garbage('it sent a line that belongs to no event stream')
@@ -204,6 +217,7 @@ class Passing {
       } catch {
         return this.#garbage('one of its events is not one of this dialect')
       }
+      if (reader.problem !== undefined) this.#problemBlock ??= block
     }
     return undefined
   }
@@ -254,22 +268,18 @@ class Passing {
     return garbageEnd(this.#from(), what)
   }
 
-  #echoed(): FailedEnd {
-    return this.#garbage('its answer repeats the credential that it was called with, and is withheld')
-  }
-
-  #repeatsSecret(bytes: Buffer): boolean {
-    const secret = this.#held?.secret
-    return secret !== undefined && secret.length >= 16 && bytes.includes(secret, 0, 'latin1')
-  }
-
-  /** With the credential that is held now: a newer one is another to look for. */
   #from(): Counterpart {
-    const secret = this.#held?.secret
-    if (this.#counterpart === undefined || this.#counterpart.secret !== secret)
-      this.#counterpart = { secret, from: counterpart(this.#sending.login.baseUrl, secret) }
+    const secrets = this.#secrets.size
+    if (this.#counterpart?.secrets !== secrets) {
+      const mask = this.#sending.upstreams.maskOf([...this.#secrets])
+      this.#counterpart = { secrets, from: new Counterpart(this.#sending.login.baseUrl, mask) }
+    }
     return this.#counterpart.from
   }
+}
+
+function isCompressed({ headers }: UpstreamAnswer): boolean {
+  return (headers['content-encoding'] ?? 'identity') !== 'identity'
 }
 
 function feed(blocks: EventBlocks, piece: Buffer): Buffer[] | undefined {

@@ -2,28 +2,22 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { CraikError } from '../../errors.ts'
 import type { FailureKind } from '../../providers/adapters/adapter.ts'
-import { Counterpart } from '../../providers/adapters/counterpart.ts'
+import type { Counterpart } from '../../providers/adapters/counterpart.ts'
 import { failureOf } from '../../providers/adapters/failure.ts'
-import { type Problem, problemSchema, refusal, streamFailure } from '../../providers/adapters/refusal.ts'
+import {
+  type KnownNames,
+  namesIn,
+  type Problem,
+  problemSchema,
+  refusal,
+  streamFailure,
+} from '../../providers/adapters/refusal.ts'
 import type { Ended } from '../../providers/dispatch/exchange.ts'
 import type { Loose } from './dialects/answer-reader.ts'
 import { isNotRenewed } from './login.ts'
 import type { UpstreamError } from './upstream.ts'
 
 export type FailedEnd = Extract<Ended['end'], { kind: 'failed' }>
-
-/** The server that is asked, with the credential that must not be repeated of it. */
-export function counterpart(baseUrl: string, secret: string | undefined): Counterpart {
-  const credential = secret === undefined ? undefined : Buffer.from(secret, 'latin1')
-  return new Counterpart({
-    baseUrl,
-    credential,
-    loopbackOnly: false,
-    connectTimeoutMs: 0,
-    headersTimeoutMs: 0,
-    idleTimeoutMs: 0,
-  })
-}
 
 export function refusedEnd(
   from: Counterpart,
@@ -36,8 +30,20 @@ export function refusedEnd(
 
 /** The provider's own error, in the middle of a stream. */
 export function brokenOffEnd(from: Counterpart, problem: Loose): FailedEnd {
-  const said: Problem = problemSchema.safeParse(problem).data ?? {}
-  return ended(streamFailure(from, said))
+  return ended(streamFailure(from, problemOf(problem)))
+}
+
+export function namesOf(problem: Loose): KnownNames {
+  return namesIn(problemOf(problem))
+}
+
+/** A provider that does not accept a credential quotes it: nothing of its own words and headers is passed on. */
+export function isOfCredential({ failure }: FailedEnd): boolean {
+  return failure.failure === 'unauthorized'
+}
+
+function problemOf(problem: Loose): Problem {
+  return problemSchema.safeParse(problem).data ?? {}
 }
 
 export function garbageEnd(from: Counterpart, what: string): FailedEnd {

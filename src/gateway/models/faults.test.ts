@@ -365,8 +365,40 @@ test.each(['request-id', 'retry-after', 'anthropic-ratelimit-x', 'content-type']
     })
     const response = await gateway.ask('/v1/messages', { ...BODY, stream: false })
     const told = JSON.stringify([[...response.headers], await response.text()])
-    expect(response.status).toBe(502)
+    expect(response.status).toBe(200)
     expect(told).not.toContain(REAL_KEY)
-    await ended(gateway, 'garbage')
+    expect(response.headers.get(name)).toContain('x'.repeat(REAL_KEY.length))
+    expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
   },
 )
+
+test.each(['gzip', 'br'])(
+  'a refusal in %s, in which nothing can be masked, is replaced by our own words',
+  async (coding) => {
+    const gateway = await behind((_, response) => {
+      response.writeHead(400, { 'content-type': 'application/json', 'content-encoding': coding })
+      response.end(`{"error":{"message":"${REAL_KEY}"}}`)
+    })
+    const response = await gateway.ask('/v1/messages', BODY)
+    const text = await response.text()
+    expect(text).toContain('craik: ')
+    expect(text).not.toContain(REAL_KEY)
+    await ended(gateway, 'rejected')
+  },
+)
+
+test('an error about the credential in the middle of a stream is replaced by our own words', async () => {
+  const error = {
+    type: 'error',
+    error: { type: 'authentication_error', message: `not ${REAL_KEY.slice(0, 9)}` },
+  }
+  const gateway = await behind((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write('event: ping\ndata: {"type":"ping"}\n\n')
+    response.end(`event: error\ndata: ${JSON.stringify(error)}\n\nevent: ping\ndata: {"type":"ping"}\n\n`)
+  })
+  const text = await (await gateway.ask('/v1/messages', BODY)).text()
+  expect(text).toMatch(/^event: ping\n.*\n\nevent: error\ndata: .*craik: .*authentication_error.*\n\n$/)
+  expect(text).not.toContain(REAL_KEY.slice(0, 9))
+  await ended(gateway, 'unauthorized')
+})

@@ -1,6 +1,7 @@
 /** Which headers cross the gateway. What is not named here stays on its side, credentials of any kind above all. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Credential } from '../../accounts/account.ts'
+import type { CredentialMask } from '../../lib/credential-mask.ts'
 
 /** To the provider: what tells it about the request, never who is asking. */
 const ASKED = new Set([
@@ -60,11 +61,15 @@ export function headersUp(
   }
 }
 
-export function headersDown(answered: IncomingHttpHeaders): Record<string, string> {
+/** With the credential masked, should it be in one. */
+export function headersDown(
+  answered: IncomingHttpHeaders,
+  mask: Pick<CredentialMask, 'text'>,
+): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(answered))
     if (isNamed(name, ANSWERED, ANSWERED_PREFIXES) && value !== undefined)
-      headers[name] = Array.isArray(value) ? value.join(', ') : value
+      headers[name] = mask.text(Array.isArray(value) ? value.join(', ') : value)
   return headers
 }
 

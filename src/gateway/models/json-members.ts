@@ -1,6 +1,7 @@
 /**
  * Finds the members of a JSON object in the bytes of a request, so that one of them can be read or replaced and every
- * other byte stays as it was sent. Nothing is built of what is only passed over: a hostile body costs its own length.
+ * other byte stays as it was sent. It reads each byte once and builds nothing of a value that it passes over: a hostile body
+ * costs its own length, and bounds on depth and on the number of values end it sooner.
  */
 
 export interface Span {
@@ -11,36 +12,47 @@ export interface Span {
 /** The values of an object's members by name, and where the next member could be put. */
 export interface Members {
   readonly spans: ReadonlyMap<string, Span>
+  /** The members of those values that the scan looked into and that are objects. */
+  readonly objects: ReadonlyMap<string, Members>
   /** After the opening brace. */
   readonly inside: number
   readonly isEmpty: boolean
 }
 
+/** Which members are looked into, by name, and which of theirs. */
+export interface LookInto {
+  readonly [name: string]: LookInto
+}
+
+/** Why a body is not taken. `syntax`: a JSON parser refuses it too. */
+export type JsonFault =
+  | 'syntax'
+  | 'not_object'
+  | 'duplicate'
+  | 'too_deep'
+  | 'too_many_values'
+  | 'too_many_members'
+  | 'long_name'
+
 /** Deeper than any request that is meant. */
 const DEPTH_MAX = 200
+/** A request of 32 MB is text and images for the most part. A long conversation has some ten thousand values. */
+export const VALUES_MAX = 1_000_000
 const MEMBERS_MAX = 1000
 const NAME_BYTES_MAX = 200
 
-/** The whole body is one object; undefined: it is no such JSON, or names a member twice. */
-export function wholeObject(body: Buffer): Members | undefined {
-  const scan = new Scan(body, 0)
-  const members = scan.object()
-  return members !== undefined && scan.atEnd() ? members : undefined
+/** The whole body is one object that names no member twice. The bytes are UTF-8. */
+export function scanObject(bytes: Buffer, lookInto: LookInto = {}): Members | JsonFault {
+  const scan: Scan = { bytes, at: blankEnd(bytes, 0), values: 0, fault: undefined, open: OPEN }
+  if (bytes[scan.at] !== OPEN_OBJECT) return skipValue(scan) && isAtEnd(scan) ? 'not_object' : scan.fault!
+  const members = readObject(scan, lookInto)
+  if (members === undefined || !isAtEnd(scan)) return scan.fault!
+  return members
 }
 
-/** The object that stands at a place that was found before; undefined: there stands something else. */
-export function objectAt(body: Buffer, { start }: Span): Members | undefined {
-  return new Scan(body, start).object()
-}
-
-/** A short value; undefined: it is longer than what anything that is read here can be, or not well spelled. */
+/** A short value; undefined: it is longer than any value that is read here. */
 export function valueAt(body: Buffer, { start, end }: Span): unknown {
-  if (end - start > 2000) return undefined
-  try {
-    return JSON.parse(body.toString('utf8', start, end))
-  } catch {
-    return undefined
-  }
+  return end - start > 2000 ? undefined : (JSON.parse(body.toString('utf8', start, end)) as unknown)
 }
 
 const QUOTE = 0x22
@@ -50,142 +62,189 @@ const COLON = 0x3a
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
 
-/** Exactly what JSON is, but for control characters and escapes within strings, which every reader reads alike. */
-class Scan {
-  readonly #bytes: Buffer
-  #at: number
+interface Scan {
+  readonly bytes: Buffer
+  at: number
+  values: number
+  /** Set by the function that gives up. */
+  fault: JsonFault | undefined
+  /** What is open around the current value: `OPEN_OBJECT` or `OPEN_ARRAY` each. */
+  readonly open: Uint8Array
+}
 
-  constructor(bytes: Buffer, at: number) {
-    this.#bytes = bytes
-    this.#at = at
-  }
+/** One scan is over before the next begins, so that all can use the same stack. */
+const OPEN = new Uint8Array(DEPTH_MAX)
 
-  atEnd(): boolean {
-    this.#blank()
-    return this.#at === this.#bytes.length
-  }
+function fail(scan: Scan, fault: JsonFault): false {
+  scan.fault ??= fault
+  return false
+}
 
-  object(): Members | undefined {
-    this.#blank()
-    if (!this.#take(OPEN_OBJECT)) return undefined
-    const inside = this.#at
-    const spans = new Map<string, Span>()
-    this.#blank()
-    if (this.#take(CLOSE_OBJECT)) return { spans, inside, isEmpty: true }
-    for (;;) {
-      const name = this.#name()
-      if (name === undefined || spans.has(name) || spans.size === MEMBERS_MAX) return undefined
-      this.#blank()
-      const start = this.#at
-      if (!this.#value()) return undefined
-      spans.set(name, { start, end: this.#at })
-      this.#blank()
-      if (this.#take(CLOSE_OBJECT)) return { spans, inside, isEmpty: false }
-      if (!this.#take(COMMA)) return undefined
-    }
-  }
+function isAtEnd(scan: Scan): boolean {
+  return blankEnd(scan.bytes, scan.at) === scan.bytes.length || fail(scan, 'syntax')
+}
 
-  /** A member's name and its colon. */
-  #name(): string | undefined {
-    this.#blank()
-    const start = this.#at
-    if (!this.#string() || this.#at - start > NAME_BYTES_MAX) return undefined
-    const text = this.#bytes.toString('utf8', start, this.#at)
-    this.#blank()
-    if (!this.#take(COLON)) return undefined
-    try {
-      return JSON.parse(text) as string
-    } catch {
-      return undefined
-    }
-  }
-
-  /** Passes over one value, whatever it is. The stack says what is open: true for an object. */
-  #value(): boolean {
-    const open: boolean[] = []
-    for (;;) {
-      this.#blank()
-      const byte = this.#bytes[this.#at]
-      if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
-        this.#at++
-        this.#blank()
-        if (!this.#take(byte === OPEN_OBJECT ? CLOSE_OBJECT : CLOSE_ARRAY)) {
-          if (open.push(byte === OPEN_OBJECT) > DEPTH_MAX) return false
-          if (byte === OPEN_OBJECT && !this.#passName()) return false
-          continue
-        }
-      } else if (byte === QUOTE ? !this.#string() : !this.#literal()) return false
-      // A value has ended: so may what it stands in.
-      for (;;) {
-        const isObject = open.at(-1)
-        if (isObject === undefined) return true
-        this.#blank()
-        if (this.#take(COMMA)) {
-          if (isObject && !this.#passName()) return false
-          break
-        }
-        if (!this.#take(isObject ? CLOSE_OBJECT : CLOSE_ARRAY)) return false
-        open.pop()
-      }
-    }
-  }
-
-  #passName(): boolean {
-    this.#blank()
-    if (!this.#string()) return false
-    this.#blank()
-    return this.#take(COLON)
-  }
-
-  #string(): boolean {
-    if (!this.#take(QUOTE)) return false
-    const bytes = this.#bytes
-    let at = this.#at
-    for (;;) {
-      const end = bytes.indexOf(QUOTE, at)
-      if (end === -1) return false
-      let escapes = 0
-      while (bytes[end - 1 - escapes] === BACKSLASH && end - escapes > this.#at) escapes++
-      at = end + 1
-      if (escapes % 2 === 0) {
-        this.#at = at
-        return true
-      }
-    }
-  }
-
-  #literal(): boolean {
-    const start = this.#at
-    while (this.#at - start <= 400 && isLiteral(this.#bytes[this.#at])) this.#at++
-    const text = this.#bytes.toString('latin1', start, this.#at)
-    return /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/.test(text)
-  }
-
-  #blank(): void {
-    const bytes = this.#bytes
-    for (;;) {
-      const byte = bytes[this.#at]
-      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return
-      this.#at++
-    }
-  }
-
-  #take(byte: number): boolean {
-    if (this.#bytes[this.#at] !== byte) return false
-    this.#at++
-    return true
+/** Reads the object that begins here, and those of its members that are to be looked into. */
+function readObject(scan: Scan, lookInto: LookInto): Members | undefined {
+  const { bytes } = scan
+  if (++scan.values > VALUES_MAX) return void fail(scan, 'too_many_values')
+  const inside = ++scan.at
+  const spans = new Map<string, Span>()
+  const objects = new Map<string, Members>()
+  scan.at = blankEnd(bytes, scan.at)
+  if (take(scan, CLOSE_OBJECT)) return { spans, objects, inside, isEmpty: true }
+  for (;;) {
+    const name = readName(scan)
+    if (name === undefined) return undefined
+    if (spans.has(name)) return void fail(scan, 'duplicate')
+    if (spans.size === MEMBERS_MAX) return void fail(scan, 'too_many_members')
+    const start = scan.at
+    if (bytes[start] === OPEN_OBJECT && Object.hasOwn(lookInto, name)) {
+      const members = readObject(scan, lookInto[name]!)
+      if (members === undefined) return undefined
+      objects.set(name, members)
+    } else if (!skipValue(scan)) return undefined
+    spans.set(name, { start, end: scan.at })
+    scan.at = blankEnd(bytes, scan.at)
+    if (take(scan, CLOSE_OBJECT)) return { spans, objects, inside, isEmpty: false }
+    if (!take(scan, COMMA)) return void fail(scan, 'syntax')
   }
 }
 
-function isLiteral(byte: number | undefined): boolean {
-  return (
-    byte !== undefined &&
-    ((byte >= 0x30 && byte <= 0x39) ||
-      (byte >= 0x61 && byte <= 0x7a) ||
-      '+-.E'.includes(String.fromCharCode(byte)))
-  )
+/** A member's name and its colon, up to where its value begins. */
+function readName(scan: Scan): string | undefined {
+  const { bytes } = scan
+  const start = blankEnd(bytes, scan.at)
+  if (!skipName(scan)) return undefined
+  const end = bytes.lastIndexOf(QUOTE, scan.at - 1)
+  scan.at = blankEnd(bytes, scan.at)
+  if (end + 1 - start > NAME_BYTES_MAX) return void fail(scan, 'long_name')
+  return JSON.parse(bytes.toString('utf8', start, end + 1)) as string
+}
+
+/** Passes over one value, whatever it is. */
+function skipValue(scan: Scan): boolean {
+  const { bytes, open } = scan
+  let depth = 0
+  for (;;) {
+    scan.at = blankEnd(bytes, scan.at)
+    const byte = bytes[scan.at]
+    if (++scan.values > VALUES_MAX) return fail(scan, 'too_many_values')
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+      scan.at = blankEnd(bytes, scan.at + 1)
+      if (!take(scan, byte + 2)) {
+        if (depth === DEPTH_MAX) return fail(scan, 'too_deep')
+        open[depth++] = byte
+        if (byte === OPEN_OBJECT && !skipName(scan)) return false
+        continue
+      }
+    } else {
+      const end = byte === QUOTE ? stringEnd(bytes, scan.at + 1) : literalEnd(bytes, scan.at)
+      if (end === -1) return fail(scan, 'syntax')
+      scan.at = end
+    }
+    // A value has ended. Values around it may end here too.
+    for (;;) {
+      if (depth === 0) return true
+      const around = open[depth - 1]!
+      scan.at = blankEnd(bytes, scan.at)
+      if (take(scan, COMMA)) {
+        if (around === OPEN_OBJECT && !skipName(scan)) return false
+        break
+      }
+      // The closing bracket is two after the opening one, of both kinds.
+      if (!take(scan, around + 2)) return fail(scan, 'syntax')
+      depth--
+    }
+  }
+}
+
+/** Passes over a member's name and its colon. */
+function skipName(scan: Scan): boolean {
+  const { bytes } = scan
+  const start = blankEnd(bytes, scan.at)
+  const end = bytes[start] === QUOTE ? stringEnd(bytes, start + 1) : -1
+  if (end === -1) return fail(scan, 'syntax')
+  scan.at = blankEnd(bytes, end)
+  return take(scan, COLON) || fail(scan, 'syntax')
+}
+
+/** After the closing quote; -1: it is no string of JSON. */
+function stringEnd(bytes: Buffer, from: number): number {
+  const { length } = bytes
+  let at = from
+  while (at < length) {
+    const byte = bytes[at++]!
+    if (byte === QUOTE) return at
+    if (byte < 0x20) return -1
+    if (byte !== BACKSLASH) continue
+    if (at === length) return -1
+    const escaped = bytes[at++]!
+    if (escaped !== 0x75) {
+      if (IS_ESCAPE[escaped] === 0) return -1
+      continue
+    }
+    if (at + 4 > length) return -1
+    for (const end = at + 4; at < end; at++) if (IS_HEX[bytes[at]!] === 0) return -1
+  }
+  return -1
+}
+
+/** After a number, `true`, `false` or `null`; -1: it is none of them. */
+function literalEnd(bytes: Buffer, from: number): number {
+  let at = from
+  let byte = bytes[at]
+  if (byte === 0x74) return wordEnd(bytes, at, TRUE)
+  if (byte === 0x66) return wordEnd(bytes, at, FALSE)
+  if (byte === 0x6e) return wordEnd(bytes, at, NULL)
+  if (byte === 0x2d) byte = bytes[++at]
+  at = byte === 0x30 ? at + 1 : digitsEnd(bytes, at)
+  if (at !== -1 && bytes[at] === 0x2e) at = digitsEnd(bytes, at + 1)
+  if (at === -1) return -1
+  byte = bytes[at]
+  if (byte !== 0x65 && byte !== 0x45) return at
+  const sign = bytes[at + 1]
+  return digitsEnd(bytes, sign === 0x2b || sign === 0x2d ? at + 2 : at + 1)
+}
+
+/** After one digit or more; -1: there is none. */
+function digitsEnd(bytes: Buffer, from: number): number {
+  let at = from
+  while (at < bytes.length && bytes[at]! >= 0x30 && bytes[at]! <= 0x39) at++
+  return at === from ? -1 : at
+}
+
+function wordEnd(bytes: Buffer, from: number, word: Buffer): number {
+  for (let at = 0; at < word.length; at++) if (bytes[from + at] !== word[at]) return -1
+  return from + word.length
+}
+
+function blankEnd(bytes: Buffer, from: number): number {
+  let at = from
+  for (; at < bytes.length; at++) {
+    const byte = bytes[at]!
+    if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) break
+  }
+  return at
+}
+
+function take(scan: Scan, byte: number): boolean {
+  if (scan.bytes[scan.at] !== byte) return false
+  scan.at++
+  return true
+}
+
+const TRUE = Buffer.from('true')
+const FALSE = Buffer.from('false')
+const NULL = Buffer.from('null')
+const IS_ESCAPE = table('"\\/bfnrt')
+const IS_HEX = table('0123456789abcdefABCDEF')
+
+function table(characters: string): Uint8Array {
+  const found = new Uint8Array(256)
+  for (const each of Buffer.from(characters)) found[each] = 1
+  return found
 }
 
 export interface Edit extends Span {

@@ -173,28 +173,47 @@ test('a 401 makes the gateway fetch a newer credential and ask again before it a
   expect(broker.refusals).toBe(1)
 })
 
-test('a 401 that no newer credential mends is passed on, once', async () => {
-  const { server, ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 401, message: 'who are you' }])
+test.each([401, 403])('a %i is answered once, in our own words', async (status) => {
+  const { server, ask } = await scene(ANTHROPIC, [
+    { kind: 'refuse', status, message: `not ${REAL_KEY.slice(0, 12)}` },
+  ])
   const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
-  expect(response.status).toBe(401)
-  expect(await response.text()).toContain('who are you')
+  expect(response.status).toBe(status)
+  const text = await response.text()
+  expect(JSON.parse(text)).toMatchObject({
+    type: 'error',
+    error: { message: expect.stringContaining('craik: ') },
+  })
+  expect(text).not.toContain(REAL_KEY.slice(0, 12))
   expect(server.requests).toHaveLength(1)
 })
 
-test('a refusal that repeats the credential is told without it', async () => {
-  const { ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 400, message: `bad key ${REAL_KEY}` }])
+test('a refusal that repeats the credential is passed on with the credential masked', async () => {
+  const message = `bad key ${REAL_KEY}, but not ${REAL_KEY.slice(0, -1)}`
+  const { ask } = await scene(ANTHROPIC, [{ kind: 'refuse', status: 400, message }])
   const response = await ask({ headers: { 'anthropic-version': '2023-06-01' } })
-  const text = await response.text()
-  expect(text).not.toContain(REAL_KEY.slice(0, 12))
-  expect(text).toContain('craik: ')
+  const said = `bad key ${'x'.repeat(REAL_KEY.length)}, but not ${REAL_KEY.slice(0, -1)}`
+  expect(response.status).toBe(400)
+  expect(await response.json()).toMatchObject({ error: { message: said } })
 })
 
-test('an answer that repeats the credential is withheld', async () => {
+test('a refusal of a second credential repeats neither of them', async () => {
+  const message = `neither ${REAL_KEY} nor ${NEW_KEY}`
+  const { broker, ask } = await scene(ANTHROPIC, [
+    { kind: 'refuse', status: 401 },
+    { kind: 'refuse', status: 400, message },
+  ])
+  broker.newer = NEW_KEY
+  const text = await (await ask({ headers: { 'anthropic-version': '2023-06-01' } })).text()
+  expect(text).toMatch(/neither x+ nor x+"/)
+})
+
+test('an answer that repeats the credential passes with the credential masked, and counts as an answer', async () => {
   const { gateway, ask } = await scene(ANTHROPIC, [{ kind: 'text', text: `your key is ${REAL_KEY}` }])
   const text = await (await ask({ headers: { 'anthropic-version': '2023-06-01' } })).text()
   expect(text).not.toContain(REAL_KEY)
-  expect(text).toContain('withheld')
-  expect(await lastEnd(gateway)).toMatchObject({ status: 'failed', metadata: { failure: 'garbage' } })
+  expect(text).toContain(`your key is ${'x'.repeat(REAL_KEY.length)}`)
+  expect(await lastEnd(gateway)).toMatchObject({ status: 'passed' })
 })
 
 test.each([

@@ -10,8 +10,8 @@ import type { GatewayLimits } from '../limits.ts'
 import { answerRaw } from '../raw-answer.ts'
 import { RefusalReceipts } from '../refusal-receipts.ts'
 import type { ModelCallPlace } from './admitted-call.ts'
-import { type BodyFault, type Room, readBody } from './body.ts'
-import { callModel, type Unserved } from './call.ts'
+import { describeFault, type RefusedBody, type Room, readBody } from './body.ts'
+import { callModel, clearCall, type Unserved } from './call.ts'
 import { Client } from './client.ts'
 import { ConfigReader } from './config.ts'
 import type { Dialect } from './dialects/dialect.ts'
@@ -40,6 +40,8 @@ export interface Models {
   /** Ends what is going on, and resolves when it is settled. */
   close(): Promise<void>
 }
+
+const NO_RETRY = { 'x-should-retry': 'false' }
 
 /** Of the records that ship with Craik; models have no date here. */
 const LISTED_AT = '2026-11-01T00:00:00Z'
@@ -74,7 +76,7 @@ class ModelGateway implements Models {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    const client = new Client(response, this.#limits.unreadMs)
+    const client = new Client(request, response, this.#limits)
     const [path = '', query = ''] = splitOnce(request.url ?? '')
     const route = routeOf(request.method ?? '', path)
     const dialect = route?.dialect ?? dialectOfPath(path)
@@ -163,19 +165,18 @@ class ModelGateway implements Models {
     const tooLong = new AbortController()
     const timer = setTimeout(() => tooLong.abort(TOO_LONG), this.#limits.callMs)
     const until = AbortSignal.any([client.gone, this.#closing.signal, tooLong.signal])
-    const reading = route.method === 'GET' ? undefined : await readBody(request, room, this.#limits)
+    let reading: Awaited<ReturnType<typeof readBody>> | undefined
     try {
       const record = findProvider(config.records, route.providerId ?? dialect.providerId)
-      const refuse = (rule: string, status: number, message: string) =>
-        this.#refuse(caller, dialect, client, rule, record.id, { status, message })
+      const refuse = (
+        rule: string,
+        status: number,
+        message: string,
+        headers?: Readonly<Record<string, string>>,
+      ) => this.#refuse(caller, dialect, client, rule, record.id, { status, message, headers })
       const refuseEarly = (why: Extract<Unserved, string>) => {
         const { rule, status, message } = refusedEarly(why, record)
         refuse(rule, status, message)
-      }
-      if (typeof reading?.body === 'string') {
-        const { status, message } = this.#bodyFault(reading.body)
-        refuse(`gateway.body.${reading.body}`, status, message)
-        return
       }
       const accounts = await this.#options.broker.accounts(until)
       if (route.kind === 'list') {
@@ -194,16 +195,33 @@ class ModelGateway implements Models {
         else client.answer(200, { 'content-type': 'application/json' }, body)
         return
       }
-      const ask = route.kind === 'side' ? undefined : dialect.ask(reading!.body, route.model)
+      const { headers } = request
+      const head = { caller, route, record, config, accounts, presented, search, headers, client, until }
+      const cleared = await clearCall(this.#place, head)
+      if (cleared === undefined || typeof cleared === 'string' || 'kind' in cleared) {
+        if (typeof cleared === 'string') refuseEarly(cleared)
+        else if (cleared !== undefined) this.#unserved(dialect, client, cleared)
+        return
+      }
+      const lookInto = route.kind === 'call' ? dialect.lookInto : undefined
+      const awaited = () => client.awaitBody()
+      if (route.method === 'POST')
+        reading = await readBody(request, room, this.#limits, { lookInto, awaited, until })
+      const body = reading?.body
+      if (typeof body === 'string') {
+        const { status, message, headers } = describeFault(body, this.#limits)
+        refuse(`gateway.body.${body}`, status, message, headers)
+        return
+      }
+      const ask =
+        body?.members === undefined
+          ? undefined
+          : dialect.ask({ bytes: body.bytes, members: body.members }, route.model)
       if (ask !== undefined && isMalformed(ask)) {
         refuse('gateway.malformed', 400, ask.malformed)
         return
       }
-      const unserved = await callModel(this.#place, {
-        ...{ caller, route, record, config, accounts, presented, search, ask, client, until },
-        headers: request.headers,
-        body: reading?.body,
-      })
+      const unserved = await callModel(this.#place, { ...head, cleared, ask, body: body?.bytes })
       if (typeof unserved === 'string') refuseEarly(unserved)
       else if (unserved !== undefined) this.#unserved(dialect, client, unserved)
     } finally {
@@ -215,8 +233,11 @@ class ModelGateway implements Models {
   #unserved(dialect: Dialect, client: Client, result: Exclude<Unserved, string | undefined>): void {
     const { headers, ...error } = toldError(result, this.#place.clock.nowMs())
     const said = result.kind === 'failed' ? result.said : undefined
-    if (said !== undefined && !client.hasBegun) client.answer(said.status, said.headers, said.body)
-    else client.fail(dialect, error, headers)
+    if (said !== undefined && !client.hasBegun) {
+      if ('names' in said) client.fail(dialect, { ...error, ...said }, headers)
+      else client.answer(said.status, said.headers, said.body)
+    } else if (client.hasBegun || client.hasSentAll) client.fail(dialect, error, headers)
+    else client.refuse(dialect, error, headers)
   }
 
   #refuse(
@@ -225,33 +246,10 @@ class ModelGateway implements Models {
     client: Client,
     rule: string,
     target: string | undefined,
-    { status, message }: { readonly status: number; readonly message: string },
+    { status, message, headers = NO_RETRY }: RefusedBody,
   ): void {
     this.#refusals.write(caller, { rule, target: target ?? 'gateway' })
-    // What is still being sent of the request is not read any more.
-    client.fail(
-      dialect,
-      { status, message: words(message, '') },
-      { connection: 'close', 'x-should-retry': 'false' },
-    )
-  }
-
-  #bodyFault(fault: BodyFault): { readonly status: number; readonly message: string } {
-    const { bodyBytes, bodyMs } = this.#limits
-    switch (fault) {
-      case 'too_large':
-        return { status: 413, message: `the request is larger than ${bodyBytes} bytes` }
-      case 'too_slow':
-        return { status: 408, message: `the request was not whole within ${bodyMs} ms` }
-      case 'no_room':
-        return { status: 429, message: 'this sandbox has too much in requests at once; wait for answers' }
-      case 'coding':
-        return { status: 415, message: 'the body must be plain, gzip or zstd' }
-      case 'not_utf8':
-        return { status: 400, message: 'the body is not UTF-8' }
-      case 'gone':
-        return { status: 400, message: 'the request broke off' }
-    }
+    client.refuse(dialect, { status, message: words(message, '') }, headers)
   }
 
   /** A fault of ours or of the configuration: it is reported here, and the client learns no more than it can use. */

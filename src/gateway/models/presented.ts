@@ -1,7 +1,7 @@
 /** What a client presents as its credential: it may be nothing, or its own sentinel; anything else is refused. */
-import { timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Account } from '../../accounts/account.ts'
+import { isSentinel } from '../../accounts/sentinels.ts'
 import { isSecretKey } from '../../receipts/redaction/redact.ts'
 import type { Caller } from '../caller.ts'
 
@@ -40,11 +40,6 @@ export function meantBy(
 ): Account | undefined {
   return accounts.find(({ id }) => {
     const sentinel = caller.sentinelFor(id)
-    return sentinel !== undefined && values.every((value) => isSame(value, sentinel))
+    return sentinel !== undefined && values.every((value) => isSentinel(value, sentinel))
   })
-}
-
-function isSame(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)]
-  return left.length === right.length && timingSafeEqual(left, right)
 }

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Socket } from 'node:net'
 import { rootCertificates } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
+import { CredentialMask } from '../../lib/credential-mask.ts'
 import { HEADER_BYTES_MAX } from '../../providers/adapters/limits.ts'
 import { dialLoopback, loopbackAgent } from '../../providers/local/dial.ts'
 import { loopbackRefusal } from '../../providers/local/loopback.ts'
@@ -54,6 +55,8 @@ export class UpstreamError extends Error {
 
 /** More than all callers together may have open to one place. */
 const CONNECTIONS_MAX = 1024
+/** Masks that are kept: more than a person has logins. */
+const MASKS_MAX = 32
 
 export class Upstreams {
   readonly #options: UpstreamOptions
@@ -61,10 +64,22 @@ export class Upstreams {
   readonly #pools = new Map<string, Dispatcher>()
   /** Connections that are in no pool. */
   readonly #open = new Map<string, number>()
+  readonly #masks = new Map<string, CredentialMask>()
 
   constructor(options: UpstreamOptions, limits: GatewayLimits) {
     this.#options = options
     this.#limits = limits
+  }
+
+  /** Masks these credentials. A mask is cached: making one takes longer than searching a small answer. */
+  maskOf(secrets: readonly string[]): CredentialMask {
+    const key = secrets.join('\n')
+    const mask = this.#masks.get(key) ?? new CredentialMask(secrets)
+    // The one that was used longest ago is dropped first.
+    this.#masks.delete(key)
+    this.#masks.set(key, mask)
+    if (this.#masks.size > MASKS_MAX) this.#masks.delete(this.#masks.keys().next().value!)
+    return mask
   }
 
   /** Resolves with the head of the answer. Cancelling the signal ends it at any time. */

@@ -1,23 +1,22 @@
 /** The server that a call goes to: what errors call it, and what may be repeated of its words. */
 import type { CraikError } from '../../errors.ts'
+import type { CredentialMask } from '../../lib/credential-mask.ts'
 import { redactBetween } from '../../receipts/redaction/redact-text.ts'
-import type { Endpoint, Failure, FailureKind } from './adapter.ts'
-import { CredentialEcho } from './credential-echo.ts'
+import type { Failure, FailureKind } from './adapter.ts'
 import { providerFailure } from './failure.ts'
 import { QUOTE_CHARS_MAX, QUOTE_CONTEXT_CHARS } from './limits.ts'
 
-/** Servers like to show "the first characters" of a key that they refuse. */
-const PIECE_CHARS = 8
 /** A model's name, as servers report it. */
 const MODEL = /^[\w.:/@+-]{1,200}$/
 
 export class Counterpart {
   readonly #baseUrl: string
-  readonly #echo: CredentialEcho
+  /** Of the credentials that it is called with. */
+  readonly mask: CredentialMask
 
-  constructor(endpoint: Endpoint) {
-    this.#baseUrl = endpoint.baseUrl
-    this.#echo = new CredentialEcho(endpoint.credential, PIECE_CHARS)
+  constructor(baseUrl: string, mask: CredentialMask) {
+    this.#baseUrl = baseUrl
+    this.mask = mask
   }
 
   fail(kind: FailureKind, what: string, facts: Partial<Omit<Failure, 'failure'>> = {}): CraikError {
@@ -30,16 +29,11 @@ export class Counterpart {
     return this.fail('garbage', what, { status: 200 })
   }
 
-  /** Whether words hold a piece of the credential, in its own spelling or a usual other one. */
-  repeatsCredential(words: string): boolean {
-    return this.#echo.isIn(words)
-  }
-
   /** A provider's own words, in quotes after a colon: one short line without secrets; or nothing. */
   quote(words: string | undefined): string {
     if (words === undefined || words === '') return ''
-    if (this.#echo.isIn(words)) return ' (its message repeats the credential and is withheld)'
-    const line = words
+    const line = this.mask
+      .text(words)
       .slice(0, QUOTE_CONTEXT_CHARS)
       .replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]+/gu, ' ')
       .trim()
@@ -51,6 +45,6 @@ export class Counterpart {
   /** The model's name as the server gives it, if it is one. */
   modelName(name: string | null | undefined): string | undefined {
     if (name === null || name === undefined || !MODEL.test(name)) return undefined
-    return this.#echo.isIn(name) ? undefined : name
+    return this.mask.text(name)
   }
 }

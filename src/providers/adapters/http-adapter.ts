@@ -1,6 +1,7 @@
 /** What the HTTP dialects have in common: from a dialect's way of writing and reading to a whole adapter. */
 import type { z } from 'zod'
 import type { Json } from '../../lib/canonical-json.ts'
+import { CredentialMask } from '../../lib/credential-mask.ts'
 import type { ModelRequest } from '../conversation.ts'
 import type { Adapter, Dialect, Endpoint, ModelEvent } from './adapter.ts'
 import { Answer } from './answer.ts'
@@ -42,7 +43,7 @@ async function* call(
   body: string,
   signal: AbortSignal,
 ): AsyncGenerator<ModelEvent> {
-  const from = new Counterpart(endpoint)
+  const from = new Counterpart(endpoint.baseUrl, new CredentialMask([endpoint.credential]))
   if (!wire.mayOmitOutputCap && request.maxOutputTokens === undefined)
     throw from.fail('rejected', 'nothing was sent: this dialect insists on an output cap', {
       sent: false,

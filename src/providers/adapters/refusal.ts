@@ -34,6 +34,34 @@ const KIND_BY_NAME: Readonly<Record<string, FailureKind>> = {
   DEADLINE_EXCEEDED: 'timeout',
 }
 
+/** Names of what is wrong with a credential that say nothing of what a client should do. */
+const OTHER_NAMES = [
+  'account_deactivated',
+  'account_suspended',
+  'forbidden',
+  'insufficient_permissions',
+  'invalid_authentication_error',
+  'incorrect_api_key_error',
+  'missing_scope',
+  'model_not_found',
+  'organization_deactivated',
+  'permission_denied',
+  'permission_denied_error',
+  'token_expired',
+  'token_invalidated',
+  'token_revoked',
+  'unauthorized',
+  'unsupported_country_region_territory',
+] as const
+const KNOWN_NAMES: ReadonlySet<unknown> = new Set([...Object.keys(KIND_BY_NAME), ...OTHER_NAMES])
+
+/** How a provider calls its own error, where it is a name that is known here. */
+export interface KnownNames {
+  readonly type?: string
+  readonly code?: string
+  readonly status?: string
+}
+
 const problem = z.object({
   message: z.string().nullish(),
   type: z.string().nullish(),
@@ -71,7 +99,8 @@ export function refusal(
   const said = parseBody(body)
   const kind = kindOfStatus(status, said)
   const pause = retryAfterMs(headers, said?.details?.find((detail) => detail.retryDelay)?.retryDelay)
-  return from.fail(kind, `${WORDS[kind]} (${status})${from.quote(said?.message ?? undefined)}`, {
+  const words = status === 403 ? 'it does not permit this with the credential' : WORDS[kind]
+  return from.fail(kind, `${words} (${status})${wordsOf(from, kind, said)}`, {
     status,
     retryAfterMs: pause,
     // Behind a gateway's 502 or 504 a provider may have worked, and may bill for it.
@@ -82,9 +111,31 @@ export function refusal(
 /** The error for an `error` event in a stream that began well. */
 export function streamFailure(from: Counterpart, said: Problem): CraikError {
   const kind = kindOfProblem(said) ?? 'server_error'
-  return from.fail(kind, `it broke off its answer with an error${from.quote(said.message ?? undefined)}`, {
+  return from.fail(kind, `it broke off its answer with an error${wordsOf(from, kind, said)}`, {
     status: 200,
   })
+}
+
+/** Of the error in a body. */
+export function knownNames(body: string): KnownNames {
+  return namesIn(parseBody(body))
+}
+
+export function namesIn(said: Problem | undefined): KnownNames {
+  const { type, code, status } = said ?? {}
+  return Object.fromEntries(
+    Object.entries({ type, code, status }).filter(([, name]) => KNOWN_NAMES.has(name)),
+  )
+}
+
+/**
+ * What is repeated of its words. Where a provider does not accept a credential it likes to quote it, or the beginning of it: of
+ * those only a known name is, whatever they say.
+ */
+function wordsOf(from: Counterpart, kind: FailureKind, said: Problem | undefined): string {
+  if (kind !== 'unauthorized') return from.quote(said?.message ?? undefined)
+  const [name] = Object.values(namesIn(said))
+  return name === undefined ? '' : `: ${name}`
 }
 
 const WORDS: Readonly<Record<string, string>> = {

@@ -4,8 +4,9 @@ import { denialIn, deniedError } from '../../policy/decide.ts'
 import { type DecisionRequest, parseRequest } from '../../policy/request.ts'
 import type { Adapter } from '../adapters/adapter.ts'
 import type { ModelRequest } from '../conversation.ts'
+import { hasBusyQuota } from '../ledger/facts.ts'
 import { MISSING_CAP_TOKENS } from '../ledger/judge.ts'
-import { type AdmitOutput, admitCall } from '../ledger/tokens.ts'
+import { type AdmitOutput, admitCall, checkCall } from '../ledger/tokens.ts'
 import type { ProviderRecord } from '../record.ts'
 import { type Hop, idsOf, linksOf, type ModelHop, type Unanswered } from './hop.ts'
 import type { Route } from './route.ts'
@@ -54,16 +55,8 @@ export async function admitBytes(
   const hasPrice = billing === 'metered' && !unpriced
   const priced = hasPrice ? await knownPrice(route, inputBytes, place.clock.nowMs()) : null
   const asked = await decisionRequest(hop, route)
-  const isNoted = hop.refusals?.isSingle() ?? true
   const admitted = await place.store.write(admitCall, {
-    request: asked,
-    receipt: {
-      kind: 'provider_action',
-      links: linksOf(hop),
-      metadata: { model, dialect: route.dialect, transport: call.transport },
-    },
-    owner: place.log.owner,
-    isNoted,
+    ...admitInput(hop, route, asked),
     call: {
       providerId: record.id,
       model,
@@ -76,11 +69,41 @@ export async function admitBytes(
       ...(call.sandboxId !== undefined && { sandboxId: call.sandboxId }),
     },
   })
-  if (admitted.effect === 'allow') {
-    written.push(...idsOf(admitted.ref, admitted.budgetReceipt))
-    return admitted
+  if (admitted.effect === 'deny') return deniedAttempt(hop, admitted, asked)
+  written.push(...idsOf(admitted.ref, admitted.budgetReceipt))
+  return admitted
+}
+
+/**
+ * Why a call would be denied whatever it says: its policy, or a quota of requests. Undefined: nothing stands against it so
+ * far. Where a grant is there and no quota is used up, the writer is not asked.
+ */
+export async function refusedBeforehand(hop: Hop, route: Route): Promise<Unanswered | undefined> {
+  const { place, call, record } = hop
+  const asked = await decisionRequest(hop, route)
+  const isBusy = () =>
+    place.store.read((tables) => hasBusyQuota(tables, record.id, call.scope.session_id, place.clock.nowMs()))
+  if (asked.grant_id !== undefined && !(await isBusy())) return undefined
+  const denial = await place.store.write(checkCall, {
+    ...admitInput(hop, route, asked),
+    call: {
+      ...{ providerId: record.id, model: route.model, billing: 'free', price: null },
+      ...{ inputBytes: 0, maxOutputTokens: null, capCanBeSet: true },
+      ...(call.sandboxId !== undefined && { sandboxId: call.sandboxId }),
+    },
+  })
+  return denial === null ? undefined : deniedAttempt(hop, denial, asked)
+}
+
+function admitInput(hop: Hop, { model, dialect }: Route, request: DecisionRequest) {
+  const { place, call } = hop
+  const metadata = { model, dialect, transport: call.transport }
+  return {
+    request,
+    receipt: { kind: 'provider_action' as const, links: linksOf(hop), metadata },
+    owner: place.log.owner,
+    isNoted: hop.refusals?.isSingle() ?? true,
   }
-  return deniedAttempt(hop, admitted, asked)
 }
 
 /** The table is large, and calls to local models never need it. */

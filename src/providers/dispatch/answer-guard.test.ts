@@ -1,70 +1,38 @@
-import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { AnswerGuard } from './answer-guard.ts'
 
 const KEY = '3f9a1c7be2d84056a1b2c3d4e5f60718'
+const MASKED = 'x'.repeat(KEY.length)
 
 function pass(guard: AnswerGuard, pieces: readonly string[]): string {
   return pieces.map((piece) => guard.text(piece)).join('') + guard.rest()
 }
 
-function cut(text: string, sizes: readonly number[]): string[] {
-  const pieces: string[] = []
-  let at = 0
-  for (let i = 0; at < text.length; i++) {
-    const size = sizes[i % sizes.length]!
-    pieces.push(text.slice(at, at + size))
-    at += size
+it('masks the key in an answer, also where it comes in pieces', () => {
+  for (let at = 0; at <= KEY.length; at++) {
+    const guard = new AnswerGuard(Buffer.from(KEY))
+    expect(pass(guard, ['it is ', KEY.slice(0, at), KEY.slice(at), ', no?'])).toBe(`it is ${MASKED}, no?`)
   }
-  return pieces
-}
-
-const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1 })
-
-it('withholds an answer with the key in it, however it is cut', () => {
-  fc.assert(
-    fc.property(fc.string(), fc.string(), sizes, (before, after, lengths) => {
-      let passed = ''
-      const guard = new AnswerGuard(Buffer.from(KEY))
-      expect(() => {
-        for (const piece of cut(before + KEY + after, lengths)) passed += guard.text(piece)
-        passed += guard.rest()
-      }).toThrow(/repeats the credential/)
-      expect(passed).not.toContain(KEY.slice(0, 16))
-    }),
-  )
 })
 
-it('changes nothing in an answer without it', () => {
-  fc.assert(
-    fc.property(fc.string(), sizes, (text, lengths) => {
-      expect(pass(new AnswerGuard(Buffer.from(KEY)), cut(text, lengths))).toBe(text)
-      expect(pass(new AnswerGuard(undefined), cut(text, lengths))).toBe(text)
-    }),
-  )
+it('passes every part of the key', () => {
+  for (let length = 1; length < KEY.length; length++) {
+    const text = `${KEY.slice(0, length)} ${KEY.slice(-length)}`
+    expect(pass(new AnswerGuard(Buffer.from(KEY)), [text])).toBe(text)
+  }
 })
 
-it('passes whole characters on, also where it holds the rest back', () => {
-  fc.assert(
-    fc.property(fc.string({ unit: 'grapheme', maxLength: 60 }), (text) => {
-      const guard = new AnswerGuard(Buffer.from(KEY))
-      const passed = [...[...text].map((character) => guard.text(character)), guard.rest()]
-      expect(passed.every((piece) => piece.isWellFormed())).toBe(true)
-      expect(passed.join('')).toBe(text)
-    }),
-  )
+it('passes each word on as soon as it is over', () => {
+  const guard = new AnswerGuard(Buffer.from(KEY))
+  expect(guard.text('hello wor')).toBe('hello ')
+  expect(guard.text('ld\n')).toBe('world\n')
 })
 
-it.each([
-  ['upper case', KEY.toUpperCase()],
-  ['base64', Buffer.from(KEY).toString('base64')],
-  ['hex', Buffer.from(KEY).toString('hex')],
-  ['half of it', KEY.slice(0, 16)],
-])('knows the key in %s', (_, spelling) => {
-  expect(() => new AnswerGuard(Buffer.from(KEY)).check(`see ${spelling}!`)).toThrow()
-})
-
-it('lets an answer speak about what keys of a kind have in common', () => {
-  const guard = new AnswerGuard(Buffer.from('sk-ant-api03-Zx8Qv2Lm5Tn7'))
-  expect(pass(guard, ['keys begin with sk-ant-api03-'])).toBe('keys begin with sk-ant-api03-')
+it('masks the key in a tool call, which stays one', () => {
+  const call = { id: 'call_1', name: 'run', arguments: { line: `echo "${KEY}"`, [KEY]: [KEY.slice(1)] } }
+  expect(new AnswerGuard(Buffer.from(KEY)).call(call)).toEqual({
+    ...call,
+    arguments: { line: `echo "${MASKED}"`, [MASKED]: [KEY.slice(1)] },
+  })
+  expect(new AnswerGuard(undefined).call(call)).toBe(call)
 })

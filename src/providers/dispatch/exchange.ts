@@ -65,8 +65,7 @@ export async function exchange(
         receivedBytes += Buffer.byteLength(event.text)
         passOn(guard.text(event.text))
       } else if (event.type === 'tool_call') {
-        guard.check(JSON.stringify(event.call))
-        toolCalls.push(event.call)
+        toolCalls.push(guard.call(event.call))
         receivedBytes += Buffer.byteLength(JSON.stringify(event.call.arguments)) + event.call.name.length
         contentPassedOn ||= onText !== undefined
       } else if (event.type === 'usage') usage = event.usage

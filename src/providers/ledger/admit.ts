@@ -29,26 +29,11 @@ export async function admit(
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<AdmitOutput> {
-  const { receipt, owner, call, isNoted = true } = asked
-  // A decision about one provider, held against the limits of another, would let through what neither allows.
-  if (asked.request.target !== call.providerId)
-    throw new CraikError('internal', `a call to ${call.providerId} was asked for as ${asked.request.target}`)
-  const judgement = await judge(tables, asked.request, clock)
-  const { request } = judgement.input
-  const input = { ...asked, request }
-  if (judgement.evaluation.effect === 'deny') {
-    if (!isNoted) return { effect: 'deny', by: 'policy', decision: unwritten(judgement) }
-    return {
-      effect: 'deny',
-      by: 'policy',
-      decision: await record(tables, judgement, receipt, owner, receipts),
-    }
-  }
-  await sweepDead(tables, receipts, clock)
-  const facts = await gather(tables, input, clock.nowMs())
-  const verdict = judgeReservation(facts)
-  if (verdict.effect === 'deny') return refuse(tables, input, facts, verdict, receipts)
-
+  const { receipt, owner, call } = asked
+  const judged = await judgeCall(tables, asked, receipts, clock)
+  if ('effect' in judged) return judged
+  const { judgement, input, facts, verdict } = judged
+  const { request } = input
   const decision = await record(tables, judgement, receipt, owner, receipts)
   if (decision.begin === undefined) return { effect: 'deny', by: 'policy', decision }
   const links = { ...linksOf(input), receipt_ids: [decision.ref.id] }
@@ -102,6 +87,54 @@ export async function admit(
     hold: { id, maxOutputTokens: verdict.cap, lowered: verdict.lowered },
     budgetReceipt,
   }
+}
+
+/** Null: nothing stands against it. */
+export async function check(
+  tables: Tables,
+  asked: AdmitInput,
+  receipts: ReceiptWriter,
+  clock: Clock,
+): Promise<Denied | null> {
+  const judged = await judgeCall(tables, asked, receipts, clock)
+  return 'effect' in judged ? judged : null
+}
+
+type Denied = Extract<AdmitOutput, { effect: 'deny' }>
+
+interface Judged {
+  readonly judgement: Judgement
+  readonly input: AdmitInput
+  readonly facts: ReservationInput
+  readonly verdict: Reserved
+}
+
+/** What policy, quotas and budgets say; a denial is written down. */
+async function judgeCall(
+  tables: Tables,
+  asked: AdmitInput,
+  receipts: ReceiptWriter,
+  clock: Clock,
+): Promise<Denied | Judged> {
+  const { receipt, owner, call, isNoted = true } = asked
+  // A decision about one provider, held against the limits of another, would let through what neither allows.
+  if (asked.request.target !== call.providerId)
+    throw new CraikError('internal', `a call to ${call.providerId} was asked for as ${asked.request.target}`)
+  const judgement = await judge(tables, asked.request, clock)
+  const input = { ...asked, request: judgement.input.request }
+  if (judgement.evaluation.effect === 'deny') {
+    if (!isNoted) return { effect: 'deny', by: 'policy', decision: unwritten(judgement) }
+    return {
+      effect: 'deny',
+      by: 'policy',
+      decision: await record(tables, judgement, receipt, owner, receipts),
+    }
+  }
+  await sweepDead(tables, receipts, clock)
+  const facts = await gather(tables, input, clock.nowMs())
+  const verdict = judgeReservation(facts)
+  if (verdict.effect === 'deny') return refuse(tables, input, facts, verdict, receipts)
+  return { judgement, input, facts, verdict }
 }
 
 function unwritten({ evaluation, input }: Judgement) {
@@ -163,7 +196,7 @@ async function refuse(
   facts: ReservationInput,
   verdict: Refused,
   receipts: ReceiptWriter,
-): Promise<AdmitOutput> {
+): Promise<Denied> {
   const { by, rule, subject } = verdict
   const quota = by === 'quota' ? facts.quotas.find(({ id }) => id === subject) : undefined
   const retryAtMs =

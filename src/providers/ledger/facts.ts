@@ -4,7 +4,14 @@ import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { BalanceKey, BudgetRow, QuotaRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
 import { balanceFactsOf } from './hold.ts'
-import { type BudgetFacts, type CallFacts, leastAmount, priceFacts, type QuotaFacts } from './judge.ts'
+import {
+  type BudgetFacts,
+  type CallFacts,
+  firstBusy,
+  leastAmount,
+  priceFacts,
+  type QuotaFacts,
+} from './judge.ts'
 import type { AdmitInput } from './tokens.ts'
 import { windowStart } from './windows.ts'
 
@@ -54,6 +61,18 @@ function currentKey({ id, period }: BudgetRow, nowMs: number): BalanceKey {
 export async function quotasFor(tables: Tables, call: CallFacts, nowMs: number): Promise<QuotaFacts[]> {
   const rows = await tables.quotas.applying(call.provider_id, call.session_id ?? undefined)
   return Promise.all(rows.map((row) => quotaFacts(tables, row, nowMs)))
+}
+
+/** Whether some quota of requests is used up at the moment, whatever a call asks for. */
+export async function hasBusyQuota(
+  tables: Tables,
+  providerId: string,
+  sessionId: string | undefined,
+  nowMs: number,
+): Promise<boolean> {
+  const rows = await tables.quotas.applying(providerId, sessionId)
+  if (rows.length === 0) return false
+  return firstBusy(await Promise.all(rows.map((row) => quotaFacts(tables, row, nowMs)))) !== undefined
 }
 
 export async function quotaFacts(tables: Tables, row: QuotaRow, nowMs: number): Promise<QuotaFacts> {

@@ -198,7 +198,8 @@ function isUnpriced({ limit_nano_usd, allow_unpriced }: BudgetFacts, { billing, 
   return billing === 'metered' && price === null && limit_nano_usd !== null && !allow_unpriced
 }
 
-function firstBusy(quotas: readonly QuotaFacts[]): Refused | undefined {
+/** The first quota that is used up whatever a call asks for. */
+export function firstBusy(quotas: readonly QuotaFacts[]): Refused | undefined {
   for (const { id, requests, requests_per_minute, running, concurrent } of quotas) {
     if (requests_per_minute !== null && requests >= requests_per_minute)
       return refused('quota', 'quota.requests_per_minute', id)

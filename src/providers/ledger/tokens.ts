@@ -102,6 +102,10 @@ export interface SettleOutput {
   readonly overrun: boolean
 }
 
+/** Whether a call would be denied, before its body is known: a denial is written down, and nothing is admitted. */
+export const checkCall = procedure<AdmitInput, Extract<AdmitOutput, { effect: 'deny' }> | null>(
+  'providers.check',
+)
 /** Policy, quota and every budget that applies, the hold and both receipts: one transaction. */
 export const admitCall = procedure<AdmitInput, AdmitOutput>('providers.admit')
 /** Balances, the hold and both receipts: one transaction. Settling twice is a conflict. */

@@ -1,9 +1,9 @@
 /** Anthropic Messages, as the gateway passes it on. */
 import { type AnthropicCounts, anthropicUsage } from '../../../providers/adapters/anthropic-messages.ts'
-import { edited, valueAt, wholeObject } from '../json-members.ts'
+import { edited, valueAt } from '../json-members.ts'
 import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
-import type { Ask, Dialect, DialectError, Malformed } from './dialect.ts'
-import { capAt, fieldsOf, isDearTier, isMalformed, modelAndCap, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import type { Ask, Dialect, DialectError, Malformed, ScannedBody } from './dialect.ts'
+import { capAt, fieldsOf, isDearTier, isMalformed, modelAndCap, modelAt, notTaken } from './fields.ts'
 
 export const anthropicMessages: Dialect = {
   name: 'anthropic_messages',
@@ -12,6 +12,7 @@ export const anthropicMessages: Dialect = {
   family: 'anthropic',
   spokenBy: ({ family }) => family === 'anthropic',
   takesCap: () => true,
+  lookInto: {},
   ask,
   reader: () => new Reader(),
   errorBody: (error) => JSON.stringify(problem(error)),
@@ -20,9 +21,8 @@ export const anthropicMessages: Dialect = {
 
 const NAMES = { model: ['model'], cap: ['max_tokens'], tier: ['service_tier'] } as const
 
-function ask(body: Buffer): Ask | Malformed {
-  const members = wholeObject(body)
-  if (members === undefined) return NOT_AN_OBJECT
+function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
+  if (typeof members === 'string') return notTaken(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -95,6 +95,6 @@ const TYPES: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 }
 
-function problem({ status, message }: DialectError) {
-  return { type: 'error', error: { type: TYPES[status] ?? 'api_error', message } }
+function problem({ status, message, names }: DialectError) {
+  return { type: 'error', error: { type: names?.type ?? TYPES[status] ?? 'api_error', message } }
 }

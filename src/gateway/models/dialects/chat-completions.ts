@@ -1,9 +1,9 @@
 /** Chat Completions, as the gateway passes it on. */
 import { chatUsage } from '../../../providers/adapters/chat-completions.ts'
-import { type Edit, edited, memberPutIn, valueAt, wholeObject } from '../json-members.ts'
+import { type Edit, edited, memberPutIn, valueAt } from '../json-members.ts'
 import { AnswerReader, has, type Loose, list, member } from './answer-reader.ts'
-import type { Ask, Dialect, Malformed } from './dialect.ts'
-import { capAt, fieldsOf, isDearTier, isMalformed, isSeveral, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import type { Ask, Dialect, Malformed, ScannedBody } from './dialect.ts'
+import { capAt, fieldsOf, isDearTier, isMalformed, isSeveral, modelAt, notTaken } from './fields.ts'
 import { openaiProblem } from './openai-error.ts'
 
 export const chatCompletions: Dialect = {
@@ -13,6 +13,7 @@ export const chatCompletions: Dialect = {
   family: 'openai',
   spokenBy: ({ family, kind }) => family === 'openrouter' || family === 'kimi' || kind === 'api_key',
   takesCap: () => true,
+  lookInto: {},
   ask,
   reader: () => new Reader(),
   errorBody: (error) => JSON.stringify({ error: openaiProblem(error) }),
@@ -28,9 +29,8 @@ const NAMES = {
   tier: ['service_tier'],
 } as const
 
-function ask(body: Buffer): Ask | Malformed {
-  const members = wholeObject(body)
-  if (members === undefined) return NOT_AN_OBJECT
+function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
+  if (typeof members === 'string') return notTaken(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const model = modelAt(fields.model && valueAt(body, fields.model))

@@ -1,6 +1,8 @@
 /** What the gateway has to know of a wire format to pass it on: what is asked, where the cap stands, when it is over. */
 import type { Account, AccountFamily } from '../../../accounts/account.ts'
 import type { FailureKind, Dialect as WireDialect } from '../../../providers/adapters/adapter.ts'
+import type { KnownNames } from '../../../providers/adapters/refusal.ts'
+import type { JsonFault, LookInto, Members } from '../json-members.ts'
 import type { AnswerReader } from './answer-reader.ts'
 
 export interface Dialect {
@@ -15,13 +17,21 @@ export interface Dialect {
   readonly spokenBy: (account: Account) => boolean
   /** Whether a login lets a cap be set that the client did not name. */
   readonly takesCap: (account: Account | undefined) => boolean
+  /** The members of a body whose own members are read too. */
+  readonly lookInto: LookInto
   /** What a body asks for. `model` is the one in the path, where the dialect has it there. */
-  readonly ask: (body: Buffer, model: string | undefined) => Ask | Malformed
+  readonly ask: (body: ScannedBody, model: string | undefined) => Ask | Malformed
   readonly reader: () => AnswerReader
   /** The dialect's own error, as a body. */
   readonly errorBody: (error: DialectError) => string
   /** The same in the middle of a stream: what makes a client see that the answer is not whole. */
   readonly errorEvent: (error: DialectError) => string
+}
+
+/** A body, with what the scanner found in it. */
+export interface ScannedBody {
+  readonly bytes: Buffer
+  readonly members: Members | JsonFault
 }
 
 export interface Ask {
@@ -46,6 +56,8 @@ export interface Malformed {
 export interface DialectError {
   readonly status: number
   readonly message: string
+  /** As the provider itself calls it; without them, as the status is usually called. */
+  readonly names?: KnownNames
 }
 
 /** The status of an answer for what went wrong on the other side. */

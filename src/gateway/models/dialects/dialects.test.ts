@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest'
+import { scanObject } from '../json-members.ts'
 import { anthropicMessages } from './anthropic-messages.ts'
 import { chatCompletions } from './chat-completions.ts'
 import type { Ask, Dialect } from './dialect.ts'
 import { codeAssist, gemini } from './gemini.ts'
 import { openaiResponses } from './openai-responses.ts'
 
-const asked = (dialect: Dialect, body: unknown, model?: string) =>
-  dialect.ask(Buffer.from(JSON.stringify(body)), model) as Ask
+const asked = (dialect: Dialect, body: unknown, model?: string) => {
+  const bytes = Buffer.from(JSON.stringify(body))
+  return dialect.ask({ bytes, members: scanObject(bytes, dialect.lookInto) }, model) as Ask
+}
 const spelled = (ask: Ask, cap: number, baseUrl = 'https://api.example/v1') =>
   JSON.parse(ask.spelled({ cap }, baseUrl).toString())
 

@@ -1,7 +1,15 @@
 /** The few fields of a request that are read, each found once and under a name that every server reads alike. */
 import { REFERENCE } from '../../../lib/ids.ts'
 import { redactValue } from '../../../receipts/redaction/redact.ts'
-import { type Edit, type Members, memberPutIn, type Span, valueAt } from '../json-members.ts'
+import {
+  type Edit,
+  type JsonFault,
+  type Members,
+  memberPutIn,
+  type Span,
+  VALUES_MAX,
+  valueAt,
+} from '../json-members.ts'
 import type { Changes, Malformed } from './dialect.ts'
 
 export interface Field extends Span {
@@ -88,6 +96,16 @@ export function isMalformed<T>(value: T | Malformed): value is Malformed {
   return typeof value === 'object' && value !== null && 'malformed' in value
 }
 
-export const NOT_AN_OBJECT: Malformed = {
-  malformed: 'the body is not one JSON object, or names a member twice',
+/** Why the scanner does not take a body, for the client. */
+export function notTaken(fault: JsonFault): Malformed {
+  const reasons: Readonly<Record<JsonFault, string>> = {
+    syntax: 'is not JSON',
+    not_object: 'is not a JSON object',
+    duplicate: 'names a member twice',
+    too_deep: 'is nested too deeply',
+    too_many_values: `has more than ${VALUES_MAX} JSON values`,
+    too_many_members: 'has too many members',
+    long_name: 'has a member with too long a name',
+  }
+  return { malformed: `the body ${reasons[fault]}` }
 }

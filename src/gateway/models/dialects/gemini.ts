@@ -1,17 +1,12 @@
 /** Gemini, as the gateway passes it on: with an API key, and in the envelope of Code Assist. */
 import { geminiUsage } from '../../../providers/adapters/gemini.ts'
-import {
-  type Edit,
-  edited,
-  type Members,
-  memberPutIn,
-  objectAt,
-  valueAt,
-  wholeObject,
-} from '../json-members.ts'
+import { type Edit, edited, type Members, memberPutIn, valueAt } from '../json-members.ts'
 import { AnswerReader, has, type Loose, list, member } from './answer-reader.ts'
 import type { Ask, Changes, Dialect, DialectError, Malformed } from './dialect.ts'
-import { capAt, type Field, fieldsOf, isMalformed, isSeveral, modelAt, NOT_AN_OBJECT } from './fields.ts'
+import { capAt, type Field, fieldsOf, isMalformed, isSeveral, modelAt, notTaken } from './fields.ts'
+
+/** Protocol buffers have two names for each field. */
+const LOOK_INTO_REQUEST = { generationConfig: {}, generation_config: {} }
 
 const COMMON = {
   wire: 'gemini',
@@ -26,9 +21,9 @@ export const gemini: Dialect = {
   ...COMMON,
   name: 'gemini',
   spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
-  ask(body, pathModel) {
-    const members = wholeObject(body)
-    if (members === undefined) return NOT_AN_OBJECT
+  lookInto: LOOK_INTO_REQUEST,
+  ask({ bytes: body, members }, pathModel) {
+    if (typeof members === 'string') return notTaken(members)
     const model = modelAt(pathModel)
     return isMalformed(model) ? model : askOf(body, members, model, undefined)
   },
@@ -39,21 +34,20 @@ export const codeAssist: Dialect = {
   ...COMMON,
   name: 'code_assist',
   spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'oauth',
-  ask(body) {
-    const members = wholeObject(body)
-    if (members === undefined) return NOT_AN_OBJECT
+  lookInto: { request: LOOK_INTO_REQUEST },
+  ask({ bytes: body, members }) {
+    if (typeof members === 'string') return notTaken(members)
     const fields = fieldsOf(members, { model: ['model'], request: ['request'] })
     if (isMalformed(fields)) return fields
     const model = modelAt(fields.model && valueAt(body, fields.model))
     if (isMalformed(model)) return model
-    const request = fields.request && objectAt(body, fields.request)
-    if (request === undefined) return { malformed: 'request must be an object that names nothing twice' }
+    const request = members.objects.get('request')
+    if (request === undefined) return { malformed: 'request must be an object' }
     return askOf(body, request, model, fields.model)
   },
   reader: () => new Reader((event) => member(event, 'response') ?? event),
 }
 
-/** Protocol buffers have two names for each field. */
 const REQUEST = {
   config: ['generationConfig', 'generation_config'],
   cached: ['cachedContent', 'cached_content'],
@@ -72,9 +66,9 @@ function askOf(
   const asked = fieldsOf(request, REQUEST)
   if (isMalformed(asked)) return asked
   const { config: configField, cached } = asked
-  const config = configField === undefined ? undefined : objectAt(body, configField)
+  const config = configField === undefined ? undefined : request.objects.get(configField.name)
   if (configField !== undefined && config === undefined)
-    return { malformed: `${configField.name} must be an object that names nothing twice` }
+    return { malformed: `${configField.name} must be an object` }
   const fields = config === undefined ? {} : fieldsOf(config, CONFIG)
   if (isMalformed(fields)) return fields
   const cap = capAt(body, fields.cap)
@@ -161,6 +155,6 @@ const STATUSES: Readonly<Record<number, string>> = {
   504: 'DEADLINE_EXCEEDED',
 }
 
-function problem({ status, message }: DialectError) {
-  return { error: { code: status, message, status: STATUSES[status] ?? 'INTERNAL' } }
+function problem({ status, message, names }: DialectError) {
+  return { error: { code: status, message, status: names?.status ?? STATUSES[status] ?? 'INTERNAL' } }
 }

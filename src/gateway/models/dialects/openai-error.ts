@@ -12,7 +12,7 @@ const TYPES: Readonly<Record<number, readonly [type: string, code: string]>> = {
   503: ['server_error', 'server_is_overloaded'],
 }
 
-export function openaiProblem({ status, message }: DialectError) {
+export function openaiProblem({ status, message, names = {} }: DialectError) {
   const [type, code] = TYPES[status] ?? ['server_error', 'server_error']
-  return { message, type, param: null, code }
+  return { message, type: names.type ?? type, param: null, code: names.code ?? code }
 }

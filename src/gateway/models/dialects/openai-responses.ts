@@ -1,8 +1,8 @@
 /** OpenAI Responses, as the gateway passes it on. */
 import { responsesUsage } from '../../../providers/adapters/openai-responses.ts'
-import { edited, type Members, valueAt, wholeObject } from '../json-members.ts'
+import { edited, type Members, valueAt } from '../json-members.ts'
 import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
-import type { Ask, Dialect, DialectError, Malformed } from './dialect.ts'
+import type { Ask, Dialect, DialectError, Malformed, ScannedBody } from './dialect.ts'
 import {
   capAt,
   type Field,
@@ -11,7 +11,7 @@ import {
   isMalformed,
   modelAndCap,
   modelAt,
-  NOT_AN_OBJECT,
+  notTaken,
 } from './fields.ts'
 import { openaiProblem } from './openai-error.ts'
 
@@ -23,6 +23,7 @@ export const openaiResponses: Dialect = {
   spokenBy: ({ family }) => family === 'openai',
   // The endpoint of ChatGPT logins refuses requests that name a cap.
   takesCap: (account) => account === undefined || account.kind === 'api_key',
+  lookInto: {},
   ask,
   reader: () => new ResponsesReader(),
   errorBody: (error) => JSON.stringify({ error: openaiProblem(error) }),
@@ -39,9 +40,8 @@ const NAMES = {
   prompt: ['prompt'],
 } as const
 
-function ask(body: Buffer): Ask | Malformed {
-  const members = wholeObject(body)
-  if (members === undefined) return NOT_AN_OBJECT
+function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
+  if (typeof members === 'string') return notTaken(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const asked = askOf(body, members, fields)
@@ -65,10 +65,8 @@ const MESSAGE_NAMES = {
   generate: ['generate'],
 } as const
 
-export function createAsk(body: Buffer): CreateAsk | Malformed {
-  const members = wholeObject(body)
-  if (members === undefined)
-    return { malformed: 'the message is not one JSON object, or names a member twice' }
+export function createAsk({ bytes: body, members }: ScannedBody): CreateAsk | Malformed {
+  if (typeof members === 'string') return notTaken(members)
   const fields = fieldsOf(members, MESSAGE_NAMES)
   if (isMalformed(fields)) return fields
   const type = fields.type && valueAt(body, fields.type)

@@ -1,11 +1,22 @@
 /** The answer to one message, passed on event by event. What goes wrong is a result here. */
+import { Counterpart } from '../../../providers/adapters/counterpart.ts'
 import type { Usage } from '../../../providers/conversation.ts'
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
 import { writtenTokens } from '../../../providers/estimate.ts'
 import type { GatewayLimits } from '../../limits.ts'
-import { ResponsesReader } from '../dialects/openai-responses.ts'
+import { statusOf } from '../dialects/dialect.ts'
+import { errorMessage, failedMessage, ResponsesReader } from '../dialects/openai-responses.ts'
 import { TOO_LONG } from '../exchange.ts'
-import { brokenOffEnd, counterpart, type FailedEnd, failedEnd, garbageEnd, refusedEnd } from '../failures.ts'
+import {
+  brokenOffEnd,
+  type FailedEnd,
+  failedEnd,
+  garbageEnd,
+  isOfCredential,
+  namesOf,
+  refusedEnd,
+} from '../failures.ts'
+import { words } from '../unserved.ts'
 import type { ClientSocket } from './client-socket.ts'
 import type { SocketListener, UpstreamSocket } from './upstream-socket.ts'
 
@@ -98,7 +109,6 @@ class Answering implements SocketListener {
 
   /** What is wrong with an event, before it is passed on. */
   #read(data: Buffer): FailedEnd | undefined {
-    if (this.#repeatsSecret(data)) return this.#echoed()
     try {
       this.#reader.event(data.toString('utf8'))
       return undefined
@@ -107,20 +117,33 @@ class Answering implements SocketListener {
     }
   }
 
-  /** The provider's own error: it is passed on as it is, unless it repeats what must not come back. */
+  /** The provider's own error: it is passed on as it is, unless it is about the credential. */
   #refused(data: Buffer): void {
-    const { problem, problemStatus } = this.#reader
-    const from = this.#from()
-    const text = data.toString('utf8')
-    if (from.repeatsCredential(text)) {
-      this.#broken(this.#echoed())
+    const end = this.#refusal()
+    if (end === undefined) {
+      this.#broken(this.#garbage('its error is nested too deep'))
       return
     }
-    const end =
-      problemStatus === undefined || this.#hasBegun
+    this.#finish(end, isOfCredential(end) ? this.#ownWords(end) : data)
+  }
+
+  /** Undefined: nested deeper than the stack, which JSON.parse takes and JSON.stringify does not. */
+  #refusal(): FailedEnd | undefined {
+    const { problem, problemStatus } = this.#reader
+    const from = this.#from()
+    try {
+      return problemStatus === undefined || this.#hasBegun
         ? brokenOffEnd(from, problem)
         : refusedEnd(from, problemStatus, {}, Buffer.from(JSON.stringify({ error: problem })))
-    this.#finish(end, data)
+    } catch {
+      return undefined
+    }
+  }
+
+  #ownWords(end: FailedEnd): Buffer {
+    const { problem, problemStatus: status = statusOf(end.failure.failure) } = this.#reader
+    const error = { status, message: words(end.message, end.hint), names: namesOf(problem) }
+    return Buffer.from(this.#hasBegun ? failedMessage(error) : errorMessage(error))
   }
 
   #givenUp(): void {
@@ -184,7 +207,7 @@ class Answering implements SocketListener {
   #send(data: Buffer): void {
     const { client, upstream } = this.#passing
     this.#hasBegun = true
-    client.forward(data, upstream)
+    client.forward(upstream.mask.bytes(data), upstream)
   }
 
   #wait(ms: number): void {
@@ -206,16 +229,7 @@ class Answering implements SocketListener {
     return garbageEnd(this.#from(), what)
   }
 
-  #echoed(): FailedEnd {
-    return this.#garbage('its answer repeats the credential that it was called with, and is withheld')
-  }
-
-  #repeatsSecret(bytes: Buffer): boolean {
-    const secret = this.#passing.upstream.held?.secret
-    return secret !== undefined && secret.length >= 16 && bytes.includes(secret, 0, 'latin1')
-  }
-
-  #from() {
-    return counterpart(this.#passing.baseUrl, this.#passing.upstream.held?.secret)
+  #from(): Counterpart {
+    return new Counterpart(this.#passing.baseUrl, this.#passing.upstream.mask)
   }
 }

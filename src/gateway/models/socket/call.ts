@@ -2,14 +2,17 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Broker } from '../../../accounts/account.ts'
 import { CraikError } from '../../../errors.ts'
-import { CAP_FIELD_BYTES } from '../../../providers/dispatch/admission.ts'
+import { CAP_FIELD_BYTES, refusedBeforehand } from '../../../providers/dispatch/admission.ts'
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
 import type { Hop } from '../../../providers/dispatch/hop.ts'
 import { findProvider } from '../../../providers/registry.ts'
 import type { Caller } from '../../caller.ts'
 import type { GatewayLimits } from '../../limits.ts'
 import { addressed, identityOf, type ModelCallPlace, underway } from '../admitted-call.ts'
+import { type BodyFault, describeFault, type Room } from '../body.ts'
+import { UNKNOWN_MODEL } from '../call.ts'
 import type { ConfigReader } from '../config.ts'
+import type { ScannedBody } from '../dialects/dialect.ts'
 import { isMalformed } from '../dialects/fields.ts'
 import { type CreateAsk, createAsk } from '../dialects/openai-responses.ts'
 import { heldNow, isNotRenewed, type Login } from '../login.ts'
@@ -31,6 +34,7 @@ export interface SocketCall {
   readonly config: ConfigReader
   readonly limits: GatewayLimits
   readonly caller: Caller
+  readonly load: Room
   readonly wanted: ModelRoute
   /** What the client presented when it connected, and the rest of that request. */
   readonly presented: readonly string[]
@@ -54,20 +58,19 @@ export interface CallOutcome {
 
 export async function callOverSocket(call: SocketCall, message: Buffer): Promise<CallOutcome> {
   const { place, caller, wanted, presented, until, link } = call
-  const ask = createAsk(message)
-  if (isMalformed(ask)) return early('gateway.malformed', 400, ask.malformed)
   const addressee = await whoFor(call)
   if ('error' in addressee) return addressee
   const { hop } = addressee
   const accounts = await place.broker.accounts(until)
-  const found = await addressed(place, hop, { caller, wanted, accounts, presented, model: ask.model })
+  const found = await addressed(place, hop, { caller, wanted, accounts, presented, model: UNKNOWN_MODEL })
   if (typeof found === 'string') {
     drop(link)
     const { rule, status, message } = refusedEarly(found, hop.record)
     return early(rule, status, message)
   }
-  if ('kind' in found) return { error: toldError(found, place.clock.nowMs()) }
-  const { route, login } = found
+  const refused = 'kind' in found ? found : await refusedBeforehand(hop, found.route)
+  if ('kind' in found || refused !== undefined) return { error: toldError(refused!, place.clock.nowMs()) }
+  const { login } = found
   const held = await heldNow(login, until)
   if (held instanceof CraikError) {
     drop(link)
@@ -76,6 +79,15 @@ export async function callOverSocket(call: SocketCall, message: Buffer): Promise
       : early('gateway.credential', 401, held.message, held.hint)
   }
   if (link.upstream?.isOpen !== true || !link.upstream.isFor(login, held)) drop(link)
+  const scanned = await scanMessage(call, message)
+  if (typeof scanned === 'string') {
+    const { status, message, headers } = describeFault(scanned, call.limits)
+    const told = early(`gateway.body.${scanned}`, status, message)
+    return { ...told, error: { ...told.error!, headers: { ...headers } } }
+  }
+  const ask = createAsk(scanned)
+  if (isMalformed(ask)) return early('gateway.malformed', 400, ask.malformed)
+  const route = { ...found.route, model: ask.model }
   const known = ask.previousId === undefined ? 0 : link.known.get(ask.previousId)
   if (known === undefined) {
     const told = early(
@@ -85,7 +97,18 @@ export async function callOverSocket(call: SocketCall, message: Buffer): Promise
     )
     return { ...told, error: { ...told.error!, code: 'previous_response_not_found' } }
   }
-  return perform(call, hop, { route, login }, ask, message, known)
+  return perform(call, hop, { route, login }, ask, scanned.bytes, known)
+}
+
+/** A message is a body, and read as one. */
+async function scanMessage(
+  { load, limits, wanted, until }: SocketCall,
+  message: Buffer,
+): Promise<ScannedBody | BodyFault> {
+  const { lookInto } = wanted.dialect
+  const terms = { coding: 'identity', maxBytes: limits.bodyBytes, lookInto } as const
+  const scanned = await load.scanner.scan(message, terms, until)
+  return typeof scanned === 'string' ? scanned : { bytes: scanned.bytes, members: scanned.members! }
 }
 
 async function perform(

@@ -4,11 +4,11 @@
  */
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import type { GatewayLimits } from '../../limits.ts'
-import type { Room } from '../body.ts'
+import { type GatewayLimits, LARGE_BODY_BYTES } from '../../limits.ts'
+import { LargeSlot, type Room } from '../body.ts'
 import { keepAlive } from './keep-alive.ts'
 
-export type SocketFault = 'too_large' | 'too_slow' | 'no_room' | 'not_text' | 'not_utf8' | 'broken'
+export type SocketFault = 'too_large' | 'too_slow' | 'no_room' | 'busy' | 'not_text' | 'not_utf8' | 'broken'
 
 /** A message that is whole. What it takes up is given back by `release`. */
 export interface Incoming {
@@ -42,6 +42,8 @@ export class ClientSocket {
   /** Of a message that is not whole. */
   #partBytes = 0
   #partTimer: NodeJS.Timeout | undefined
+  /** Of a message over 1 MiB that is not whole. */
+  #slot: LargeSlot | undefined
   #unreadTimer: NodeJS.Timeout | undefined
   #isBad = false
 
@@ -119,6 +121,21 @@ export class ClientSocket {
     this.#count(bytes)
     this.#partTimer ??= setTimeout(() => this.#fault('too_slow'), this.#limits.bodyMs)
     if (this.#room.heldBytes > this.#limits.heldBytes) this.#fault('no_room')
+    else if (this.#partBytes > LARGE_BODY_BYTES && this.#slot === undefined) void this.#waitForSlot()
+  }
+
+  /** Nothing more is read meanwhile. */
+  async #waitForSlot(): Promise<void> {
+    this.#slot = new LargeSlot(this.#room.scanner, this.gone)
+    this.#socket.pause()
+    const fault = await this.#slot.take()
+    if (fault === 'busy') this.#fault('busy')
+    else this.#socket.resume()
+  }
+
+  #releaseSlot(): void {
+    this.#slot?.release()
+    this.#slot = undefined
   }
 
   #control(data: Buffer): void {
@@ -129,6 +146,7 @@ export class ClientSocket {
   #whole(body: Buffer, isBinary: boolean): void {
     this.#count(-this.#partBytes)
     this.#stopTimer()
+    this.#releaseSlot()
     if (this.#isBad) return
     if (isBinary) {
       this.#fault('not_text')
@@ -148,7 +166,8 @@ export class ClientSocket {
     this.#isBad = true
     this.#listener.fault(fault)
     // Otherwise what is not whole would go on to grow until the client has left.
-    if (fault === 'no_room' || fault === 'too_slow') this.#socket.pause()
+    if (fault === 'no_room' || fault === 'too_slow' || fault === 'busy') this.#socket.pause()
+    this.#releaseSlot()
   }
 
   #count(bytes: number): void {
@@ -163,6 +182,7 @@ export class ClientSocket {
 
   #ended(): void {
     this.#stopTimer()
+    this.#releaseSlot()
     clearTimeout(this.#unreadTimer)
     this.#count(-this.#partBytes)
     this.#isBad = true

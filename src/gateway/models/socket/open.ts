@@ -1,7 +1,7 @@
 /** Opens the connection to a provider with a login: with a newer credential once more, when the first is not accepted. */
+import { Counterpart } from '../../../providers/adapters/counterpart.ts'
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
-import { brokenEnd, counterpart, failedEnd, garbageEnd, noCredentialEnd, refusedEnd } from '../failures.ts'
-import { headersDown } from '../headers.ts'
+import { brokenEnd, failedEnd, noCredentialEnd, refusedEnd } from '../failures.ts'
 import { type Held, isNoCredential, type Login } from '../login.ts'
 import { UpstreamError } from '../upstream.ts'
 import type { SocketCall } from './call.ts'
@@ -15,26 +15,23 @@ type Opening = Pick<SocketCall, 'place' | 'limits' | 'wanted' | 'search' | 'head
 export async function openWithLogin(opening: Opening, login: Login): Promise<Opened> {
   const { place, limits, wanted, search, headers, until } = opening
   let held: Held | undefined
-  const ask = () =>
-    openUpstream(place.upstreams, limits, { login, held, headers, path: wanted.path('') + search }, until)
-  const from = () => counterpart(login.baseUrl, held?.secret)
+  let mask = place.upstreams.maskOf([])
+  const ask = (next: Held | undefined) => {
+    // An answer may repeat the credential before.
+    mask = place.upstreams.maskOf([held?.secret, next?.secret].filter((each) => each !== undefined))
+    held = next
+    const path = wanted.path('') + search
+    return openUpstream(place.upstreams, limits, { login, held, mask, headers, path }, until)
+  }
+  const from = () => new Counterpart(login.baseUrl, mask)
   try {
-    held = await login.credential(until)
-    let opened = await ask()
+    let opened = await ask(await login.credential(until))
     if (!(opened instanceof UpstreamSocket) && opened.status === 401 && held !== undefined) {
       const newer = await login.renewed(held, until)
-      if (newer !== undefined) {
-        held = newer
-        opened = await ask()
-      }
+      if (newer !== undefined) opened = await ask(newer)
     }
     if (!(opened instanceof UpstreamSocket))
       return { end: refusedEnd(from(), opened.status, opened.headers, opened.body) }
-    const { headers } = opened
-    if (Object.values(headersDown(headers)).some((value) => from().repeatsCredential(value))) {
-      opened.end()
-      return { end: garbageEnd(from(), 'its answer repeats the credential that it was called with') }
-    }
     return { upstream: opened }
   } catch (error) {
     if (until.aborted) return { end: failedEnd(from(), 'cancelled', 'the call was cancelled', false) }

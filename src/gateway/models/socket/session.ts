@@ -88,6 +88,7 @@ export class SocketSession {
       too_large: [413, `the message is larger than ${bodyBytes} bytes`, 1009],
       too_slow: [408, `the message was not whole within ${bodyMs} ms`, 1008],
       no_room: [429, 'this sandbox has too much in requests at once; wait for answers', 1013],
+      busy: [429, 'other large requests of this sandbox are being read', 1013],
       not_text: [400, 'the message is no text', 1003],
       not_utf8: [400, 'the message is not UTF-8', 1007],
       broken: [400, 'that is no sound WebSocket', 1002],
@@ -157,8 +158,8 @@ export class SocketSession {
     }
     upstream.listener = {
       message: (data, isBinary) => {
-        if (isBinary || !isRemark(data, upstream.held?.secret)) drop()
-        else this.#client?.forward(data, upstream)
+        if (isBinary || !isRemark(data)) drop()
+        else this.#client?.forward(upstream.mask.bytes(data), upstream)
       },
       closed: drop,
     }
@@ -189,9 +190,8 @@ export class SocketSession {
 const REMARK_CHARS_MAX = 64 * 1024
 
 /** Such as its limits, or how long it took. */
-function isRemark(data: Buffer, secret: string | undefined): boolean {
-  if (data.length > REMARK_CHARS_MAX || (secret !== undefined && data.includes(secret, 0, 'latin1')))
-    return false
+function isRemark(data: Buffer): boolean {
+  if (data.length > REMARK_CHARS_MAX) return false
   try {
     const { type } = JSON.parse(data.toString('utf8')) as { readonly type?: unknown }
     return typeof type === 'string' && type !== 'error' && !type.startsWith('response.')

@@ -65,7 +65,8 @@ export async function serveSocket(
     ...closesWithin(LEAVE_MS),
   })
   server.once('headers', (lines) => {
-    for (const [name, value] of Object.entries(headersDown(opened.headers))) lines.push(`${name}: ${value}`)
+    for (const [name, value] of Object.entries(headersDown(opened.headers, opened.mask)))
+      lines.push(`${name}: ${value}`)
   })
   const { promise, resolve } = Promise.withResolvers<void>()
   // Also where the handshake itself fails.

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { WebSocket } from 'ws'
+import type { CredentialMask } from '../../../lib/credential-mask.ts'
 import { EVENT_CHARS_MAX, HEADER_BYTES_MAX } from '../../../providers/adapters/limits.ts'
 import { type GatewayLimits, SAID_BYTES_MAX } from '../../limits.ts'
 import { headersUp } from '../headers.ts'
@@ -26,16 +27,23 @@ export interface UpgradeRefusal {
 export interface UpgradeRequest {
   readonly login: Login
   readonly held: Held | undefined
+  /** Of this credential, and of the one that was not accepted before it. */
+  readonly mask: CredentialMask
   /** After the base URL, with its query. */
   readonly path: string
   readonly headers: IncomingHttpHeaders
 }
+
+/** What may wait to be read by a provider before its pings are ignored. */
+const PONG_BYTES_MAX = 64 * 1024
 
 export class UpstreamSocket {
   readonly #socket: WebSocket
   readonly #raw: Socket
   readonly #login: Login
   readonly held: Held | undefined
+  /** For all that it says. */
+  readonly mask: CredentialMask
   /** Of its answer to the upgrade. */
   readonly headers: IncomingHttpHeaders
   listener: SocketListener | undefined
@@ -45,9 +53,21 @@ export class UpstreamSocket {
     this.#raw = raw
     this.#login = request.login
     this.held = request.held
+    this.mask = request.mask
     this.headers = headers
-    socket.on('message', (data: Buffer, isBinary) => this.listener?.message(data, isBinary))
+    socket.on('message', (data: Buffer, isBinary) => this.#hear(data, isBinary))
+    // A provider that pings and does not read gets no more than this in memory.
+    socket.on('ping', (data: Buffer) => socket.bufferedAmount < PONG_BYTES_MAX && socket.pong(data))
     socket.once('close', () => this.listener?.closed())
+  }
+
+  /** No message of a provider ends more than its own connection. */
+  #hear(data: Buffer, isBinary: boolean): void {
+    try {
+      this.listener?.message(data, isBinary)
+    } catch {
+      this.#socket.terminate()
+    }
   }
 
   get isOpen(): boolean {
@@ -105,6 +125,7 @@ export async function openUpstream(
     createConnection: () => raw,
     followRedirects: false,
     perMessageDeflate: false,
+    autoPong: false,
     maxPayload: EVENT_CHARS_MAX,
     maxHeaderSize: HEADER_BYTES_MAX,
     ...closesWithin(limits.connectMs),

@@ -1,0 +1,13 @@
+/** The thread that reads bodies, with words that make it hang, die or tell what it knows. */
+import { parentPort, workerData } from 'node:worker_threads'
+import type { ScanJob } from './body-scan.ts'
+
+parentPort!.on('message', ({ bytes }: ScanJob) => {
+  const text = Buffer.from(bytes)
+  if (text.includes('hang here')) for (;;);
+  if (text.includes('die here')) process.exit(1)
+})
+const { env, argv, execArgv } = process
+if (argv.length > 2 || execArgv.length > 0 || workerData !== null || Object.keys(env).length > 0)
+  throw new Error(`it knows more than it should: ${JSON.stringify({ env, argv, execArgv, workerData })}`)
+await import('./scan-worker.ts')

@@ -1,0 +1,128 @@
+/** What code in a sandbox can find out about a credential by what comes back, from inside every kind of sandbox. */
+import { randomBytes } from 'node:crypto'
+import { copyFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect } from 'vitest'
+import { LoginScene, NODE_INSIDE } from '../gateway/login-scene.ts'
+import type { HomePlace, LiveSandbox } from '../sandbox-home.ts'
+import { selfSigned } from '../wire/certificate.ts'
+import type { Recovered } from './oracle-guest.fixture.ts'
+import { ENCODINGS, startUpstream, type Upstream } from './oracle-upstream.ts'
+
+const CERTIFICATE = selfSigned(['127.0.0.1'])
+/** Two sandboxes, one after the other, with some two hundred requests each. */
+export const PATIENT = { timeout: 400_000 }
+/** What keys of a kind have in common is known to everybody. */
+const PREFIX = 'sk-made-up-'
+const madeKey = () => PREFIX + randomBytes(24).toString('hex')
+
+/** Every part of a credential that begins with its first character, as it is and in each other encoding. */
+function parts(key: string): Record<string, string> {
+  const lengths = Array.from({ length: key.length - 1 }, (_, at) => at + 1)
+  const { raw, ...others } = ENCODINGS
+  const all = (encodings: readonly ((text: string) => string)[]) =>
+    encodings.flatMap((encode) => lengths.map((length) => encode(key.slice(0, length)))).join(' ')
+  return { raw: all([raw!]), encoded: all(Object.values(others)) }
+}
+
+async function sceneWith(
+  place: HomePlace,
+  { origin }: Upstream,
+  key: string,
+  words: Readonly<Record<string, string>>,
+): Promise<{ readonly scene: LoginScene; readonly box: LiveSandbox }> {
+  const scene = await LoginScene.open(place, CERTIFICATE)
+  const { host } = new URL(origin)
+  scene.configureAccounts({
+    'secret/ANTHROPIC_API_KEY': { base_url: `${origin}/anthropic/v1` },
+    'secret/OPENAI_API_KEY': { base_url: `${origin}/openai/v1` },
+    'secret/GEMINI_API_KEY': { base_url: `${origin}/gemini/v1beta` },
+    github: { base_url: origin },
+  })
+  scene.put('.config/gh/hosts.yml', `${host}:\n    oauth_token: ${key}\n    user: ada\n`)
+  for (const name of ['ANTHROPIC_API_KEY', 'OPENAI_API_KEY', 'GEMINI_API_KEY']) {
+    const { code, stderr } = await scene.home.run(['secret', 'set', name], { input: key })
+    if (code !== 0) throw new Error(stderr)
+  }
+  const box = await scene.create([], (workspace) => {
+    copyFileSync(join(import.meta.dirname, 'oracle-guest.fixture.ts'), join(workspace, 'guest.ts'))
+    writeFileSync(join(workspace, 'words.json'), JSON.stringify(words))
+  })
+  return { scene, box }
+}
+
+async function runGuest(box: LiveSandbox, { origin }: Upstream, ...args: readonly string[]): Promise<string> {
+  const env = { GITHUB_AT: new URL(origin).host }
+  const ran = await box.exec([NODE_INSIDE, '--no-warnings', 'guest.ts', ...args], { env })
+  if (ran.code !== 0) throw new Error(`guest.ts: ${ran.stdout.slice(-2000)}${ran.stderr}`)
+  return ran.stdout
+}
+
+/** Character by character: a guess that a filter takes for a part of the credential is answered in another way. */
+export async function recoversNothing(place: HomePlace): Promise<void> {
+  await using upstream = await startUpstream(CERTIFICATE)
+  const key = madeKey()
+  const { scene, box } = await sceneWith(place, upstream, key, {})
+  await using _ = scene
+  const output = await runGuest(box, upstream, 'recover', PREFIX, String(key.length))
+  const found = JSON.parse(output) as Recovered
+  expect(found).toEqual({ known: PREFIX, asked: 6 })
+}
+
+/** The same program against the same upstream, with two credentials of a length: whatever it sees is the same. */
+export async function seesTheSameWithEach(place: HomePlace): Promise<void> {
+  await using upstream = await startUpstream(CERTIFICATE)
+  const keys = [madeKey(), madeKey()]
+  const words = parts(keys[0]!)
+  const seen: string[][] = []
+  const receipts: string[][] = []
+  for (const key of keys) {
+    const { scene, box } = await sceneWith(place, upstream, key, words)
+    await using _ = scene
+    const output = await runGuest(box, upstream, 'compare')
+    expect(output).not.toContain(key)
+    // A sandbox sees its own placeholder credentials, which are random: the token route hands them out.
+    seen.push(output.trim().split('\n'))
+    receipts.push(
+      (await scene.receipts())
+        .trim()
+        .split('\n')
+        .map(comparable)
+        .filter((each) => each !== ''),
+    )
+  }
+  expect(seen[0]!.length).toBeGreaterThan(150)
+  expect(seen[1]).toEqual(seen[0])
+  expect(receipts[0]!.length).toBeGreaterThan(200)
+  expect(receipts[1]!.sort()).toEqual(receipts[0]!.sort())
+  expectSeen(seen[0]!)
+}
+
+/** Each route was really asked, and really answered in the way that it was to be. */
+function expectSeen(lines: readonly string[]): void {
+  const status = (what: string) =>
+    (JSON.parse(lines.find((line) => line.startsWith(`["${what}`))!) as unknown[])[1]
+  for (const route of ['anthropic', 'responses', 'chat', 'gemini', 'count of tokens', 'github'])
+    expect([
+      route,
+      ...['ok', 'bad', 'missing', '401', '403'].map((mode) => status(`${route}, ${mode}, raw"`)),
+    ]).toEqual([route, 200, 400, 404, 401, 403])
+  expect(status('socket, ok, raw"')).toBe(101)
+  expect(lines.filter((line) => JSON.parse(line)[5] === true).length).toBeGreaterThan(30)
+}
+
+/**
+ * Of each use of the credential, what is the same in every run: without ids and digests, which are random, and without times.
+ * Output that a provider did not count is estimated by how long the call took, so that is a time as well.
+ */
+function comparable(line: string): string {
+  const { body } = JSON.parse(line)
+  const { kind, phase, status, capability, operation, target, decision, metadata, measures = [] } = body
+  if (kind === 'sandbox_action' || (capability !== 'model.chat' && capability !== 'login.use')) return ''
+  const isTime = ({ name, source }: { readonly name: string; readonly source: string }) =>
+    name.endsWith('_ms') || (name === 'output_tokens' && source === 'observed')
+  return JSON.stringify([
+    ...[kind, phase, status, capability, operation, target, decision?.rule, metadata],
+    measures.filter((each: Parameters<typeof isTime>[0]) => !isTime(each)),
+  ])
+}
