@@ -4,7 +4,12 @@ import { PassThrough } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
 import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
-import { type UnpackLimits, type UnpackReport, unpackInto } from '../../lib/safe-tar/unpack.ts'
+import {
+  type HoldBack,
+  type HoldBackReport,
+  type UnpackLimits,
+  unpackInto,
+} from '../../lib/safe-tar/unpack.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { readFile, tarOut } from '../../sdk/transfer.ts'
@@ -12,6 +17,7 @@ import type { CliContext } from '../context.ts'
 import { allowCopy, formatBytes } from './amounts.ts'
 import { statInside } from './copy-in.ts'
 import { type CopySpec, STDOUT } from './copy-spec.ts'
+import { requireSafe } from './hold-back.ts'
 import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
 import { enterFolder, freeBytes, LocalFile, openDestination, openFolderAt } from './local-file.ts'
 import { writeTo } from './streams.ts'
@@ -24,15 +30,27 @@ export interface CopiedOut {
   readonly bytes: number
   readonly skipped: readonly string[]
   readonly skippedCount: number
+  /** The first hundred paths that stayed inside because programs of this machine run or trust them. */
+  readonly heldBack: readonly string[]
+  readonly heldBackCount: number
 }
+
+export interface CopyOutOptions {
+  readonly maxBytes: number
+  /** Also what programs of this machine run or trust. */
+  readonly includeUnsafe: boolean
+}
+
+const NOTHING_LEFT = { skipped: [], skippedCount: 0, heldBack: [], heldBackCount: 0 } as const
 
 export async function copyOut(
   context: CliContext,
   client: ApiClient,
   sandbox: string,
   spec: CopySpec,
-  maxBytes: number,
+  options: CopyOutOptions,
 ): Promise<CopiedOut> {
+  const { maxBytes } = options
   const found = await statInside(client, sandbox, spec.inside, context.signal)
   if (found === undefined)
     throw new CraikError('not_found', 'there is no such file or folder inside', {
@@ -42,13 +60,13 @@ export async function copyOut(
     throw new CraikError('usage', 'a folder does not go to standard output', {
       hint: `an archive of it does:  craik sandbox exec ${spec.sandbox} -- tar -c ${quoteArgument(spec.inside)}`,
     })
-  if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, maxBytes)
+  if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, options)
   if (found.type !== 'file' && found.type !== 'link')
     throw new CraikError('usage', `that is a ${found.type}; only files and folders are copied`)
   if (found.bytes > maxBytes) throw largerThan(maxBytes, `allow more: ${allowCopy(found.bytes)}`)
   const { bytes, mode } = found.type === 'file' ? found : { bytes: 0, mode: 0o644 }
   if (spec.local === STDOUT) return printFile(context, client, sandbox, spec.inside, maxBytes)
-  return copyFileOut(context, client, sandbox, spec, { bytes, mode, maxBytes })
+  return copyFileOut(context, client, sandbox, spec, { bytes, mode, ...options })
 }
 
 /** Of a link inside, what it leads to inside; how long that is shows when it is read. */
@@ -57,11 +75,17 @@ async function copyFileOut(
   client: ApiClient,
   sandbox: string,
   { inside, local }: CopySpec,
-  { bytes, mode, maxBytes }: { readonly bytes: number; readonly mode: number; readonly maxBytes: number },
+  {
+    bytes,
+    mode,
+    maxBytes,
+    includeUnsafe,
+  }: CopyOutOptions & { readonly bytes: number; readonly mode: number },
 ): Promise<CopiedOut> {
   const { signal } = context
   const destination = await openDestination(local, nameOf(inside))
   try {
+    if (!includeUnsafe) await requireSafe(destination, context)
     await using file = await LocalFile.create(destination, bytes)
     using bar = new TransferBar(context, 'copying', bytes)
     let copied = 0
@@ -72,7 +96,7 @@ async function copyFileOut(
       bar.set(copied)
     }
     await file.commit(mode)
-    return { files: 1, bytes: copied, skipped: [], skippedCount: 0 }
+    return { files: 1, bytes: copied, ...NOTHING_LEFT }
   } finally {
     await destination.folder.close()
   }
@@ -91,7 +115,7 @@ async function printFile(
     if (bytes > maxBytes) throw largerThan(maxBytes, howLarge(sandbox, inside, '-shL'))
     await writeTo(context.stdout, chunk)
   }
-  return { files: 1, bytes, skipped: [], skippedCount: 0 }
+  return { files: 1, bytes, ...NOTHING_LEFT }
 }
 
 async function copyFolderOut(
@@ -99,11 +123,19 @@ async function copyFolderOut(
   client: ApiClient,
   sandbox: string,
   { inside, local }: CopySpec,
-  maxBytes: number,
+  { maxBytes, includeUnsafe }: CopyOutOptions,
 ): Promise<CopiedOut> {
   // `folder/.` is what is in the folder, as for cp.
   const contentsOnly = inside === '.' || inside.endsWith('/.')
-  const target = contentsOnly ? await openFolderAt(local) : await openNamed(local, nameOf(inside))
+  const destination = await (contentsOnly ? openFolderAt(local) : openDestination(local, nameOf(inside)))
+  let target: HeldFolder
+  let holdBack: HoldBack | undefined
+  try {
+    if (!includeUnsafe) holdBack = await requireSafe(destination, context)
+    target = await enterFolder(destination)
+  } finally {
+    await destination.folder.close()
+  }
   try {
     const free = await freeBytes(target)
     const limits = { entries: MAX_ENTRIES, bytes: Math.min(maxBytes, free) }
@@ -112,17 +144,17 @@ async function copyFolderOut(
       context,
       client,
       sandbox,
-      { inside, local },
+      { inside, local, holdBack },
       target,
       limits,
       complaints,
     ).catch((error) => {
       throw beyondLimit(error, maxBytes, free, howLarge(sandbox, inside, '-sh'))
     })
-    const { files, bytes, skipped, skippedCount } = report
+    const { files, bytes, skipped, skippedCount, heldBack, heldBackCount } = report
     const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
     return {
-      ...{ files, bytes },
+      ...{ files, bytes, heldBack, heldBackCount },
       skippedCount: skippedCount + complaints.ignoredCount,
       skipped: [...left, ...complaints.ignored],
     }
@@ -131,25 +163,20 @@ async function copyFolderOut(
   }
 }
 
-async function openNamed(local: string, name: string): Promise<HeldFolder> {
-  const destination = await openDestination(local, name)
-  try {
-    return await enterFolder(destination)
-  } finally {
-    await destination.folder.close()
-  }
-}
-
 /** The archive goes straight into the folder. Either end's failure ends the other. */
 async function unpack(
   context: CliContext,
   client: ApiClient,
   sandbox: string,
-  { inside, local }: Pick<CopySpec, 'inside' | 'local'>,
+  {
+    inside,
+    local,
+    holdBack,
+  }: Pick<CopySpec, 'inside' | 'local'> & { readonly holdBack?: HoldBack | undefined },
   target: HeldFolder,
   limits: UnpackLimits,
   complaints: Complaints,
-): Promise<UnpackReport> {
+): Promise<HoldBackReport> {
   const over = new AbortController()
   const signal = AbortSignal.any([context.signal, over.signal])
   const archive = new PassThrough({ highWaterMark: 1024 * 1024 })
@@ -158,6 +185,7 @@ async function unpack(
     // Everything is below the name of the folder that was packed.
     strip: 1,
     shownAs: local,
+    ...(holdBack && { holdBack }),
     onProgress: (bytes) => bar.set(bytes),
   })
   const jobId = newId('job', context.clock.nowMs())

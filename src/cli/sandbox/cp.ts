@@ -1,7 +1,7 @@
 /** `craik sandbox cp`: files and folders into a sandbox and out of it. */
 import { basename, posix, resolve } from 'node:path'
 import { Command } from 'commander'
-import { CraikError } from '../../errors.ts'
+import { CraikError, ERRORS } from '../../errors.ts'
 import { formatDuration } from '../../lib/duration.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
@@ -16,6 +16,7 @@ import { measureFolder } from './workspace.ts'
 
 interface CopyOptions {
   readonly maxCopy: string
+  readonly includeUnsafe?: boolean
   readonly format?: string
 }
 
@@ -25,17 +26,31 @@ export function cpCommand(context: CliContext): Command {
     .argument('<source>', 'a path here, or ID:PATH inside')
     .argument('<destination>', 'the other of the two; - is standard output')
     .option('--max-copy <size>', 'refuse to copy more', '16g')
+    .option(
+      '--include-unsafe',
+      'also copy out files that programs on this machine run or trust: .git, .envrc, .vscode, … (default: held back)',
+    )
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (source: string, destination: string, options: CopyOptions) => {
       const spec = parseCopy(source, destination)
       const maxBytes = parseBytes(options.maxCopy, '--max-copy')
-      if (spec.direction === 'in') await kindOfLocal(spec.local)
+      const { includeUnsafe = false } = options
+      if (spec.direction === 'in') {
+        if (includeUnsafe)
+          throw new CraikError('usage', '--include-unsafe applies only to copies out of a sandbox', {
+            hint: 'remove --include-unsafe: a copy into a sandbox holds nothing back',
+          })
+        await kindOfLocal(spec.local)
+      }
       using client = await connect(context)
       const { id } = await client.sandboxes.get(spec.sandbox, { signal: context.signal })
       const startedMs = performance.now()
-      const copy = spec.direction === 'in' ? copyIn : copyOut
-      const copied = await copy(context, client, id, spec, maxBytes).catch((error) => {
+      const copying =
+        spec.direction === 'in'
+          ? copyIn(context, client, id, spec, maxBytes)
+          : copyOut(context, client, id, spec, { maxBytes, includeUnsafe })
+      const copied = await copying.catch((error) => {
         throw asTyped(error, id, spec.sandbox)
       })
       if (spec.local !== STDOUT)
@@ -54,6 +69,9 @@ function asTyped(error: unknown, id: string, typed: string): unknown {
   })
 }
 
+/** A sandbox may get any file. */
+const NOTHING_HELD = { heldBack: [], heldBackCount: 0 } as const
+
 async function copyIn(
   context: CliContext,
   client: ApiClient,
@@ -63,7 +81,7 @@ async function copyIn(
 ): Promise<CopiedOut> {
   if ((await kindOfLocal(spec.local)) === 'file') {
     const { bytes } = await copyFileIn(context, client, sandbox, spec, maxBytes)
-    return { files: 1, bytes, skipped: [], skippedCount: 0 }
+    return { files: 1, bytes, skipped: [], skippedCount: 0, ...NOTHING_HELD }
   }
   const to = await folderInside(context, client, sandbox, spec)
   using progress = new Progress(context, 'looking through the folder:')
@@ -73,7 +91,7 @@ async function copyIn(
     { maxBytes, allow: allowCopy },
     (entries) => progress.tick(entries),
   )
-  return copyFolderIn(context, client, sandbox, to, source)
+  return { ...(await copyFolderIn(context, client, sandbox, to, source)), ...NOTHING_HELD }
 }
 
 /** As for cp: into a folder that is there under its own name, otherwise under the name that was written. */
@@ -103,10 +121,13 @@ function print(
   options: CopyOptions,
   source: string,
   destination: string,
-  { files, bytes, skipped, skippedCount }: CopiedOut,
+  { files, bytes, skipped, skippedCount, heldBack, heldBackCount }: CopiedOut,
   durationMs: number,
 ): void {
-  const record = { source, destination, files, bytes, skipped: [...skipped], skipped_count: skippedCount }
+  const record = {
+    ...{ source, destination, files, bytes, skipped: [...skipped], skipped_count: skippedCount },
+    ...{ held_back: [...heldBack], held_back_count: heldBackCount },
+  }
   printRecord(context, options, record, () => {
     const what = `${printable(source)} → ${printable(destination)}`
     return `  copied   ${what} · ${filesOf(files)} · ${formatBytes(bytes)} · ${formatDuration(durationMs)}\n`
@@ -116,12 +137,22 @@ function print(
     const names = skipped.slice(0, SHOWN).map(printable).join(', ')
     context.stderr.write(`craik: ${left} left out: ${names}${skippedCount > SHOWN ? ' …' : ''}\n`)
   }
+  if (heldBackCount > 0) {
+    const entries = heldBackCount === 1 ? '1 entry' : `${heldBackCount.toLocaleString('en')} entries`
+    const names = heldBack.slice(0, SHOWN).map(printable).join(', ')
+    context.stderr.write(
+      `craik: held back ${entries} that programs here run or trust: ${names}${heldBack.length > SHOWN ? ' …' : ''}\n` +
+        '  look at them inside; to copy them too, add --include-unsafe\n',
+    )
+    if (files === 0) context.setExitCode(ERRORS.held_back.exit)
+  }
 }
 
 const HELP = `
 Paths inside are relative to the workspace. A folder goes into a folder that is there, otherwise it gets the name that
 was written; folder/. is what is in it. Links stay links, and are left out where they would lead outside of what is
-copied. A file of this machine with a colon in its name is written ./a:b; - writes a file from inside to standard output.
+copied. Files that programs on this machine run or trust (.git, .envrc, .vscode, shell start-up files, …) stay inside,
+unless --include-unsafe; if nothing else is left to copy out, the exit code is 90. A file of this machine with a colon in its name is written ./a:b; - writes a file from inside to standard output.
 
 Examples:
   craik sandbox cp notes.txt parser:notes.txt

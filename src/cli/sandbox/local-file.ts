@@ -36,17 +36,10 @@ export async function openDestination(typed: string, name: string): Promise<Dest
   }
 }
 
-/** The folder that a person typed, made where there is none. */
-export async function openFolderAt(typed: string): Promise<HeldFolder> {
+/** The very folder that a person typed; it need not exist yet. */
+export async function openFolderAt(typed: string): Promise<Destination> {
   const path = resolve(typed)
-  const parent = await openFolder(dirname(path))
-  try {
-    return path === '/'
-      ? await parent.enter('.')
-      : await enterFolder({ folder: parent, name: basename(path) })
-  } finally {
-    await parent.close()
-  }
+  return { folder: await openFolder(dirname(path)), name: path === '/' ? '.' : basename(path) }
 }
 
 /** The folder of that name, made where there is none. */

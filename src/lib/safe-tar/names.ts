@@ -46,6 +46,11 @@ export function staysInside(link: string, depth: number): boolean {
 
 /** For a person's eyes: short, and without what moves a terminal's cursor. */
 export function shown(name: string): string {
+  return JSON.stringify(cleaned(name))
+}
+
+/** The same without quotes. */
+export function cleaned(name: string): string {
   const clean = name.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?')
-  return JSON.stringify(clean.length > 120 ? `${clean.slice(0, 120)}…` : clean)
+  return clean.length > 120 ? `${clean.slice(0, 120)}…` : clean
 }

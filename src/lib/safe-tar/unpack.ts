@@ -9,7 +9,7 @@ import { CraikError } from '../../errors.ts'
 import { broken } from './header.ts'
 import { HeldFolder } from './held-folder.ts'
 import type { LeftOutReason } from './left-out.ts'
-import { componentsOf, isReadable, nameProblem, shown, staysInside } from './names.ts'
+import { cleaned, componentsOf, isReadable, nameProblem, shown, staysInside } from './names.ts'
 import { readTar, type TarEntry } from './reader.ts'
 import { beyond, translated } from './unpack-errors.ts'
 import { writeWithHoles } from './write-with-holes.ts'
@@ -28,11 +28,21 @@ export interface UnpackOptions {
   readonly shownAs?: string
   /** Called after each chunk of content with the bytes so far. */
   readonly onProgress?: (bytes: number) => void
+  /** Leaves out entries that the host must not take from a sandbox; without it, every entry is taken. */
+  readonly holdBack?: HoldBack
   /**
    * For the disk of a sandbox, in which nobody of the host works: links lead wherever they lead, and modes stay as
    * they are but for set-id bits.
    */
   readonly asDisk?: { readonly owner?: { readonly uid: number; readonly gid: number } }
+}
+
+/** The caller's rule for which entries stay out of the folder. */
+export interface HoldBack {
+  /** Judges a path below the folder, and where a symbolic link there leads to: what of the path is held back, if anything. */
+  entry(path: string, linkTarget: string | undefined): string | undefined
+  /** Judges a folder that exists on the host, before anything is put in it. */
+  folder(folder: HeldFolder): Promise<boolean>
 }
 
 /** Why an entry was passed over. */
@@ -59,6 +69,12 @@ export interface UnpackReport {
   readonly skippedCount: number
 }
 
+export interface HoldBackReport extends UnpackReport {
+  /** The first hundred paths that the rule held back, each once and fit to be shown; `heldBackCount` is all entries. */
+  readonly heldBack: readonly string[]
+  readonly heldBackCount: number
+}
+
 const LISTED = 100
 /** Folders whose mode is set at the end; those beyond stay open to their owner. */
 const MAX_CLOSED = 100_000
@@ -74,7 +90,7 @@ export async function unpackInto(
   limits: UnpackLimits,
   until: AbortSignal,
   options: UnpackOptions = {},
-): Promise<UnpackReport> {
+): Promise<HoldBackReport> {
   const root = await HeldFolder.open(folder).catch((cause: NodeJS.ErrnoException) => {
     archive.destroy()
     throw new CraikError('not_found', `cannot unpack into ${folder}: no such folder (${cause.code})`, {
@@ -93,6 +109,16 @@ export async function unpackInto(
   }
 }
 
+/** Held back by the caller's rule: what of its path, as the report names it. */
+class HeldBack extends Error {
+  readonly part: string
+
+  constructor(part: string) {
+    super('held back')
+    this.part = part
+  }
+}
+
 /** Passed over, for a reason that the report gives. */
 class Skip extends Error {
   readonly reason: SkipReason
@@ -107,8 +133,20 @@ class Unpacking {
   readonly #root: HeldFolder
   readonly #limits: UnpackLimits
   readonly #options: UnpackOptions
-  readonly #counts = { entries: 0, announced: 0, files: 0, folders: 0, links: 0, bytes: 0, skipped: 0 }
+  /** Files that this archive brought, for its hard links. */
+  readonly #written = new Set<string>()
+  readonly #counts = {
+    entries: 0,
+    announced: 0,
+    files: 0,
+    folders: 0,
+    links: 0,
+    bytes: 0,
+    skipped: 0,
+    held: 0,
+  }
   readonly #skipped: Skipped[] = []
+  readonly #heldBack = new Set<string>()
   #current = ''
   /** Of folders that their owner could not fill otherwise: set when everything is in place. */
   readonly #closed: { readonly path: readonly string[]; readonly mode: number }[] = []
@@ -139,6 +177,11 @@ class Unpacking {
       if (path.length > 0) await this.#place(entry, path)
       else if (entry.kind !== 'folder') throw broken('an entry would replace the target folder')
     } catch (error) {
+      if (error instanceof HeldBack) {
+        this.#counts.held++
+        if (this.#heldBack.size < LISTED) this.#heldBack.add(cleaned(error.part))
+        return
+      }
       const reason = reasonOf(error)
       if (reason === undefined) throw error
       this.#counts.skipped++
@@ -158,9 +201,12 @@ class Unpacking {
     }
   }
 
-  report(): UnpackReport {
-    const { files, folders, links, bytes, skipped } = this.#counts
-    return { files, folders, links, bytes, skipped: this.#skipped, skippedCount: skipped }
+  report(): HoldBackReport {
+    const { files, folders, links, bytes, skipped, held } = this.#counts
+    return {
+      ...{ files, folders, links, bytes, skipped: this.#skipped, skippedCount: skipped },
+      ...{ heldBack: [...this.#heldBack], heldBackCount: held },
+    }
   }
 
   async close(): Promise<void> {
@@ -201,11 +247,16 @@ class Unpacking {
     const parents = path.slice(0, -1)
     if (entry.kind === 'symlink' && !this.#isDisk && !staysInside(entry.link, parents.length))
       throw new Skip('link leads outside')
+    const linkTarget = entry.kind === 'symlink' ? entry.link : undefined
+    const held = this.#options.holdBack?.entry(path.join('/'), linkTarget)
+    if (held !== undefined) throw new HeldBack(held)
     const folder = await this.#folderAt(parents)
     if (entry.kind !== 'folder' && !this.#isDisk) await requireReplaceable(folder.at(name))
     if (entry.kind === 'folder') await this.#makeFolder(folder, path, entry.mode)
-    else if (entry.kind === 'file') await this.#writeFile(folder, name, entry)
-    else if (entry.kind === 'symlink')
+    else if (entry.kind === 'file') {
+      await this.#writeFile(folder, name, entry)
+      if (!this.#isDisk) this.#written.add(path.join('/'))
+    } else if (entry.kind === 'symlink')
       await this.#putLink(folder, name, async (at) => {
         await symlink(entry.link, at)
         await this.#own(() => lchown(at, this.#owner!.uid, this.#owner!.gid))
@@ -272,6 +323,8 @@ class Unpacking {
 
   async #hardLink(folder: HeldFolder, name: string, source: readonly string[]): Promise<void> {
     if (source.length === 0) throw new Skip('link to nothing')
+    // A file that was there before is the host's: it would have a second name, by which a sandbox could read or write it.
+    if (!this.#isDisk && !this.#written.has(source.join('/'))) throw new Skip('link to nothing')
     const held = await this.#openFolder(source.slice(0, -1), false).catch((error: NodeJS.ErrnoException) => {
       throw error.code === 'ENOENT' ? new Skip('link to nothing') : error
     })
@@ -294,7 +347,7 @@ class Unpacking {
     const isBelow = recent !== undefined && key.startsWith(`${recent.path}/`)
     // From there it is one step; from the top it would be as many as it is deep, for each folder of a chain.
     const folder = isBelow
-      ? await this.#openFolder(path.slice(recent.path.split('/').length), true, recent.folder)
+      ? await this.#openFolder(path, true, { depth: recent.path.split('/').length, folder: recent.folder })
       : await this.#openFolder(path, true)
     await recent?.folder.close()
     this.#recent = { path: key, folder }
@@ -314,14 +367,23 @@ class Unpacking {
   }
 
   /** One component after the other, each of which has to be a real folder. The caller closes it. */
-  async #openFolder(path: readonly string[], make: boolean, from = this.#root): Promise<HeldFolder> {
-    let folder = await from.enter('.')
-    for (const name of path) {
+  async #openFolder(
+    path: readonly string[],
+    make: boolean,
+    from: { readonly depth: number; readonly folder: HeldFolder } = { depth: 0, folder: this.#root },
+  ): Promise<HeldFolder> {
+    let folder = await from.folder.enter('.')
+    for (let depth = from.depth; depth < path.length; depth++) {
       const outer = folder
+      const name = path[depth]!
       try {
         folder = make ? await this.#enterOrMake(outer, name) : await outer.enter(name)
       } finally {
         await outer.close()
+      }
+      if (make && (await this.#options.holdBack?.folder(folder))) {
+        await folder.close()
+        throw new HeldBack(path.slice(0, depth + 1).join('/'))
       }
     }
     return folder

@@ -1,8 +1,9 @@
 /** What became of a workspace between two looks at it. */
 import { shown } from '../../lib/safe-tar/names.ts'
+import { linkProblem, pathProblem } from '../../sandboxes/unsafe-paths.ts'
 import { CHANGE_LIMITS } from './limits.ts'
 import type { Entry, FileEntry, LinkEntry, Manifest } from './manifest.ts'
-import { foldersOf, linkProblem, pathProblem } from './paths.ts'
+import { foldersOf } from './paths.ts'
 
 export type Bringable = FileEntry | LinkEntry
 

@@ -76,6 +76,12 @@ export class HostTree implements AsyncDisposable {
     return 'kind' in parent ? parent : lookAt(parent.folder.at(parent.name), lengths)
   }
 
+  /** Whether anything has that path, a link included. */
+  async has(path: string): Promise<boolean> {
+    const { kind } = await this.look(path, [])
+    return kind !== 'nothing' && kind !== 'blocked'
+  }
+
   /** The content of a file of that length, or undefined when there is none. */
   async read(path: string, bytes: number): Promise<Buffer | undefined> {
     const parent = await this.#parentOf(path)

@@ -1,7 +1,9 @@
 /** What would become of each change, in the workspace as it is now. Nothing is written. */
+import { posix } from 'node:path'
+import { heldBack, IN_REPOSITORY, REPOSITORY_MARKER } from '../../sandboxes/unsafe-paths.ts'
 import type { HostTree, Seen } from './host-tree.ts'
 import type { Kept, KeptChange, State } from './kept.ts'
-import { isTrustedHere, linkProblem, pathProblem } from './paths.ts'
+import { foldersOf } from './paths.ts'
 
 export type Verdict =
   | { readonly status: 'ready' | 'already' }
@@ -36,10 +38,11 @@ export async function planChanges(
   const coming = new Set(puts.map(({ path }) => path))
   const planned: Planned[] = []
   const going = new Set<string>()
+  const checked = new Rules(tree, rules)
   for (const change of removals) {
     until.throwIfAborted()
     const verdict =
-      forbidden(change, rules) ??
+      (await checked.forbids(change)) ??
       judge(change, replacedAlready(change.path, await lookFor(tree, change), coming))
     if (verdict.status === 'ready') going.add(change.path)
     planned.push({ change, verdict })
@@ -47,18 +50,42 @@ export async function planChanges(
   for (const change of puts) {
     until.throwIfAborted()
     const seen = async () => withoutRemovals(tree, change.path, await lookFor(tree, change), going)
-    planned.push({ change, verdict: forbidden(change, rules) ?? judge(change, await seen()) })
+    planned.push({ change, verdict: (await checked.forbids(change)) ?? judge(change, await seen()) })
   }
   return planned
 }
 
-function forbidden({ path, after }: KeptChange, { own, withSettings }: PlanRules): Verdict | undefined {
-  const isOwn = own !== undefined && `${path}/`.toLowerCase().startsWith(`${own}/`.toLowerCase())
-  const problem =
-    (isOwn ? 'it belongs to Craik' : pathProblem(path)) ??
-    (after?.kind === 'link' ? linkProblem(path, after.target) : undefined) ??
-    (isTrustedHere(path) && !withSettings ? 'programs here run or trust it unasked' : undefined)
-  return problem === undefined ? undefined : { status: 'left', reason: problem }
+/** Looks at each folder of the workspace once. */
+class Rules {
+  readonly #tree: HostTree
+  readonly #rules: PlanRules
+  readonly #repositories = new Map<string, boolean>()
+
+  constructor(tree: HostTree, rules: PlanRules) {
+    this.#tree = tree
+    this.#rules = rules
+  }
+
+  async forbids({ path, after }: KeptChange): Promise<Verdict | undefined> {
+    const { own, withSettings = false } = this.#rules
+    if (own !== undefined && `${path}/`.toLowerCase().startsWith(`${own}/`.toLowerCase()))
+      return { status: 'left', reason: 'it belongs to Craik' }
+    const held =
+      heldBack(path, after?.kind === 'link' ? after.target : undefined) ??
+      ((await this.#isInRepository(path)) ? IN_REPOSITORY : undefined)
+    if (held === undefined || (held.kind === 'settings' && withSettings)) return undefined
+    return { status: 'left', reason: held.reason }
+  }
+
+  async #isInRepository(path: string): Promise<boolean> {
+    for (const folder of ['.', ...foldersOf(path)]) {
+      const known = this.#repositories.get(folder)
+      const isOne = known ?? (await this.#tree.has(posix.join(folder, REPOSITORY_MARKER)))
+      this.#repositories.set(folder, isOne)
+      if (isOne) return true
+    }
+    return false
+  }
 }
 
 /** A file whose length is neither the old nor the new one need not be read to know that it is another. */

@@ -281,6 +281,23 @@ describe('a workspace that is not what it was', () => {
     expect((await left(true)).sort()).toEqual(['Tools/Craik/y', 'tools/craik/config/x'])
   })
 
+  it('gets nothing into a bare repository of the workspace unless that is asked for', async () => {
+    const place = newPlace({ 'mirror/HEAD': 'ref: refs/heads/main', 'mirror/config': 'mine' })
+    const paths = ['mirror/config', 'mirror/hooks/pre-commit', 'src/config']
+    const kept = keep(
+      place,
+      paths.map((path) => ({ path, before: null, after: file('evil') })),
+      ['evil'],
+    )
+    await using tree = await HostTree.open(place.workspace)
+    const left = async (withSettings: boolean) => {
+      const planned = await planChanges(tree, kept, { withSettings }, never)
+      return planned.filter(({ verdict }) => verdict.status === 'left').map(({ change }) => change.path)
+    }
+    expect(await left(false)).toEqual(['mirror/config', 'mirror/hooks/pre-commit'])
+    expect(await left(true)).toEqual([])
+  })
+
   it('keeps a record with a path that leads elsewhere from being written at all', () => {
     const place = newPlace({})
     for (const path of ['../x', '/etc/passwd', 'a/../../b', ''])

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isGitName, linkProblem, pathProblem } from './paths.ts'
+import { heldBack, isGitName, linkProblem, pathProblem } from './unsafe-paths.ts'
 
 describe('names of git’s own folder', () => {
   it.each([
@@ -57,4 +57,19 @@ describe('links', () => {
     ['a/link', '../.GIT/config'],
     ['link', 'x\u001b[2J'],
   ])('%s to %j is left', (path, target) => expect(linkProblem(path, target)).toBeDefined())
+})
+
+describe('folders whose programs come first on PATH', () => {
+  it.each([
+    'node_modules/.bin/git',
+    'web/node_modules/.bin/git',
+    '.venv/bin/git',
+    'venv/bin/git',
+    '.direnv/bin/git',
+    'env/pyvenv.cfg',
+  ])('%s is held back', (path) => expect(heldBack(path)).toMatchObject({ kind: 'settings' }))
+
+  it.each(['node_modules/left-pad/index.js', 'bin/tool', 'src/venv.ts'])('%s is not', (path) =>
+    expect(heldBack(path)).toBeUndefined(),
+  )
 })

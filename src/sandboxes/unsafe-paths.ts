@@ -1,0 +1,131 @@
+/**
+ * The rule for files of a sandbox that reach a folder of the host: which paths git, shells, editors and agents of the
+ * host would run or trust without being asked. `craik run apply` and `craik sandbox cp` both apply it.
+ */
+import { lstat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { nameProblem, staysInside } from '../lib/safe-tar/names.ts'
+import { IN_WORKSPACE } from './backends/process/protected-paths.ts'
+
+/** Why a file is held back. `settings` are files that a project may well need: `run apply --with-settings` takes them. */
+export interface HeldBack {
+  readonly kind: 'never' | 'settings'
+  readonly reason: string
+}
+
+const TRUSTED_BY_PROGRAMS: HeldBack = { kind: 'settings', reason: 'programs here run or trust it unasked' }
+
+/** Also without a name that git knows: its configuration and hooks are not a sandbox's to write. */
+export const IN_REPOSITORY: HeldBack = {
+  kind: 'settings',
+  reason: 'its folder is a git repository of its own',
+}
+
+/** Judges a path relative to a folder of the host, and the target of a symbolic link at that path. */
+export function heldBack(path: string, linkTarget?: string): HeldBack | undefined {
+  const problem = pathProblem(path) ?? (linkTarget === undefined ? undefined : linkProblem(path, linkTarget))
+  if (problem !== undefined) return { kind: 'never', reason: problem }
+  return isTrustedHere(path) ? TRUSTED_BY_PROGRAMS : undefined
+}
+
+/**
+ * The first part of a path that the rule holds back: `.git` for `.git/hooks/pre-commit`. The path itself when only the
+ * whole of it is a problem.
+ */
+export function heldBackPart(path: string): string {
+  const parts = path.split('/')
+  const index = parts.findIndex((part) => heldBack(part) !== undefined)
+  return index === -1 ? path : parts.slice(0, index + 1).join('/')
+}
+
+/** The name of the file that makes a folder a repository, so that git obeys the configuration and hooks beside it. */
+export const REPOSITORY_MARKER = 'HEAD'
+
+/**
+ * Judges a folder of the host, by its real absolute path, before something of a sandbox is put in it. A bare repository
+ * shows by no name of its path; the folders above tell.
+ */
+export async function heldBackFolder(realPath: string): Promise<HeldBack | undefined> {
+  const path = realPath.slice(1)
+  if (path.split('/').some(isGitName)) return { kind: 'never', reason: 'it belongs to git' }
+  if (isTrustedHere(path)) return TRUSTED_BY_PROGRAMS
+  for (let folder = realPath; ; folder = dirname(folder)) {
+    if (await isRepository(folder)) return IN_REPOSITORY
+    if (folder === dirname(folder)) return undefined
+  }
+}
+
+/** Whether a folder of the host is a repository, or becomes one when a sandbox adds the rest. */
+export async function isRepository(folder: string): Promise<boolean> {
+  // Not `join`: a folder that is held open is a link in /proc, which a shorter path would name.
+  return lstat(`${folder}/${REPOSITORY_MARKER}`).then(
+    () => true,
+    () => false,
+  )
+}
+
+const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
+
+/** Why a path is never brought over by `run apply`. */
+export function pathProblem(path: string): string | undefined {
+  if (CONTROL.test(path)) return 'its name holds control characters'
+  if (path.split('/').some(isGitName)) return 'it belongs to git'
+  const problem = nameProblem(path)
+  return problem === undefined ? undefined : `its ${problem === 'too deep' ? 'folder is too deep' : problem}`
+}
+
+/** Why a symbolic link at that path is never brought over by `run apply`. */
+export function linkProblem(path: string, target: string): string | undefined {
+  if (CONTROL.test(target)) return 'its target holds control characters'
+  if (!staysInside(target, path.split('/').length - 1)) return 'the link leads outside'
+  return target.split('/').some(isGitName) ? 'the link leads into git’s own folder' : undefined
+}
+
+/** Besides the files that Craik protects in a workspace that is used in place. */
+const ALSO_TRUSTED = [
+  ...['.devcontainer.json', '.claude.json', '.cargo', '.pnpmfile.cjs', '.yarnrc', '.aider.conf.yml'],
+  ...['.qwen', '.kiro', '.roo', '.windsurf', '.continue', '.amp', '.cline', '.augment', '.trae', '.junie'],
+  ...['.vs', '.fleet', '.nova', '.lvimrc', '.rprofile', '.irbrc', '.pryrc', '.bundle'],
+  ...['bunfig.toml', 'lefthook.yml', 'lefthook.yaml', '.lefthook.yml', '.lefthook.yaml', 'lefthook.toml'],
+  ...['.mise.toml', 'mise.toml', '.tool-versions', '.exrc', '.vimrc', '.nvimrc', '.nvim.lua', '.gdbinit'],
+  ...['.lldbinit', '.dir-locals.el', '.dir-locals-2.el', '.gitmodules', '.githooks', '.hg', '.jj', '.svn'],
+  ...[
+    'lefthook-local.yml',
+    '.lefthook-local.yml',
+    '.mise.local.toml',
+    '.mise',
+    '.pnpmfile.mjs',
+    'crush.json',
+  ],
+  ...['.helix', '.vim', '.emacs', '.emacs.d'],
+  // Package managers and virtual environments put these folders first on PATH.
+  ...['.bin', '.venv', 'venv', '.direnv', 'pyvenv.cfg'],
+  // A copy may go to the home of the user, where shells and ssh read these.
+  ...['.bashrc', '.bash_profile', '.bash_login', '.bash_logout', '.bash_aliases', '.profile', '.inputrc'],
+  ...['.zshrc', '.zshenv', '.zprofile', '.zlogin', '.zlogout', '.ssh', '.gitconfig', '.config'],
+  ...['.cshrc', '.tcshrc', '.login', '.xprofile', '.xinitrc', '.nvm', '.local', '.docker', '.netrc'],
+]
+const TRUSTED = new Set([...IN_WORKSPACE.map(({ path }) => path), ...ALSO_TRUSTED])
+
+/** Whether programs of the host run or trust a file of that name as soon as somebody opens its folder. */
+function isTrustedHere(path: string): boolean {
+  const names = path.split('/').map(plainName)
+  return names.at(-1) === REPOSITORY_MARKER.toLowerCase() || names.some((name) => TRUSTED.has(name))
+}
+
+/**
+ * Every spelling under which some file system finds `.git`: in other case, with the dots, blanks and streams that
+ * Windows drops, by its short name there, and with the characters that macOS ignores.
+ */
+export function isGitName(name: string): boolean {
+  return plainName(name)
+    .split('\\')
+    .some((part) => /^(?:\.git|git~\d+)[. ]*(?:$|:)/u.test(part))
+}
+
+function plainName(name: string): string {
+  return name
+    .normalize('NFKC')
+    .replace(/\p{Cf}/gu, '')
+    .toLowerCase()
+}
