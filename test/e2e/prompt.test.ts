@@ -5,7 +5,9 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
 import { environmentOf } from '../craik.ts'
+import { AGENT_IN_PLACE, SLOW_TO_LEAVE } from '../harnesses/slow-agent.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 import { Terminal } from './person.ts'
 
@@ -251,6 +253,20 @@ describe('a prompt', () => {
     child.kill('SIGINT')
     expect(await ended).toBe(130)
     expect(last(lines)).toMatchObject({ status: 'cancelled', changed: [{ path: 'half.txt' }] })
+  })
+
+  it('that is out of time is stopped, and its agent has the time to write down what was said', async () => {
+    const made = await home.create(['--workspace', project()])
+    expect(await made.exec(['sh', '-c', AGENT_IN_PLACE, SLOW_TO_LEAVE])).toMatchObject({ code: 0 })
+    const { code, stderr, lines } = await prompt(
+      ...(['SAY: begun\nWAIT', '--sandbox', made.id, '--timeout', '15s'] as const),
+    )
+    expect({ code, stderr }).toMatchObject({
+      code: ERRORS.timeout.exit,
+      stderr: expect.stringContaining('fixture was not done within 15 s'),
+    })
+    expect(last(lines)).toMatchObject({ status: 'failed', stop_reason: 'timeout' })
+    expect(await made.exec(['sh', '-c', 'cat ~/left'])).toMatchObject({ stdout: 'in order' })
   })
 
   it('goes on when the supervisor is killed under it', async () => {

@@ -7,7 +7,7 @@ import { DONE } from './agent-model.ts'
 import { type AgentName, beginPrompt, type Prompted, prompt } from './prompt-scene.ts'
 
 const PATIENCE = { timeout: 15_000, interval: 100 }
-const BEGINS_MS = 60_000
+const BEGINS_MS = 120_000
 
 export async function stopsWhenTold(
   scene: LoginScene,

@@ -24,7 +24,7 @@ import { receiptsSoFar } from '../../run/prompts/usage.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { readyHarness, sessionTerms, startHarness } from '../prompt/harness-agent.ts'
+import { outOfTime, readyHarness, sessionTerms, startHarness } from '../prompt/harness-agent.ts'
 import { beginKeptRun, type EndedRun, type KeptRun } from '../prompt/kept-run.ts'
 import { moreOfLogin } from '../prompt/logins.ts'
 import { awake, type PromptPlace } from '../prompt/place.ts'
@@ -144,7 +144,7 @@ export class EditorSession {
   async close(): Promise<void> {
     this.cancel()
     await this.#asking
-    await this.#link?.close(!this.#link.isBroken)
+    await this.#link?.close()
   }
 
   async #ask(blocks: readonly ContentBlock[], cancel: AbortSignal): Promise<PromptResponse> {
@@ -194,16 +194,16 @@ export class EditorSession {
       return await watched(watch, isCancelled, async (giveUp) => {
         giveUp.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
         const stopReason = await link.turn(prompt, AbortSignal.any([cancel, late]))
-        if (late.aborted && !isCancelled()) throw outOfTime(harness, timeoutMs)
+        if (late.aborted && !isCancelled()) throw outOfTime(harness, timeoutMs, 'acp')
         return { stopReason }
       })
     } catch (error) {
       // Whatever it still does is not wanted any more.
-      if (link.isBroken) await link.close(false)
+      if (link.isBroken) await link.close()
       const isOutOfTime = late.aborted && error instanceof CraikError && error.code === 'interrupted'
       return {
         stopReason: isCancelled() ? 'cancelled' : 'end_turn',
-        error: isOutOfTime && !isCancelled() ? outOfTime(harness, timeoutMs) : error,
+        error: isOutOfTime && !isCancelled() ? outOfTime(harness, timeoutMs, 'acp') : error,
       }
     }
   }
@@ -231,7 +231,7 @@ export class EditorSession {
     const { context, client, harness } = this.#options
     const isOld = context.clock.nowMs() - this.#linkedAtMs > AGENT_MS
     if (this.#link !== undefined && !this.#link.isBroken && !isOld) return this.#link
-    await this.#link?.close(!this.#link.isBroken)
+    await this.#link?.close()
     await awake(context, client, this.#place.sandbox.id, harness)
     this.#telling = 'known'
     await this.#start()
@@ -270,7 +270,7 @@ export class EditorSession {
       this.#takes = takes
       return stateForEditor(state)
     } catch (error) {
-      await link.close(false)
+      await link.close()
       throw error
     } finally {
       context.signal.removeEventListener('abort', leave)
@@ -311,10 +311,4 @@ export class EditorSession {
       return false
     }
   }
-}
-
-function outOfTime({ name }: Harness, timeoutMs: number): CraikError {
-  return new CraikError('timeout', `${name} was not done within ${Math.round(timeoutMs / 1000)} s`, {
-    hint: 'give it longer:  craik acp --timeout 4h',
-  })
 }

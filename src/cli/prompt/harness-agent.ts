@@ -1,9 +1,10 @@
 /** A harness's agent, started in a sandbox with its settings there. */
 import { CraikError } from '../../errors.ts'
+import { AGENT_STOP_MS } from '../../harnesses/acp/agent-link.ts'
 import type { Harness, HarnessLogin, HarnessPlace, SessionTerms } from '../../harnesses/harness.ts'
 import type { PermissionMode } from '../../run/prompts/permissions.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { GATEWAY_PORT, INSIDE } from '../../sidecar/protocol.ts'
+import { GATEWAY_PORT, INSIDE, LIMITS } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { type AgentJob, startAgentJob } from './agent-job.ts'
 import { putSettings } from './settings.ts'
@@ -51,6 +52,17 @@ export function startHarness(
   const env = harness.environment(place)
   const spec = { argv: harness.agent(place), cwd: INSIDE.workspace, timeoutMs, env }
   return startAgentJob(client, sandboxId, spec, context.clock.nowMs())
+}
+
+/** For the job of an agent that has this long: it may take longer to stop. */
+export function jobTimeoutMs(timeoutMs: number): number {
+  return Math.max(timeoutMs, Math.min(timeoutMs + AGENT_STOP_MS, LIMITS.maxTimeoutMs))
+}
+
+export function outOfTime({ name }: Harness, timeoutMs: number, command: 'prompt' | 'acp'): CraikError {
+  return new CraikError('timeout', `${name} was not done within ${Math.round(timeoutMs / 1000)} s`, {
+    hint: `give it longer:  craik ${command} --timeout 4h`,
+  })
 }
 
 /** Looked for inside, by whoever works there; nothing of the project has run yet. */

@@ -10,6 +10,7 @@ import { printable } from '../output.ts'
 import { containerOf } from '../sandbox/container-options.ts'
 import { createWithParts, fill, sourceOf, workspaceOf } from '../sandbox/create.ts'
 import { offerKeys } from '../sandbox/offer-keys.ts'
+import { resumeSandbox } from '../sandbox/resume.ts'
 
 export interface PlaceOptions {
   readonly sandbox?: string
@@ -107,7 +108,7 @@ export async function awake(
         hint: 'leave out --sandbox, and one is made',
       },
     )
-  if (found.state !== 'running') return client.sandboxes.resume(named, { signal })
+  if (found.state !== 'running') return resumeSandbox(context, client, named, { signal })
   // What was forwarded is the sandbox's own since: its programs may have renewed it.
   if (harness.logins.length > 0 && found.credentials === 'broker') await bringLogins(context, client, found)
   return found

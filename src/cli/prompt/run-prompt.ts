@@ -11,11 +11,14 @@ import { type PromptUsage, receiptsSoFar, usageSince } from '../../run/prompts/u
 import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
-import { readyHarness, sessionTerms, startHarness } from './harness-agent.ts'
+import { jobTimeoutMs, outOfTime, readyHarness, sessionTerms, startHarness } from './harness-agent.ts'
 import { beginKeptRun, type RunAsked } from './kept-run.ts'
 import { moreOfLogin } from './logins.ts'
 import { askTerminal } from './permission.ts'
 import { watched } from './watched.ts'
+
+/** Of Node: a longer one would be over at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> {
   readonly login: HarnessLogin | undefined
@@ -57,16 +60,27 @@ export async function runPrompt(
   })
   onBegun(begun)
   const watch = new ModelWatch(store, harness, sandbox.id, from, context.clock)
+  let timer: NodeJS.Timeout | undefined
   try {
-    const agent = startHarness(context, client, wanted, asked.timeoutMs)
+    const { timeoutMs } = asked
+    // The sandbox ends the agent at its own limit, without asking it to stop first. That is for when this command is gone.
+    const agent = startHarness(context, client, wanted, jobTimeoutMs(timeoutMs))
+    const late = new AbortController()
+    timer = setTimeout(
+      () => late.abort(outOfTime(harness, timeoutMs, 'prompt')),
+      Math.min(timeoutMs, MAX_TIMER_MS),
+    )
     const isCancelled = () => context.signal.aborted
-    const work = (giveUp: AbortSignal) =>
-      promptAgent(agent, {
+    const work = (refused: AbortSignal) => {
+      const giveUp = AbortSignal.any([refused, late.signal])
+      return promptAgent(agent, {
         giveUp,
         ...{ harness: harness.name, cwd: INSIDE.workspace, text: asked.text, onEvent },
         sessionId: agentSession ?? undefined,
         terms: sessionTerms(wanted),
         onSession: async (session) => {
+          await watch.restart()
+          giveUp.throwIfAborted()
           asked.onSession?.(session)
           await changeRun(store, { id: begun.id, agentSession: session })
         },
@@ -78,6 +92,7 @@ export async function runPrompt(
         cancel: context.signal,
         kill: context.kill,
       })
+    }
     const { stopReason } = await watched(watch, isCancelled, work, (retrying) =>
       onEvent({ type: 'waiting', ...retrying }),
     )
@@ -88,6 +103,7 @@ export async function runPrompt(
     await onFailed({ ...ended, usage: await usageSince(store, sandbox.id, from) })
     throw await moreOfLogin(context, harness, error)
   } finally {
+    clearTimeout(timer)
     await permissions.end()
   }
 }

@@ -42,9 +42,11 @@ export interface Patience {
   readonly readyMs: number
   /** Between two signs of life while it does nothing that takes long. */
   readonly silentMs: number
+  /** Until one that is given up is asked to stop, when nothing was heard of its turn: it may not have read the prompt yet. */
+  readonly readMs: number
   /** Until it says that it has stopped, once it was asked to. */
   readonly cancelMs: number
-  /** Until it has ended by itself, once its turn is over and its input has ended. */
+  /** Until it has exited by itself, once its input has ended. */
   readonly leaveMs: number
 }
 
@@ -55,7 +57,15 @@ export interface LinkSession {
   readonly state: Pick<LoadSessionResponse, 'modes' | 'configOptions'>
 }
 
-const PATIENCE: Patience = { readyMs: 90_000, silentMs: 10 * 60_000, cancelMs: 5_000, leaveMs: 5_000 }
+/**
+ * On an idle machine agents stop within a second and exit within two. A busy machine needs ten times as long, and an agent that is
+ * killed before loses what it has not written yet. Only an agent that hangs makes anybody wait, and a second Ctrl-C kills it.
+ */
+const PATIENCE: Patience = {
+  ...{ readyMs: 90_000, silentMs: 10 * 60_000, readMs: 5_000, cancelMs: 10_000, leaveMs: 20_000 },
+}
+/** How long an agent may take to stop and to exit. */
+export const AGENT_STOP_MS = PATIENCE.readMs + PATIENCE.cancelMs + PATIENCE.leaveMs
 /** Of one message: agents send whole files in theirs. */
 const MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 /** More than the largest prompt. */
@@ -70,6 +80,8 @@ interface Turn {
   /** Tools that were begun and not ended. */
   readonly running: Set<string>
   asking: number
+  /** It said or did something, so it has read the prompt. Lists of its commands come late, and say nothing of that. */
+  isHeard: boolean
 }
 
 export class AgentLink {
@@ -82,6 +94,11 @@ export class AgentLink {
   readonly #connection
   readonly #broken = Promise.withResolvers<never>()
   #isBroken = false
+  /** It neither reads nor says anything: waiting for it is of no use. */
+  #isStuck = false
+  /** It has a session, which it may have to write down. */
+  #isOpen = false
+  #givenUp: CraikError | undefined
   #sessionId = ''
   #turn: Turn | undefined
   #silence: NodeJS.Timeout | undefined
@@ -106,7 +123,7 @@ export class AgentLink {
           : { outcome: { outcome: 'selected', optionId: option.optionId } }
       })
     this.#input = boundedInput(process.input, MAX_UNREAD_BYTES, () =>
-      this.#break(failureOf(options.harness, 'it does not read what it is told', '')),
+      this.#breakStuck('it does not read what it is told'),
     )
     this.#connection = app.connect(
       ndJsonStream(this.#input, process.output, { maxMessageBytes: MAX_MESSAGE_BYTES }),
@@ -121,7 +138,7 @@ export class AgentLink {
 
   /** It will not answer any more: another one has to take up its session. */
   get isBroken(): boolean {
-    return this.#isBroken
+    return this.#isBroken || this.#givenUp !== undefined
   }
 
   /** Once, before everything else: a new session, or the one of that name. */
@@ -143,7 +160,9 @@ export class AgentLink {
       const takes = agentCapabilities?.promptCapabilities ?? {}
       const asked = { cwd, mcpServers: [], ...(terms.meta && { _meta: terms.meta }) }
       const state = await this.#begin(asked, sessionId)
-      return { sessionId: this.#sessionId, takes, state: await this.#inMode(state, terms.modeId) }
+      const inMode = await this.#inMode(state, terms.modeId)
+      this.#isOpen = true
+      return { sessionId: this.#sessionId, takes, state: inMode }
     } finally {
       clearTimeout(ready)
     }
@@ -169,22 +188,28 @@ export class AgentLink {
     return { ...state, ...(modes && { modes: { ...modes, currentModeId: modeId } }) }
   }
 
-  /** One at a time. `cancel` asks the agent to stop, and it has a while to say that it did. */
+  /**
+   * One at a time. `cancel` asks the agent to stop, and it has a while to say that it did. It gets the prompt in any case: the session is
+   * on record by now, and some agents write none down that nothing was said in.
+   */
   async turn(prompt: ContentBlock[], cancel: AbortSignal): Promise<StopReason> {
-    if (cancel.aborted) throw cancelled()
     this.#updates = new Updates()
-    this.#turn = { cancel, over: new AbortController(), running: new Set(), asking: 0 }
+    this.#turn = { cancel, over: new AbortController(), running: new Set(), asking: 0, isHeard: false }
     this.#listen()
-    const stop = () => this.#cancel()
+    const stop = () => this.#cancel(cancelled())
     cancel.addEventListener('abort', stop, { once: true })
     try {
       const { agent } = this.#connection
       const answered = agent.request('session/prompt', { sessionId: this.#sessionId, prompt })
+      if (cancel.aborted) stop()
+      if (this.#givenUp !== undefined) this.#cancelWhenRead(this.#givenUp)
       const { stopReason } = await this.#until(answered)
-      return cancel.aborted ? 'cancelled' : stopReason
+      if (cancel.aborted) return 'cancelled'
+      if (this.#givenUp !== undefined) throw this.#givenUp
+      return stopReason
     } catch (error) {
       if (cancel.aborted && !this.#isBroken && !this.#options.kill.aborted) return 'cancelled'
-      throw error
+      throw this.#givenUp ?? error
     } finally {
       cancel.removeEventListener('abort', stop)
       clearTimeout(this.#silence)
@@ -206,32 +231,42 @@ export class AgentLink {
     return this.#untilReady(agent.request('session/set_config_option', asked))
   }
 
-  /** Nothing is to be expected of it, for this reason. */
+  /**
+   * Nothing is to be expected of it, for this reason. One that has a session is asked to stop: it may not have written down yet what it
+   * was asked. Codex makes the file of a session only when it has read the first prompt, and Gemini writes down none that is cancelled
+   * before it asked its model.
+   */
   giveUp(error: CraikError): void {
-    this.#break(error)
+    if (this.#isOpen) this.#givenUp ??= error
+    else this.#break(error)
+    if (this.#givenUp !== undefined && this.#turn !== undefined) this.#cancelWhenRead(this.#givenUp)
   }
 
-  /** One that is well has a while to put its session in order, and to leave by itself: it sees that nobody listens any more. */
-  close(isWell: boolean): Promise<void> {
-    this.#closed ??= this.#close(isWell)
+  /** One that has a session has a while to write it down and to exit by itself: it sees that nobody listens any more. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
     return this.#closed
   }
 
-  async #close(isWell: boolean): Promise<void> {
+  async #close(): Promise<void> {
+    const { kill } = this.#options
     this.#isBroken = true
-    this.#options.kill.removeEventListener('abort', this.#killed)
+    kill.removeEventListener('abort', this.#killed)
     this.#turn?.over.abort()
     clearTimeout(this.#silence)
     this.#connection.close()
     // One that does not read would not take the end either.
     void this.#input.close().catch(() => {})
-    if (isWell && !this.#options.kill.aborted)
-      await Promise.race([this.#process.ended, sleep(this.#patience.leaveMs, undefined, { ref: false })])
+    if (this.#isOpen && !this.#isStuck) {
+      const late = sleep(this.#patience.leaveMs, undefined, { ref: false, signal: kill }).catch(() => {})
+      await Promise.race([this.#process.ended, late])
+    }
     await this.#process.kill()
   }
 
   #heard(update: SessionUpdate): void {
     const event = this.#updates.take(update)
+    if (event !== undefined) this.#noteRead()
     this.#listen()
     if (event?.type === 'tool') this.#noteRunning(event.tool)
     this.#options.onUpdate(update, event)
@@ -245,6 +280,7 @@ export class AgentLink {
   async #permit(tool: AskedTool, asked: ToolCallUpdate): Promise<boolean> {
     const turn = this.#turn
     if (turn === undefined || turn.cancel.aborted || turn.over.signal.aborted) return false
+    if (this.#givenUp !== undefined) return false
     if (turn.asking >= MAX_ASKING) return false
     turn.asking++
     clearTimeout(this.#silence)
@@ -259,23 +295,41 @@ export class AgentLink {
   /** A command may be silent for long; a model that says nothing, and does nothing, has been lost. */
   #listen(): void {
     if (this.#turn === undefined || this.#turn.over.signal.aborted || this.#turn.cancel.aborted) return
+    if (this.#givenUp !== undefined) return
     clearTimeout(this.#silence)
     const patienceMs = this.#patience.silentMs * (this.#turn.running.size > 0 ? 6 : 1)
-    this.#silence = this.#timer(
-      patienceMs,
-      `nothing was heard of it for ${Math.round(patienceMs / 60_000)} min`,
-    )
+    const what = `nothing was heard of it for ${Math.round(patienceMs / 60_000)} min`
+    this.#silence = setTimeout(() => this.#breakStuck(what), patienceMs)
   }
 
   #timer(ms: number, what: string): NodeJS.Timeout {
     return setTimeout(() => this.#break(failureOf(this.#options.harness, what, '')), ms)
   }
 
-  #cancel(): void {
+  #noteRead(): void {
+    if (this.#turn === undefined || this.#turn.isHeard) return
+    this.#turn.isHeard = true
+    if (this.#givenUp !== undefined && !this.#turn.cancel.aborted) this.#cancel(this.#givenUp)
+  }
+
+  #cancelWhenRead(error: CraikError): void {
+    if (this.#turn?.cancel.aborted) return
+    clearTimeout(this.#silence)
+    if (this.#turn?.isHeard) this.#cancel(error)
+    else this.#silence = setTimeout(() => this.#cancel(error), this.#patience.readMs)
+  }
+
+  /** It has a while to say that it stopped; the error is what is thrown when it does not. */
+  #cancel(error: CraikError): void {
     const { agent } = this.#connection
     void agent.notify('session/cancel', { sessionId: this.#sessionId }).catch(() => {})
     clearTimeout(this.#silence)
-    this.#silence = setTimeout(() => this.#break(cancelled()), this.#patience.cancelMs)
+    this.#silence = setTimeout(() => this.#break(error), this.#patience.cancelMs)
+  }
+
+  #breakStuck(what: string): void {
+    this.#isStuck = true
+    this.#break(failureOf(this.#options.harness, what, ''))
   }
 
   #break(error: CraikError): void {
@@ -310,7 +364,7 @@ export class AgentLink {
   }
 }
 
-function cancelled(): CraikError {
+export function cancelled(): CraikError {
   return new CraikError('interrupted', 'the prompt was cancelled')
 }
 

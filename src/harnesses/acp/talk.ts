@@ -1,7 +1,7 @@
 /** One prompt to an agent over the Agent Client Protocol: a session is begun or taken up again, asked once, and left. */
 import type { StopReason } from '@agentclientprotocol/sdk'
 import type { SessionTerms } from '../harness.ts'
-import { AgentLink, type Patience } from './agent-link.ts'
+import { AgentLink, cancelled, type Patience } from './agent-link.ts'
 import type { AgentProcess } from './agent-process.ts'
 import type { AgentEvent, AskedTool } from './events.ts'
 
@@ -14,6 +14,7 @@ export interface PromptRequest {
   /** A session of an earlier prompt, which goes on. */
   readonly sessionId?: string | undefined
   readonly terms?: SessionTerms
+  /** Before anything is said in it. */
   readonly onSession?: (sessionId: string) => void | Promise<void>
   readonly onEvent: (event: AgentEvent) => void
   /** Whether it may do what it asks leave for. */
@@ -47,12 +48,14 @@ export async function promptAgent(process: AgentProcess, request: PromptRequest)
   giveUp?.addEventListener('abort', () => link.giveUp(giveUp.reason), { once: true })
   try {
     const { sessionId } = await link.open(request.sessionId)
+    // Nothing was said yet, and the session is on no record. From here on the agent gets the prompt, so that it writes the session down.
+    if (cancel.aborted) throw cancelled()
+    giveUp?.throwIfAborted()
     await request.onSession?.(sessionId)
     isTold = true
     const stopReason = await link.turn([{ type: 'text', text }], cancel)
     return { sessionId, stopReason }
   } finally {
-    // Also one that refused: it has written down what it was asked.
-    await link.close(!link.isBroken)
+    await link.close()
   }
 }

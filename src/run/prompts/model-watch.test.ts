@@ -8,7 +8,7 @@ const SANDBOX = 'sbx_one'
 /** A sandbox whose agent asked, and what became of each call: `passed`, a failure, or the rule that refused it. */
 async function after(...calls: readonly string[]) {
   const store = inProcessStore(systemClock)
-  for (const call of calls) {
+  const ask = async (call: string) => {
     const about = {
       operator: 'local-user:ada',
       capability: 'model.chat',
@@ -20,17 +20,18 @@ async function after(...calls: readonly string[]) {
       const metadata = { last_failure: 'unreachable' }
       const decision = { effect: 'deny' as const, rule: call, missing: [], replayable: false }
       await store.log.append({ kind: 'denial', status: 'denied', ...about, links, decision, metadata })
-      continue
+      return
     }
     const open = await store.log.begin({ kind: 'provider_action', ...about, links })
-    if (call === 'underway') continue
+    if (call === 'underway') return
     if (call === 'passed') await open.end({ status: 'passed' })
     else await open.end({ status: 'failed', metadata: { failure: call } })
   }
+  for (const call of calls) await ask(call)
   const clock = { now: 0, nowMs: () => clock.now }
   const watchOf = (sandboxId: string) =>
     new ModelWatch(store, { name: 'codex', logIn: 'codex login' }, sandboxId, 0, clock)
-  return { watch: watchOf(SANDBOX), other: watchOf('sbx_other'), clock }
+  return { watch: watchOf(SANDBOX), other: watchOf('sbx_other'), clock, ask }
 }
 
 it.each([
@@ -54,6 +55,26 @@ it.each([
   [[]],
 ])('after %j it may go on', async (calls) => {
   expect(await (await after(...calls)).watch.look()).toBeUndefined()
+})
+
+it('an agent is not given up for what it asked before its prompt, and still for what it asks afterwards', async () => {
+  const { watch, ask } = await after('unauthorized', 'unauthorized')
+  await watch.restart()
+  expect(await watch.look()).toBeUndefined()
+  expect(await watch.last()).toMatchObject({ code: 'no_login' })
+  await ask('unauthorized')
+  expect(await watch.look()).toBeUndefined()
+  await ask('unauthorized')
+  expect(await watch.look()).toMatchObject({ code: 'no_login' })
+})
+
+it('counts each call once, however often it is asked at a time', async () => {
+  const { watch } = await after('unauthorized')
+  expect(await Promise.all([watch.look(), watch.look(), watch.last().then(() => watch.look())])).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ])
 })
 
 it('a turn that ends after a call without an answer is told as that, whatever the agent says', async () => {

@@ -62,6 +62,8 @@ export class ModelWatch {
   /** Calls that were begun and have not ended: one of them may be answered. */
   #underway = 0
   #provider: string | undefined
+  /** One at a time: each receipt counts once. */
+  #reading: Promise<void> = Promise.resolve()
 
   /** From this number of receipts on. */
   constructor(
@@ -100,7 +102,23 @@ export class ModelWatch {
     return this.#trouble && this.#error(this.#trouble)
   }
 
-  async #read(): Promise<void> {
+  /**
+   * Counts tries again from zero, because the agent gets its prompt now. An agent that is given up for what it asked while it started may
+   * not have read the prompt yet, and then it never writes it down.
+   */
+  async restart(): Promise<void> {
+    await this.#read()
+    this.#count = 0
+    this.#sinceMs = this.#clock.nowMs()
+  }
+
+  #read(): Promise<void> {
+    const read = () => this.#readNew()
+    this.#reading = this.#reading.then(read, read)
+    return this.#reading
+  }
+
+  async #readNew(): Promise<void> {
     for (;;) {
       const rows = await this.#store.read((tables) => tables.receipts.scan(this.#next, PAGE))
       for (const { line } of rows) this.#take((JSON.parse(line) as Receipt).body)

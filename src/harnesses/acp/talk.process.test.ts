@@ -1,7 +1,9 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { CraikError } from '../../errors.ts'
 import type { AgentEvent, ToolState } from './events.ts'
 import { localAgent } from './local-agent.fixture.ts'
 import { type PromptRequest, promptAgent } from './talk.ts'
@@ -82,6 +84,91 @@ describe('a prompt', () => {
     const kill = new AbortController()
     const { end } = await prompt('SAY: begun\nWAIT', { kill: kill.signal, onEvent: () => kill.abort() })
     expect(end).toMatchObject({ code: 'interrupted' })
+  })
+
+  /** Writes a prompt down a while after it came, and answers it only when it is cancelled; or exits only when its input has ended. */
+  const slowAgent = (answersCancel: boolean) => `
+    import { writeFileSync } from 'node:fs'
+    const answer = (id, result) => console.log(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    const written = Promise.withResolvers()
+    let timer
+    const write = () => timer = setTimeout(() => written.resolve(writeFileSync(process.env.HOME + '/written', '')), 500)
+    let prompt
+    const lines = process.getBuiltinModule('node:readline').createInterface({ input: process.stdin })
+    lines.on('line', (line) => {
+      const { id, method } = JSON.parse(line)
+      if (method === 'initialize') answer(id, { protocolVersion: 1, agentCapabilities: {} })
+      if (method === 'session/new') answer(id, { sessionId: 's' })
+      if (method === 'session/prompt') prompt = id
+      if (method === 'session/prompt' && ${answersCancel}) write()
+      if (method === 'session/cancel' && ${answersCancel}) written.promise.then(() => answer(prompt, { stopReason: 'cancelled' }))
+    })
+    lines.on('close', () => { if (!${answersCancel}) write() })`
+  const refused = new CraikError('no_login', 'its login is refused')
+  const isWritten = () => existsSync(join(home, 'written'))
+
+  it.each([
+    ['answers when it is asked to stop', true],
+    ['only sees that its input has ended', false],
+  ])('that is given up is written down first by an agent that %s', async (_, answersCancel) => {
+    const giveUp = new AbortController()
+    const { end } = await prompt(
+      'x',
+      {
+        giveUp: giveUp.signal,
+        // The session is on record, and the agent has not read the prompt.
+        onSession: () => giveUp.abort(refused),
+        patience: { readMs: 100, cancelMs: answersCancel ? 10_000 : 300 },
+      },
+      slowAgent(answersCancel),
+    )
+    expect(end).toBe(refused)
+    expect(isWritten()).toBe(true)
+  })
+
+  it('that is given up is not cancelled before the agent could read it', async () => {
+    const giveUp = new AbortController()
+    const more = { giveUp: giveUp.signal, onSession: () => giveUp.abort(refused) }
+    const drops = `${slowAgent(true)}
+      lines.on('line', (line) => JSON.parse(line).method === 'session/cancel' && (clearTimeout(timer), written.resolve()))`
+    expect((await prompt('x', more, drops)).end).toBe(refused)
+    expect(isWritten()).toBe(true)
+  })
+
+  it('that is cancelled is written down by an agent that is slow to stop', async () => {
+    const cancel = new AbortController()
+    const more = { cancel: cancel.signal, onSession: () => cancel.abort(), patience: { cancelMs: 300 } }
+    expect((await prompt('x', more, slowAgent(false))).end).toMatchObject({ code: 'interrupted' })
+    expect(isWritten()).toBe(true)
+  })
+
+  it('that is over before there is a session leaves no session on record', async () => {
+    for (const name of ['cancel', 'giveUp'] as const) {
+      const over = new AbortController()
+      over.abort(refused)
+      let session: string | undefined
+      const { end } = await prompt('x', {
+        [name]: over.signal,
+        onSession: (id) => {
+          session = id
+        },
+      })
+      expect(end).toMatchObject({ code: name === 'cancel' ? 'interrupted' : 'no_login' })
+      expect(session).toBeUndefined()
+    }
+  })
+
+  it('that is to be killed does not wait for an agent that does not exit', async () => {
+    const kill = new AbortController()
+    const hangs = `${slowAgent(true)}
+      setInterval(() => {}, 1000)`
+    const giveUp = new AbortController()
+    const more = { giveUp: giveUp.signal, kill: kill.signal, patience: { readMs: 100, leaveMs: 600_000 } }
+    const asked = prompt('x', { ...more, onSession: () => giveUp.abort(refused) }, hangs)
+    await expect.poll(isWritten, { timeout: 15_000 }).toBe(true)
+    await sleep(200)
+    kill.abort()
+    expect((await asked).end).toMatchObject({ code: 'no_login' })
   })
 
   it('to an agent that ends is an error that says how it ended', async () => {
