@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // Runs on any Node, however old, to say in one line which one is needed.
-const { existsSync, lstatSync } = require('fs')
+const { existsSync, lstatSync, mkdirSync, realpathSync, statSync } = require('fs')
 const { enableCompileCache } = require('module')
 const { homedir } = require('os')
-const { join, resolve } = require('path')
+const { dirname, isAbsolute, join } = require('path')
 const { pathToFileURL } = require('url')
 
 const major = Number(process.versions.node.split('.')[0])
@@ -17,17 +17,37 @@ if (major < 24) {
   process.exit(69)
 } else {
   // Before the first file of Craik is read: then none of them is TypeScript that has to be compiled once more.
-  const home = resolve(process.env.CRAIK_HOME || join(homedir(), '.craik'))
-  if (isPrivate(home)) enableCompileCache(join(home, 'cache'))
+  const cache = process.argv.includes('verify') ? undefined : privateCache()
+  if (cache !== undefined) enableCompileCache(join(cache, 'compile'))
   import(pathToFileURL(existsSync(compiled) ? compiled : source).href)
 }
 
-// As in src/main.ts: compiled code is kept only where nobody else can put some.
-function isPrivate(folder) {
+// As in src/lib/user-cache.ts, which cannot be loaded yet: undefined where somebody else could put code.
+function privateCache() {
+  const chosen = process.env.XDG_CACHE_HOME || ''
+  const home = isAbsolute(process.env.HOME || '') ? process.env.HOME : homedir()
+  const usual = join(home, process.platform === 'darwin' ? 'Library/Caches' : '.cache')
+  const folder = join(isAbsolute(chosen) ? chosen : usual, 'craik')
+  const own = process.geteuid()
   try {
-    const stats = lstatSync(folder)
-    return stats.isDirectory() && stats.uid === process.geteuid() && (stats.mode & 0o077) === 0
+    let nearest = dirname(folder)
+    while (!existsSync(nearest)) nearest = dirname(nearest)
+    const [ownHome, here] = [realpathSync(home), realpathSync(process.cwd())]
+    for (const start of [folder, realpathSync(nearest)])
+      for (let above = start; above !== dirname(above); above = dirname(above)) {
+        if (ownHome === above || ownHome.startsWith(`${above}/`)) break
+        if (above === here || existsSync(join(above, '.git'))) return undefined
+      }
+    for (const start of [nearest, realpathSync(nearest)])
+      for (let above = start; ; above = dirname(above)) {
+        const { uid, mode } = statSync(above)
+        if ((uid !== 0 && uid !== own) || ((mode & 0o022) !== 0 && (mode & 0o1000) === 0)) return undefined
+        if (above === dirname(above)) break
+      }
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const found = lstatSync(folder)
+    return found.isDirectory() && found.uid === own && (found.mode & 0o077) === 0 ? folder : undefined
   } catch (_error) {
-    return false
+    return undefined
   }
 }

@@ -1,17 +1,25 @@
 /** The agents' command lines for tests: installed once and kept, and in an image of the tests' engine once for each run. */
 import { execFileSync } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { homedir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { HARNESS_NAMES, type HarnessName } from '../src/harnesses/packages/catalogue.ts'
 import { ensureHarnesses, type InstalledHarness } from '../src/harnesses/packages/install.ts'
 import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { ensureImage, type ReadyImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
-import { harnessesFolder } from '../src/sandboxes/harness-package.ts'
+import { harnessesFolder, type PackageOwner } from '../src/sandboxes/harness-package.ts'
 import { ROOT } from './craik.ts'
 
-/** Ignored by git: what npm fetched survives from run to run. Tests of several files may ask at once. */
+/**
+ * What npm fetched survives from run to run, in the cache of the user who tests: Craik uses no cache in a project. Tests of
+ * several files may ask at once.
+ */
 const HOME = join(ROOT, 'build/test-harnesses')
+const OWNER: PackageOwner = {
+  craikHome: HOME,
+  environment: { ...process.env, XDG_CACHE_HOME: join(homedir(), '.cache/craik-tests') },
+}
 /** The home of the tests' other images: one lock, and the root file system that is there already. */
 const IMAGES_HOME = join(ROOT, 'build/test-engine/home')
 
@@ -22,24 +30,27 @@ export async function readyHarnesses(
   names: readonly HarnessName[] = HARNESS_NAMES,
 ): Promise<readonly InstalledHarness[]> {
   mkdirSync(HOME, { recursive: true, mode: 0o700 })
-  const [, ...harnesses] = await ensureHarnesses(['npm', ...names], {
-    craikHome: HOME,
-    environment: process.env,
-  })
+  const [, ...harnesses] = await ensureHarnesses(['npm', ...names], { ...OWNER, mounted: async () => [] })
   return harnesses
 }
 
 /** Where one of those lies. */
 export async function installedFolder(id: string): Promise<string> {
-  return join(harnessesFolder(HOME), id)
+  return join(harnessesFolder(OWNER), id)
+}
+
+/** As tests run `craik`: with the folder that the home lies in as that of its user. */
+function ownerOf(craikHome: string): PackageOwner {
+  return { craikHome, environment: { HOME: dirname(craikHome) } }
 }
 
 /** A home that has them installed: nothing is fetched again. Not for tests that prune. */
 export async function shareHarnesses(craikHome: string, names?: readonly HarnessName[]): Promise<void> {
   await readyHarnesses(names)
-  mkdirSync(join(craikHome, 'cache'), { recursive: true, mode: 0o700 })
-  const link = harnessesFolder(craikHome)
-  if (!existsSync(link)) symlinkSync(harnessesFolder(HOME), link)
+  mkdirSync(craikHome, { recursive: true, mode: 0o700 })
+  const link = harnessesFolder(ownerOf(craikHome))
+  mkdirSync(dirname(link), { recursive: true, mode: 0o700 })
+  if (!existsSync(link)) symlinkSync(harnessesFolder(OWNER), link)
 }
 
 /** The same for a home of another user, who may not look into those of the tests. */
@@ -49,13 +60,11 @@ export async function copyHarnesses(
   uid: number,
 ): Promise<void> {
   await readyHarnesses(names)
-  const folder = harnessesFolder(craikHome)
-  for (const path of [join(craikHome, 'cache'), folder]) {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-    chownSync(path, uid, uid)
-  }
+  const folder = harnessesFolder(ownerOf(craikHome))
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  for (let path = folder; path !== dirname(craikHome); path = dirname(path)) chownSync(path, uid, uid)
   for (const id of harnessShelf.ids(names)) {
-    execFileSync('cp', ['-a', '--', join(harnessesFolder(HOME), id), join(folder, id)])
+    execFileSync('cp', ['-a', '--', join(harnessesFolder(OWNER), id), join(folder, id)])
     execFileSync('chown', ['-R', '-h', `${uid}:${uid}`, '--', join(folder, id)])
   }
 }

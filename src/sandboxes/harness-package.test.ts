@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import {
+  harnessesFolder,
   harnessInside,
   harnessName,
   harnessVersion,
@@ -34,14 +35,16 @@ it.each([
 
 it('one that is not installed is named, with the command that installs it', async () => {
   const home = mkdtempSync(join(tmpdir(), 'craik-home-'))
+  const owner = { craikHome: home, environment: { XDG_CACHE_HOME: join(home, 'xdg') } }
+  const folder = join(harnessesFolder(owner), ID)
   try {
     const error = { code: 'not_found', hint: 'craik harness install claude-code' }
-    await expect(requireHarnesses(home, [ID])).rejects.toMatchObject(error)
-    mkdirSync(join(home, 'cache/harnesses', ID), { recursive: true })
-    await expect(requireHarnesses(home, [ID])).rejects.toMatchObject(error)
-    writeFileSync(join(home, 'cache/harnesses', ID, 'harness-manifest.json'), '{}')
-    await requireHarnesses(home, [ID])
-    await requireHarnesses(home, [])
+    await expect(requireHarnesses(owner, [ID])).rejects.toMatchObject(error)
+    mkdirSync(folder, { recursive: true })
+    await expect(requireHarnesses(owner, [ID])).rejects.toMatchObject(error)
+    writeFileSync(join(folder, 'harness-manifest.json'), '{}')
+    await requireHarnesses(owner, [ID])
+    await requireHarnesses(owner, [])
   } finally {
     rmSync(home, { recursive: true })
   }

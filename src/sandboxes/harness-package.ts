@@ -6,6 +6,7 @@ import { constants } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
+import { cacheOfHome } from '../lib/user-cache.ts'
 import { INSIDE } from '../sidecar/protocol.ts'
 
 /** Such as `codex-0.166.0-0123456789ab`: its name, its version, the beginning of a digest of what it is made of. */
@@ -42,9 +43,15 @@ export function harnessVersion(id: string): string {
   return ID.exec(id)![2]!
 }
 
-/** Where all of them lie in a home. Others than its owner get there only through a mount. */
-export function harnessesFolder(craikHome: string): string {
-  return join(craikHome, 'cache/harnesses')
+/** Whose packages: those of a home, in the cache of the user whose environment it is. */
+export interface PackageOwner {
+  readonly craikHome: string
+  readonly environment: NodeJS.ProcessEnv
+}
+
+/** Where all of them lie, outside the home. Others than its owner get there only through a mount. */
+export function harnessesFolder({ craikHome, environment }: PackageOwner): string {
+  return join(cacheOfHome(craikHome, environment), 'harnesses')
 }
 
 /** What is there has its name since it was whole. */
@@ -55,21 +62,21 @@ export function harnessInside(id: string): string {
 }
 
 /** Its folder. */
-export async function installedHarness(craikHome: string, id: string): Promise<string> {
-  await requireHarnesses(craikHome, [id])
-  return join(harnessesFolder(craikHome), id)
+export async function installedHarness(owner: PackageOwner, id: string): Promise<string> {
+  await requireHarnesses(owner, [id])
+  return join(harnessesFolder(owner), id)
 }
 
 /** That each can be shown. */
-export async function requireHarnesses(craikHome: string, ids: readonly string[]): Promise<void> {
+export async function requireHarnesses(owner: PackageOwner, ids: readonly string[]): Promise<void> {
   const missing: string[] = []
   for (const id of ids)
-    await access(join(harnessesFolder(craikHome), id, HARNESS_MANIFEST), constants.R_OK).catch(() =>
+    await access(join(harnessesFolder(owner), id, HARNESS_MANIFEST), constants.R_OK).catch(() =>
       missing.push(id),
     )
   if (missing.length === 0) return
   throw new CraikError('not_found', `${missing.join(', ')} is not installed on this machine`, {
     hint: `craik harness install ${missing.map(harnessName).join(',')}`,
-    details: { missing: 'harness', harnesses: missing.map(harnessName) },
+    details: { missing: 'harness', harnesses: missing.map(harnessName), ids: missing },
   })
 }

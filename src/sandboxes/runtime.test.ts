@@ -25,7 +25,7 @@ afterEach(() => test[Symbol.dispose]())
 
 const prepare = (): Promise<Runtime> =>
   prepareRuntime({
-    craikHome: test.path('home'),
+    cache: test.path('cache'),
     node: test.path('node'),
     async warm(folder) {
       warmed.push(folder)
@@ -34,12 +34,12 @@ const prepare = (): Promise<Runtime> =>
     },
   })
 const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
-const all = () => readdirSync(test.path('home/cache/runtime'))
+const all = () => readdirSync(test.path('cache/runtime'))
 
 describe('the runtime of sandboxes', () => {
   it('holds a program that can be run but not read, and what everybody inside may read', async () => {
     const { folder, digest } = await prepare()
-    expect(folder).toBe(test.path('home/cache/runtime', digest))
+    expect(folder).toBe(test.path('cache/runtime', digest))
     expect(modeOf(folder)).toBe('755')
     expect(modeOf(join(folder, 'node'))).toBe('111')
     for (const name of ['git-hooks', 'etc']) expect(modeOf(join(folder, name)), name).toBe('755')
@@ -80,23 +80,23 @@ describe('the runtime of sandboxes', () => {
     writeFileSync(test.path('node'), '#!/bin/sh\nexit 0\n')
     const second = await prepare()
     expect(second.digest).not.toBe(first.digest)
-    await pruneRuntimes(test.path('home'), new Set([first.digest, second.digest]))
+    await pruneRuntimes(test.path('cache'), new Set([first.digest, second.digest]))
     expect(all()).toHaveLength(2)
-    await pruneRuntimes(test.path('home'), new Set([second.digest]))
+    await pruneRuntimes(test.path('cache'), new Set([second.digest]))
     expect(all()).toEqual([second.digest])
   })
 
   it('is usable although the sidecar could not be run to warm it', async () => {
-    const options = { craikHome: test.path('home'), node: test.path('node') }
+    const options = { cache: test.path('cache'), node: test.path('node') }
     const { folder } = await prepareRuntime({ ...options, warm: () => Promise.reject(new Error('no')) })
     expect(existsSync(join(folder, 'manifest.json'))).toBe(true)
   })
 
   it('loses what was begun and never finished, but not what is being made', async () => {
     const { digest } = await prepare()
-    for (const name of ['.abandoned', '.fresh']) mkdirSync(test.path('home/cache/runtime', name))
-    utimesSync(test.path('home/cache/runtime/.abandoned'), 1, 1)
-    await pruneRuntimes(test.path('home'), new Set([digest]))
+    for (const name of ['.abandoned', '.fresh']) mkdirSync(test.path('cache/runtime', name))
+    utimesSync(test.path('cache/runtime/.abandoned'), 1, 1)
+    await pruneRuntimes(test.path('cache'), new Set([digest]))
     expect(all().sort()).toEqual(['.fresh', digest])
   })
 })

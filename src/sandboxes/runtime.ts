@@ -17,7 +17,8 @@ export interface Runtime {
 }
 
 export interface RuntimeOptions {
-  readonly craikHome: string
+  /** The folder that runtimes are kept in. */
+  readonly cache: string
   /**
    * Runs the sidecar once so that it fills the compile cache of that folder. A cache that stays empty costs time at
    * every start, nothing else.
@@ -66,7 +67,7 @@ export function runtimeFiles(node = process.execPath): readonly RuntimeFile[] {
 export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> {
   const node = options.node ?? process.execPath
   const wanted = manifestOf(node)
-  const all = runtimesFolder(options.craikHome)
+  const all = runtimesFolder(options.cache)
   const folder = join(all, wanted.digest)
   if (await isWhole(folder, wanted)) return { digest: wanted.digest, folder }
   await mkdir(all, { recursive: true, mode: 0o700 })
@@ -83,8 +84,8 @@ export async function prepareRuntime(options: RuntimeOptions): Promise<Runtime> 
 }
 
 /** Removes runtimes of other builds that no sandbox uses, and what was never finished. */
-export async function pruneRuntimes(craikHome: string, inUse: ReadonlySet<string>): Promise<void> {
-  const all = runtimesFolder(craikHome)
+export async function pruneRuntimes(cache: string, inUse: ReadonlySet<string>): Promise<void> {
+  const all = runtimesFolder(cache)
   for (const name of await readdir(all).catch(() => [])) {
     const path = join(all, name)
     const isSpare = name.startsWith('.')
@@ -94,8 +95,8 @@ export async function pruneRuntimes(craikHome: string, inUse: ReadonlySet<string
   }
 }
 
-function runtimesFolder(craikHome: string): string {
-  return join(craikHome, 'cache/runtime')
+function runtimesFolder(cache: string): string {
+  return join(cache, 'runtime')
 }
 
 /** What the runtime of this build consists of. Node is told by version, size and time: reading all of it takes long. */

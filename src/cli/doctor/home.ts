@@ -4,6 +4,7 @@ import { stat, statfs } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
+import { cacheOfHome } from '../../lib/user-cache.ts'
 import type { Store } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
@@ -24,12 +25,14 @@ export async function nodeHealth(): Promise<HealthRow> {
   return { ...row, state: 'ok', detail: fromNpm ? 'runtime from npm' : 'of this machine' }
 }
 
-export async function diskHealth({ home }: CliContext): Promise<HealthRow> {
+export async function diskHealth({ home, environment }: CliContext): Promise<HealthRow> {
   const { bavail, bsize } = await statfs(nearestFolder(home.root))
   const freeBytes = bavail * bsize
   const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free where Craik keeps its state` }
   if (freeBytes >= LITTLE_DISK_BYTES) return { ...row, state: 'ok' }
-  const cache = join(home.root, 'cache')
+  // Homes of earlier versions have packages and compiled code in them, which nothing uses.
+  const earlier = join(home.root, 'cache')
+  const cache = existsSync(earlier) ? earlier : cacheOfHome(home.root, environment)
   // Deleting a sandbox or a snapshot takes a receipt, and that takes a little space.
   if (freeBytes < NO_DISK_BYTES && existsSync(cache))
     return { ...row, state: 'none', fix: `rm -r ${quoteArgument(cache)} && craik sandbox list` }

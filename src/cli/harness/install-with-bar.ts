@@ -1,6 +1,7 @@
 /** Installs the agents' command lines with the bar that a person watches; at once when they are there. */
 import type { PackageName } from '../../harnesses/packages/catalogue.ts'
 import type { InstalledHarness } from '../../harnesses/packages/install.ts'
+import { mountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { ImageBar } from '../image/image-bar.ts'
 
@@ -15,6 +16,7 @@ export async function installHarnesses(
   return await ensureHarnesses(names, {
     craikHome: context.home.root,
     environment: context.environment,
+    mounted: () => mountedFolders(context.home, context.store),
     signal: context.signal,
     progress: bar.at,
     thorough,

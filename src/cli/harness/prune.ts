@@ -22,7 +22,8 @@ export function pruneCommand(context: CliContext): Command {
     .addHelpText('after', '\nExample:\n  craik harness prune\n')
     .action(async (options: PruneOptions) => {
       const { pruneInstalled } = await import('../../harnesses/packages/installed.ts')
-      const { removed, kept } = await pruneInstalled(context.home.root, await harnessesInUse(context), {
+      const owner = { craikHome: context.home.root, environment: context.environment }
+      const { removed, kept } = await pruneInstalled(owner, await harnessesInUse(context), {
         all: options.all === true,
         signal: context.signal,
       })

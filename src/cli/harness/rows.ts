@@ -27,7 +27,7 @@ export interface HarnessRow {
 
 export async function harnessRows(context: CliContext): Promise<readonly HarnessRow[]> {
   const [installed, images, accounts] = await Promise.all([
-    listInstalled(context.home.root),
+    listInstalled({ craikHome: context.home.root, environment: context.environment }),
     imagesByHarness(context),
     accountIds(context),
   ])

@@ -2,6 +2,7 @@
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { PinnedPackage } from '../../harnesses/packages/newer.ts'
+import { mountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
@@ -44,7 +45,10 @@ async function look(context: CliContext): Promise<readonly PinnedPackage[]> {
   ])
   using progress = new Progress(context, 'asking npm,', ' s')
   using _ = countingSeconds(progress)
-  return await lookForNewer([...HARNESS_NAMES].sort(), context)
+  return await lookForNewer([...HARNESS_NAMES].sort(), {
+    ...{ environment: context.environment, signal: context.signal },
+    mounted: await mountedFolders(context.home, context.store),
+  })
 }
 
 const COLUMNS: readonly Column<PinnedPackage>[] = [

@@ -7,6 +7,7 @@ import type {
   ImageRequest,
   ReadyImage,
 } from '../../sandboxes/backends/docker/image/ensure-image.ts'
+import { mountedFolders } from '../../store/mounted-folders.ts'
 import type { CliContext } from '../context.ts'
 import { ImageBar } from './image-bar.ts'
 import { engineOf } from './open.ts'
@@ -52,7 +53,12 @@ async function harnessIds(names: readonly PackageName[]): Promise<readonly strin
 }
 
 /** What is to become a layer is looked at to the last byte, and installed when it is not there. */
-function installing({ home, environment, signal }: CliContext): NonNullable<EnsureOptions['harnessFolder']> {
+function installing({
+  home,
+  environment,
+  signal,
+  store,
+}: CliContext): NonNullable<EnsureOptions['harnessFolder']> {
   return async (id, progress) => {
     const [{ ensureHarnesses }, { checkHarnesses }, { harnessName }] = await Promise.all([
       import('../../harnesses/packages/install.ts'),
@@ -60,7 +66,8 @@ function installing({ home, environment, signal }: CliContext): NonNullable<Ensu
       import('../../sandboxes/harness-package.ts'),
     ])
     const names = checkHarnesses([harnessName(id)])
-    const options = { craikHome: home.root, environment, signal, progress, thorough: true }
+    const mounted = () => mountedFolders(home, store)
+    const options = { craikHome: home.root, environment, mounted, signal, progress, thorough: true }
     return (await ensureHarnesses(names, options))[0]!.folder
   }
 }

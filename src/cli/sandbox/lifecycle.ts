@@ -12,6 +12,7 @@ import { countingSeconds, Progress } from '../progress.ts'
 import { reportError } from '../report-error.ts'
 import { connect } from './connect.ts'
 import { offerKeys } from './offer-keys.ts'
+import { resumeSandbox } from './resume.ts'
 import { beginningLines } from './view.ts'
 
 interface LifecycleOptions {
@@ -40,7 +41,7 @@ export function resumeCommand(context: CliContext): Command {
     .action((ids: readonly string[], options: LifecycleOptions) =>
       changeEach(context, ids, options, 'resuming', async (client, sandbox, call) => {
         await offerKeys(context, client)
-        return client.sandboxes.resume(sandbox, call)
+        return resumeSandbox(context, client, sandbox, call)
       }),
     )
 }

@@ -6,6 +6,7 @@ import { chmod, lstat, mkdir, mkdtemp, readdir, rename, writeFile } from 'node:f
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { ensureCacheOfHome } from '../../lib/user-cache.ts'
 import { waitForFileLock } from '../../lib/wait-for-lock.ts'
 import { type OnProgress, within } from '../../sandboxes/backends/docker/image/progress.ts'
 import { HARNESS_MANIFEST, harnessesFolder } from '../../sandboxes/harness-package.ts'
@@ -19,6 +20,8 @@ import { wrapperOf } from './wrappers.ts'
 export interface InstallOptions {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
+  /** Folders of the host that sandboxes can write. */
+  readonly mounted: () => Promise<readonly string[]>
   readonly signal?: AbortSignal
   readonly progress?: OnProgress
   /** Looks at every byte of the programs, and at whether a file is missing; otherwise at a glance. */
@@ -58,13 +61,14 @@ type Options = InstallOptions & Required<Pick<InstallOptions, 'signal' | 'progre
 
 async function ensureOne(source: PackageSource, options: Options): Promise<InstalledHarness> {
   const { craikHome, signal, progress, thorough = false } = options
-  const all = harnessesFolder(craikHome)
+  const all = harnessesFolder(options)
   const folder = join(all, source.id)
   const { name, version, id } = source
   const isGood = () => (thorough ? isWhole(folder, source) : isThere(folder, source))
   if (await isGood()) return { name, version, id, folder, made: false }
   try {
     ensurePrivateFolder(craikHome, 'home')
+    ensureCacheOfHome(craikHome, options.environment)
     await mkdir(all, { recursive: true, mode: 0o755 })
     // Whatever the umask took away: others get here only through the mounts of their sandbox.
     await chmod(all, 0o755)
@@ -100,7 +104,7 @@ async function fill(folder: string, source: PackageSource, options: Options): Pr
     progress({ part: 0.9 * Math.min(1, fetched / locked), doing: `fetching ${name} ${version}` })
   tell()
   await npmInstall(architecture, {
-    ...{ folder, environment, signal },
+    ...{ folder, environment, signal, mounted: await options.mounted() },
     onFetched() {
       fetched += 1
       tell()

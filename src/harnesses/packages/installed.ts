@@ -2,7 +2,13 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { waitForFileLock } from '../../lib/wait-for-lock.ts'
-import { harnessesFolder, harnessName, harnessVersion, isHarnessId } from '../../sandboxes/harness-package.ts'
+import {
+  harnessesFolder,
+  harnessName,
+  harnessVersion,
+  isHarnessId,
+  type PackageOwner,
+} from '../../sandboxes/harness-package.ts'
 import { removeTree } from '../../sandboxes/remove-tree.ts'
 import { PACKAGE_NAMES, readPackage } from './catalogue.ts'
 import { removeAbandoned } from './install.ts'
@@ -20,8 +26,8 @@ export interface FoundHarness {
 }
 
 /** What was never finished is not among them. */
-export async function listInstalled(craikHome: string): Promise<readonly FoundHarness[]> {
-  const all = harnessesFolder(craikHome)
+export async function listInstalled(owner: PackageOwner): Promise<readonly FoundHarness[]> {
+  const all = harnessesFolder(owner)
   const current = currentIds()
   const found: FoundHarness[] = []
   for (const id of (await readdir(all).catch(() => [])).filter(isHarnessId).sort()) {
@@ -38,7 +44,7 @@ export async function listInstalled(craikHome: string): Promise<readonly FoundHa
 
 /** Removes those of other recipes that nothing needs, or with `all` these too. */
 export async function pruneInstalled(
-  craikHome: string,
+  owner: PackageOwner,
   inUse: ReadonlySet<string>,
   { all = false, signal }: { readonly all?: boolean; readonly signal: AbortSignal },
 ): Promise<{
@@ -47,9 +53,9 @@ export async function pruneInstalled(
 }> {
   const removed: FoundHarness[] = []
   const kept: { harness: FoundHarness; why: string }[] = []
-  const installed = await listInstalled(craikHome)
+  const installed = await listInstalled(owner)
   if (installed.length === 0) return { removed, kept }
-  const folder = harnessesFolder(craikHome)
+  const folder = harnessesFolder(owner)
   using _lock = await waitForFileLock(join(folder, 'lock'), 'lock of the harnesses', {
     doing: 'installs a harness',
     signal,

@@ -1,5 +1,4 @@
 /** Which versions the registry has now, beside those that are pinned. */
-import { tmpdir } from 'node:os'
 import { ARCHITECTURES, type HarnessName, readHarness } from './catalogue.ts'
 import { npmLatest } from './npm.ts'
 
@@ -13,19 +12,20 @@ export interface PinnedPackage {
 
 export interface LookOptions {
   readonly environment: NodeJS.ProcessEnv
+  readonly mounted: readonly string[]
   readonly signal: AbortSignal
 }
 
 /** One after the other; nothing is changed. */
 export async function lookForNewer(
   names: readonly HarnessName[],
-  { environment, signal }: LookOptions,
+  { environment, mounted, signal }: LookOptions,
 ): Promise<readonly PinnedPackage[]> {
   const found: PinnedPackage[] = []
   for (const harness of names)
     for (const [name, pinned] of Object.entries(readHarness(harness).packages)) {
       if (ARCHITECTURES.some((one) => one !== process.arch && name.endsWith(`-${one}`))) continue
-      const latest = await npmLatest(name, { folder: tmpdir(), environment, signal })
+      const latest = await npmLatest(name, { folder: '/', environment, mounted, signal })
       found.push({ harness, package: name, pinned, latest, isNewer: isLater(latest, pinned) })
     }
   return found

@@ -1,11 +1,14 @@
 /** npm, as the person who runs Craik has set it up: it fetches what a lock names, and runs none of it. */
+import { delimiter, dirname } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { runChild } from '../../lib/child.ts'
-import { findUserProgram } from '../../lib/user-program.ts'
+import { findHostProgram, hostPath } from '../../lib/host-programs.ts'
 
 export interface NpmOptions {
   readonly folder: string
   readonly environment: NodeJS.ProcessEnv
+  /** Folders of the host that sandboxes can write: no npm in them is executed. */
+  readonly mounted: readonly string[]
   readonly signal: AbortSignal
   /** One more package has arrived. */
   readonly onFetched?: () => void
@@ -20,7 +23,7 @@ const MAX_ANSWER_CHARS = 64 * 1024
 
 /** Where things are and how they are reached; what is secret stands in npm's own files, and is left to them. */
 const PASSED = new Set([
-  ...['path', 'home', 'lang', 'tmpdir', 'xdg_config_home'],
+  ...['home', 'lang', 'tmpdir', 'xdg_config_home'],
   ...['http_proxy', 'https_proxy', 'no_proxy', 'all_proxy'],
   ...['node_extra_ca_certs', 'ssl_cert_file', 'ssl_cert_dir'],
   ...[
@@ -65,17 +68,18 @@ export async function npmLatest(name: string, options: NpmOptions): Promise<stri
 async function npm(
   args: readonly string[],
   timeoutMs: number,
-  { folder, environment, signal, onFetched = () => {} }: NpmOptions,
+  { folder, environment, mounted, signal, onFetched = () => {} }: NpmOptions,
 ): Promise<string> {
-  const program = await findUserProgram('npm', environment)
+  const program = findHostProgram('npm', environment, mounted)
   if (program === undefined)
-    throw new CraikError('unavailable', 'npm is not on this machine, or not on its PATH', {
+    throw new CraikError('unavailable', 'npm is not on PATH, or somebody else could replace it', {
       hint: 'install it:  sudo apt-get install npm',
     })
   let said = ''
   let answer = ''
   const result = await runChild({
-    argv: [program, ...args, ...QUIET],
+    argv: [...program.argv, ...args, ...QUIET],
+    argv0: program.argv0,
     cwd: folder,
     env: environmentFor(environment),
     inputs: [],
@@ -96,7 +100,9 @@ async function npm(
 
 function environmentFor(environment: NodeJS.ProcessEnv): Record<string, string> {
   const passed = Object.entries(environment).filter(([name]) => PASSED.has(name.toLowerCase()))
-  return Object.fromEntries(passed as [string, string][])
+  // npm, and what it starts, finds our Node and the programs of the system.
+  const PATH = [dirname(process.execPath), hostPath()].join(delimiter)
+  return { ...Object.fromEntries(passed as [string, string][]), PATH }
 }
 
 const OFFLINE =

@@ -21,11 +21,12 @@ export async function openDatabase(home: Home): Promise<DatabaseSync> {
     inspectDatabase(home.database, BUSY_TIMEOUT_MS)
     const database = new DatabaseSync(home.database, { timeout: BUSY_TIMEOUT_MS })
     try {
+      // Before anything else is read: a database that somebody sent has a schema of theirs.
+      database.exec('PRAGMA trusted_schema = OFF')
       migrate(database)
       // FULL: a commit that was acknowledged survives power loss. Recursive: replacing a row removes it, and that
       // has to be refused like any other removal.
-      database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;
-        PRAGMA recursive_triggers = ON`)
+      database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON`)
       return database
     } catch (error) {
       database.close()

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { harnessesFolder } from '../../sandboxes/harness-package.ts'
 import { readHarness } from './catalogue.ts'
 import { FakeNpm } from './fake-npm.fixture.ts'
 import { ensureHarnesses, type InstallOptions } from './install.ts'
@@ -32,9 +33,14 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-const all = () => join(home, 'cache/harnesses')
+const owner = (craikHome = home) => ({ craikHome, environment: { XDG_CACHE_HOME: join(folder, 'cache') } })
+const all = () => harnessesFolder(owner())
 const install = (options: Partial<InstallOptions> = {}) =>
-  ensureHarnesses(['kimi'], { craikHome: home, environment: npm.environment, ...options })
+  ensureHarnesses(['kimi'], {
+    ...{ craikHome: home, mounted: async () => [] },
+    ...options,
+    environment: { ...(options.environment ?? npm.environment), ...owner().environment },
+  })
 const installed = async () => (await install())[0]!.folder
 const calls = () => readFileSync(join(folder, 'bin/calls'), 'utf8').trim().split('\n')
 
@@ -165,7 +171,7 @@ describe('an installation that does not get to its end', () => {
   })
 
   it('by a process that was killed is cleared away by the next', async () => {
-    mkdirSync(join(all(), 'work-killed/node_modules'), { recursive: true })
+    mkdirSync(join(all(), 'work-killed/node_modules'), { recursive: true, mode: 0o700 })
     await install()
     expect(readdirSync(all()).sort()).toEqual([kimi.id, 'lock'])
   })
@@ -179,23 +185,23 @@ describe('what is installed', () => {
     await install()
     mkdirSync(join(all(), OLD))
     mkdirSync(join(all(), 'something else'))
-    const found = await listInstalled(home)
+    const found = await listInstalled(owner())
     expect(found.map(({ id, isCurrent }) => [id, isCurrent])).toEqual([
       [OLD, false],
       [kimi.id, true],
     ])
-    const kept = await pruneInstalled(home, new Set([OLD]), { signal })
+    const kept = await pruneInstalled(owner(), new Set([OLD]), { signal })
     expect(kept.removed).toEqual([])
-    const gone = await pruneInstalled(home, new Set(), { signal })
+    const gone = await pruneInstalled(owner(), new Set(), { signal })
     expect(gone.removed.map(({ id }) => id)).toEqual([OLD])
-    expect((await pruneInstalled(home, new Set([kimi.id]), { signal, all: true })).removed).toEqual([])
-    expect((await pruneInstalled(home, new Set(), { signal, all: true })).removed).toHaveLength(1)
+    expect((await pruneInstalled(owner(), new Set([kimi.id]), { signal, all: true })).removed).toEqual([])
+    expect((await pruneInstalled(owner(), new Set(), { signal, all: true })).removed).toHaveLength(1)
     expect(readdirSync(all()).sort()).toEqual(['lock', 'something else'])
   })
 
   it('is nothing in a home where nothing was', async () => {
-    expect(await listInstalled(join(folder, 'none'))).toEqual([])
-    expect(await pruneInstalled(join(folder, 'none'), new Set(), { signal })).toEqual({
+    expect(await listInstalled(owner(join(folder, 'none')))).toEqual([])
+    expect(await pruneInstalled(owner(join(folder, 'none')), new Set(), { signal })).toEqual({
       removed: [],
       kept: [],
     })

@@ -14,7 +14,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 const signal = new AbortController().signal
-const look = () => lookForNewer(['kimi'], { environment: npm.environment, signal })
+const look = () => lookForNewer(['kimi'], { environment: npm.environment, mounted: [], signal })
 
 it.each([
   ['2.1.1', '2.1.0', true],

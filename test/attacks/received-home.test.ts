@@ -1,0 +1,285 @@
+/**
+ * Somebody sends a Craik home and asks to verify it. Whoever unpacks it owns every file in it, so no check of owner or mode
+ * tells it from one's own. Commands that read receipts must execute nothing of it. The judge is strace.
+ */
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { crc32 } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
+import { readHarness } from '../../src/harnesses/packages/catalogue.ts'
+import { builtCraik } from '../built-craik.ts'
+import { environmentOf, NODE, type Ran, run, TestHome } from '../craik.ts'
+
+const READING: readonly (readonly string[])[] = [
+  ['receipts', 'verify'],
+  ['receipts', 'verify', '--replay'],
+  ['receipts', 'list', '--format', 'jsonl'],
+  ['receipts', 'show', '0'],
+  ['receipts', 'export'],
+  ['receipts', 'key'],
+]
+
+/** The data of a log, and the folders on the way to it. Code, configuration and packages are none of it. */
+const DATA =
+  /^(?:|state|secrets|state\/(?:craik\.sqlite3(?:-wal|-shm|-journal)?|shell-output(?:\/.*)?)|secrets\/log(?:-[\w-]+)?\.key(?:\.next)?)$/
+
+let received: TestHome
+/** A copy of the package: the attacker knows which version the victim runs, and where it lies. */
+let main: string
+let program: string
+
+beforeAll(async () => {
+  received = new TestHome()
+  cpSync(builtCraik(), received.path('craik'), { recursive: true })
+  main = received.path('craik/src/main.js')
+  program = received.path('craik/bin/craik.cjs')
+  expect(await craik(['shell', 'echo hello'])).toMatchObject({ code: 0 })
+  // What is compiled from here on is the attacker's.
+  rmSync(received.path('.cache'), { recursive: true, force: true })
+  poisonCompileCache(join(received.home, 'cache'))
+  poisonPackages(join(received.home, 'cache'))
+  poisonConfiguration(join(received.home, 'config'))
+})
+afterAll(() => received?.[Symbol.dispose]())
+
+const marker = () => received.path('ran')
+
+function craik(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
+  return run(NODE, [main, ...args], {
+    cwd: received.folder,
+    env: { ...environmentOf(received), NODE_COMPILE_CACHE: '', MARKER: marker(), ...env },
+  })
+}
+
+/** Real Node compiles another program of the same length; the entry then claims to be of the real one. */
+function poisonCompileCache(folder: string): void {
+  const original = readFileSync(main, 'utf8')
+  const evil = withProgram(original)
+  writeFileSync(main, evil)
+  execFileSync(NODE, [program, '--version'], {
+    env: { ...environmentOf(received), NODE_COMPILE_CACHE: folder, MARKER: marker() },
+  })
+  expect(existsSync(marker())).toBe(true)
+  rmSync(marker())
+  writeFileSync(main, original)
+  expect(claimToBe(folder, crc32(evil), crc32(original))).toBe(1)
+  execFileSync('chmod', ['-R', 'go=', folder])
+}
+
+/** In the place of a comment, because the length counts. */
+function withProgram(source: string): string {
+  const code = "process.getBuiltinModule('fs').writeFileSync(process.env.MARKER,'');"
+  const comment = [...source.matchAll(/^(?:\/\/ .*|\/\*\*[\s\S]*?\*\/)$/gm)].find(
+    ([text]) => /^[\x20-\x7e\n]+$/.test(text) && text.length >= code.length,
+  )
+  if (comment === undefined) throw new Error('no comment is long enough')
+  return source.replace(comment[0], () => code.padEnd(comment[0].length, ' '))
+}
+
+function claimToBe(folder: string, evil: number, original: number): number {
+  let patched = 0
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue
+    const path = join(entry.parentPath, entry.name)
+    const content = readFileSync(path)
+    const from = Buffer.alloc(4)
+    from.writeUInt32LE(evil)
+    const at = content.subarray(0, 64).indexOf(from)
+    if (at === -1) continue
+    content.writeUInt32LE(original, at)
+    writeFileSync(path, content)
+    patched++
+  }
+  return patched
+}
+
+/** Programs that leave a trace wherever one is looked for in a home. */
+function poisonPackages(folder: string): void {
+  const script = `#!/bin/sh\ntouch ${marker()}\n`
+  const { id } = readHarness('kimi')
+  for (const path of [`harnesses/${id}/bin/kimi`, `harnesses/${id}/harness-manifest.json`]) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true })
+    writeFileSync(join(folder, path), script, { mode: 0o755 })
+  }
+}
+
+function poisonConfiguration(folder: string): void {
+  mkdirSync(join(folder, 'providers'), { recursive: true, mode: 0o700 })
+  mkdirSync(join(folder, 'policies'), { mode: 0o700 })
+  for (const name of [
+    'limits.yaml',
+    'accounts.yaml',
+    'failover.yaml',
+    'providers/x.yaml',
+    'policies/custom.cedar',
+  ])
+    writeFileSync(join(folder, name), `command: [touch, ${marker()}]\n`, { mode: 0o600 })
+}
+
+interface Traced {
+  readonly code: number
+  readonly output: string
+  readonly executed: readonly string[]
+  /** Paths below the home that were opened, relative to it. */
+  readonly opened: readonly string[]
+}
+
+function traced(file: string, args: readonly string[]): Traced {
+  const trace = received.path('trace')
+  rmSync(trace, { force: true })
+  let code = 0
+  let output = ''
+  try {
+    output = execFileSync(
+      'strace',
+      [
+        '-f',
+        '-s',
+        '4096',
+        '-e',
+        'trace=execve,execveat,open,openat,openat2',
+        '-o',
+        trace,
+        NODE,
+        file,
+        ...args,
+      ],
+      {
+        cwd: received.folder,
+        encoding: 'utf8',
+        env: { ...environmentOf(received), NODE_COMPILE_CACHE: '', MARKER: marker() },
+      },
+    )
+  } catch (error) {
+    const failed = error as { readonly status: number; readonly stdout: string; readonly stderr: string }
+    code = failed.status
+    output = failed.stdout + failed.stderr
+  }
+  const lines = readFileSync(trace, 'utf8').split('\n')
+  const paths = lines
+    .filter((line) => / open(?:at2?)?\(/.test(line))
+    .map((line) => /"([^"]*)"/.exec(line)?.[1] ?? '')
+  const below = paths.filter((path) => `${path}/`.startsWith(`${received.home}/`))
+  return {
+    ...{ code, output },
+    executed: lines.filter((line) => / execve(?:at)?\(/.test(line)),
+    opened: [...new Set(below.map((path) => path.slice(received.home.length + 1)))],
+  }
+}
+
+describe('a home that somebody sent', () => {
+  it('holds compiled code that Node runs where it is told to look there', async () => {
+    const poisoned = { NODE_COMPILE_CACHE: join(received.home, 'cache') }
+    expect(await craik(['--version'], poisoned)).toMatchObject({ code: 0 })
+    expect(existsSync(marker())).toBe(true)
+    rmSync(marker())
+  })
+
+  it.each(READING.map((args) => [args.join(' '), args] as const))(
+    'has nothing of it executed: craik %s',
+    (_, args) => {
+      for (const file of [program, main]) {
+        const { code, output, executed, opened } = traced(file, args)
+        expect([code, existsSync(marker())], output).toEqual([0, false])
+        // The start of Node by strace, and no other program.
+        expect(executed).toHaveLength(1)
+        expect(opened).toContain('state/craik.sqlite3')
+        expect(opened.filter((path) => !DATA.test(path))).toEqual([])
+      }
+    },
+  )
+
+  it('is verified without any compile cache, the user’s own included', () => {
+    for (const file of [program, main]) {
+      rmSync(received.path('.cache'), { recursive: true, force: true })
+      expect(traced(file, ['receipts', 'verify']).code).toBe(0)
+      expect(existsSync(received.path('.cache'))).toBe(false)
+    }
+  })
+
+  it('has no say in where the user’s own compile cache lies', async () => {
+    expect(await craik(['receipts', 'list', '--format', 'jsonl'])).toMatchObject({ code: 0 })
+    expect(readdirSync(received.path('.cache/craik'))).toEqual(['compile'])
+  })
+
+  it('has its runtime passed over where a sandbox runs directly on the host', async () => {
+    rmSync(join(received.home, 'config'), { recursive: true })
+    const create = () => craik(['sandbox', 'create', '--isolation', 'none', '--name', 'here'])
+    const end = async () => {
+      await craik(['sandbox', 'delete', '--all', '--yes'])
+      await craik(['supervisor', 'stop'])
+    }
+    try {
+      expect(await create()).toMatchObject({ code: 0 })
+      await end()
+      const [runtime] = readdirSync(received.folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+        /\/runtime\/[0-9a-f]{32}\/sidecar\.mjs$/.test(name),
+      )
+      const real = received.path(dirname(runtime!))
+      const planted = join(received.home, 'cache/runtime', basename(real))
+      if (real !== planted) cpSync(real, planted, { recursive: true })
+      // Only its length and mode are compared, because reading all of it takes long.
+      const { size } = statSync(join(planted, 'node'))
+      rmSync(join(planted, 'node'))
+      writeFileSync(join(planted, 'node'), `#!/bin/sh\ntouch ${marker()}\nexit 1\n`)
+      truncateSync(join(planted, 'node'), size)
+      chmodSync(join(planted, 'node'), 0o111)
+      rmSync(received.path('.cache'), { recursive: true, force: true })
+      expect([(await create()).code, existsSync(marker())]).toEqual([0, false])
+      expect(await craik(['sandbox', 'exec', 'here', '--', 'true'])).toMatchObject({ code: 0 })
+    } finally {
+      await end()
+    }
+  })
+})
+
+describe('a database that somebody sent', () => {
+  it.each([
+    [
+      'a trigger that changes what was read',
+      'CREATE TRIGGER t AFTER INSERT ON schema_versions BEGIN DELETE FROM receipts; END',
+    ],
+    ['a view that loads an extension', "CREATE VIEW v AS SELECT load_extension('/tmp/x.so')"],
+    [
+      'a view in the place of a table',
+      "ALTER TABLE checkpoints RENAME TO hidden; CREATE VIEW checkpoints AS SELECT *, load_extension('/tmp/x.so') FROM hidden",
+    ],
+  ])('runs nothing: %s', (_, sql) => {
+    const database = join(received.home, 'state/craik.sqlite3')
+    for (const suffix of ['-wal', '-shm']) rmSync(database + suffix, { force: true })
+    copyFileSync(database, received.path('database'))
+    try {
+      const hostile = new DatabaseSync(database)
+      hostile.exec(sql)
+      hostile.close()
+      chmodSync(database, 0o600)
+      const { code, executed, opened } = traced(main, ['receipts', 'verify'])
+      expect(
+        Object.values(ERRORS)
+          .map(({ exit }) => exit as number)
+          .concat(0),
+      ).toContain(code)
+      expect(executed).toHaveLength(1)
+      expect(opened.filter((path) => !DATA.test(path))).toEqual([])
+      expect(existsSync(marker())).toBe(false)
+    } finally {
+      for (const suffix of ['-wal', '-shm']) rmSync(database + suffix, { force: true })
+      copyFileSync(received.path('database'), database)
+    }
+  })
+})
