@@ -27,6 +27,7 @@ const bundle = await rolldown({
   input: {
     main: 'src/main.ts',
     writer: 'src/writer.ts',
+    'scan-body': 'src/gateway/models/scan-worker.ts',
     'refresh-login': 'src/accounts/refresh/main.ts',
     'read-opencode-database': 'src/transcripts/opencode/main.ts',
   },

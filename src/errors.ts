@@ -27,6 +27,13 @@ export const ERRORS = {
       'The record exists already, or a receipt id was reused: nothing was changed. Or another client took over the input of a job.',
     hint: 'choose another name, or remove the existing record first',
   },
+  held_back: {
+    status: 409,
+    exit: 90,
+    meaning:
+      'Everything that was to be copied out of a sandbox is a file that programs of this machine run or trust. Nothing was written.',
+    hint: 'look at the files first; then copy them with --include-unsafe',
+  },
   too_large: {
     status: 413,
     exit: 5,

@@ -1,5 +1,5 @@
 /** The composition root: the only file that names the concrete store, and the door every command comes in by. */
-import { lstatSync, writeSync } from 'node:fs'
+import { writeSync } from 'node:fs'
 import { enableCompileCache } from 'node:module'
 import { homedir, userInfo } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { NOUNS } from './cli/nouns.ts'
 import { CraikError, ERRORS } from './errors.ts'
 import { systemClock } from './lib/clock.ts'
 import { leaveWithin } from './lib/leave.ts'
+import { ensureUserCache } from './lib/user-cache.ts'
 import type { ReceiptLog } from './receipts/log.ts'
 import { homeAt } from './store/home.ts'
 import type { Store } from './store/store.ts'
@@ -21,8 +22,7 @@ const LEAVE_MS = 1_000
 const UNSETTLED = 13
 
 const home = homeAt()
-// Compiled code is kept only where nobody else can put some.
-if (isPrivate(home.root)) enableCompileCache(join(home.root, 'cache'))
+useCompileCache()
 
 const interrupted = new AbortController()
 const killed = new AbortController()
@@ -212,12 +212,16 @@ function uncovered(cause: CraikError): CraikError {
   return new CraikError(cause.code, message, { hint: cause.hint, cause })
 }
 
-function isPrivate(folder: string): boolean {
+/**
+ * Compiled code is code: it lies in the user's own cache, never in a home, and only where nobody else can put some.
+ * `receipts verify` runs nothing but the package itself. Without a cache, a command only starts more slowly.
+ */
+function useCompileCache(): void {
+  if (process.argv.includes('verify')) return
   try {
-    const stats = lstatSync(folder)
-    return stats.isDirectory() && stats.uid === process.geteuid?.() && (stats.mode & 0o077) === 0
-  } catch {
-    return false
+    enableCompileCache(join(ensureUserCache(process.env), 'compile'))
+  } catch (error) {
+    if (!(error instanceof CraikError)) throw error
   }
 }
 

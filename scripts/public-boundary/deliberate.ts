@@ -45,6 +45,11 @@ export const DELIBERATE: Readonly<Record<string, Deliberate>> = {
     rules: ['environment-map', 'local-path', 'command-payload'],
     reason: 'commands run for real inside, with paths of the sandbox’s own /tmp and what they answer',
   },
+  'test/attacks/': {
+    rules: ['environment-map', 'command-payload'],
+    reason:
+      'attacks run for real: what the host’s own git is started with, and what a command inside answers',
+  },
   'docs/acp.md': {
     rules: ['command-payload'],
     reason: 'what editors call the program that they start',

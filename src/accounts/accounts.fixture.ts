@@ -30,6 +30,7 @@ export function machine(
   const surroundings: Surroundings = {
     userHome,
     environment: { ...variables },
+    mounted: async () => [],
     platform: 'linux',
     overrides,
     nowMs: () => Date.now(),

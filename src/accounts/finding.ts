@@ -9,6 +9,8 @@ export interface Surroundings {
   /** The home folder of the person, where the programs keep their logins. */
   readonly userHome: string
   readonly environment: NodeJS.ProcessEnv
+  /** Folders of the host that sandboxes can write: no program in them is executed. */
+  readonly mounted: () => Promise<readonly string[]>
   readonly platform: NodeJS.Platform
   readonly overrides: Overrides
   readonly nowMs: () => number

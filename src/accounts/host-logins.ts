@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { Home } from '../store/home.ts'
+import { mountedFolders } from '../store/mounted-folders.ts'
 import type { Store } from '../store/store.ts'
 import { createBroker, type HostLogins } from './broker.ts'
 import { parseOverrides } from './overrides.ts'
@@ -28,6 +29,7 @@ export function openHostLogins(options: HostLoginsOptions): HostLogins {
     ...{ home, operator, log, asksAgain, refresh: refreshApart },
     surroundings: {
       ...{ userHome, environment, platform: process.platform, nowMs: () => Date.now() },
+      mounted: () => mountedFolders(home, store),
       overrides: parseOverrides(config),
     },
     // Looking makes no database where there is none.

@@ -2,6 +2,7 @@
 import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
 import { formatDuration, parseDuration } from '../lib/duration.ts'
+import { mountedFolders } from '../store/mounted-folders.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { formatOption, printable, printRecord } from './output.ts'
 
@@ -93,6 +94,8 @@ function runCommand(context: CliContext): Command {
     .action(async (flags: { readonly idle: string; readonly autosave: string }) => {
       const idleMs = parseDuration(flags.idle, '--idle')
       const autosaveMs = parseDuration(flags.autosave, '--autosave')
+      const { leaveStarter } = await import('../supervisor/start.ts')
+      await leaveStarter(() => mountedFolders(context.home, context.store))
       const { runSupervisor } = await import('../supervisor/run.ts')
       const { actingOperator } = await import('../run/agents/login.ts')
       await runSupervisor({

@@ -5,12 +5,15 @@ import { accessSync, closeSync, constants, existsSync, openSync, statSync } from
 import { resolve } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { hostPath } from './host-programs.ts'
 import { inherited } from './inherited-descriptors.ts'
 
 type Sink = (chunk: Buffer) => void | Promise<void>
 
 export interface RunOptions {
   readonly argv: readonly string[]
+  /** The name that the program is called by; its path unless given. */
+  readonly argv0?: string
   readonly cwd: string
   /** All of the environment; nothing is added. PATH in it is where the program is looked for. */
   readonly env: Readonly<Record<string, string>>
@@ -302,7 +305,7 @@ function after(ms: number, then: () => void): Disposable {
 }
 
 async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
-  const { argv, cwd, env, stdin = 'ignore', inputs = [], user } = options
+  const { argv, argv0, cwd, env, stdin = 'ignore', inputs = [], user } = options
   const [program, ...args] = argv
   if (program === undefined || program === '') return notStarted('missing', 'there is no program to run')
   if ([...argv, cwd, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
@@ -320,7 +323,7 @@ async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
       nothing ??= openSync('/dev/null', 'r')
       stdio[descriptor] = nothing
     }
-    const child = spawn(program, args, { cwd, env, stdio, detached: true, ...user })
+    const child = spawn(program, args, { cwd, env, stdio, detached: true, ...(argv0 && { argv0 }), ...user })
     const given = Buffer.isBuffer(stdin) ? [[0, stdin] as const] : []
     for (const [descriptor, content] of [...given, ...inputs.map((input, i) => [i + 3, input] as const)]) {
       const pipe = child.stdio[descriptor] as Writable | undefined
@@ -370,6 +373,14 @@ function notStarted(reason: NotStarted['reason'], message: string): NotStarted {
 const PASSED_ON = new Set([
   ...['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'TZ', 'TERM', 'TMPDIR', 'COLORTERM', 'NO_COLOR'],
 ])
+
+/**
+ * The environment of a program that Craik executes on the host for itself. Scripts, and what the program starts in turn, are
+ * looked for in the system's folders alone.
+ */
+export function hostEnvironment(source: NodeJS.ProcessEnv): Record<string, string> {
+  return { ...cleanEnvironment(source), PATH: hostPath() }
+}
 
 /** The environment of an operator's command: these and `LC_*`, so that tokens in ours never reach it. */
 export function cleanEnvironment(source: NodeJS.ProcessEnv): Record<string, string> {

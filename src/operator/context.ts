@@ -10,6 +10,7 @@ import type {
 } from 'fastify'
 import type { z } from 'zod'
 import { CraikError } from '../errors.ts'
+import type { UserProgram } from '../lib/host-programs.ts'
 import type { SandboxId } from '../lib/ids.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import type { Caller, SandboxManager } from '../sandboxes/manager-types.ts'
@@ -31,6 +32,8 @@ export interface OperatorApiOptions {
 interface SupervisorControl {
   version(): VersionBody
   status(): Promise<SupervisorBody>
+  /** Programs that it does not have yet, by their paths. It checks them whenever it uses one. */
+  offerPrograms(programs: Readonly<Partial<Record<UserProgram, readonly string[]>>>): void
   readonly draining: boolean
   /** Answers at once; leaving follows. */
   drain(): void

@@ -86,6 +86,7 @@ export async function apiScene(): Promise<ApiScene> {
     supervisor: {
       version: () => version,
       status: async () => status,
+      offerPrograms: () => {},
       get draining() {
         return api.draining
       },

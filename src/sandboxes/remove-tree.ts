@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { CraikError } from '../errors.ts'
-import { findSystemProgram } from './backends/process/system-program.ts'
+import { findSystemProgram } from '../lib/host-programs.ts'
 
 const run = promisify(execFile)
 /** A full disk of small files takes its time. */
@@ -25,7 +25,7 @@ export async function removeTree(path: string): Promise<void> {
   await run(program('rm'), ['-rf', '--', path], options)
 }
 
-function program(name: string): string {
+function program(name: 'chmod' | 'rm'): string {
   const found = findSystemProgram(name, '/usr/bin:/bin')
   if (found === undefined) throw new CraikError('unavailable', `${name} is not on this machine`)
   return found

@@ -1,9 +1,10 @@
 /** The login keyring: libsecret on Linux, the keychain on macOS, each through its own command-line tool. */
+import { findHostProgram } from '../lib/host-programs.ts'
 import { keyringItem, stripNewline } from './secret.ts'
 import { failureOf, type Reading, runTool, type ToolStop } from './tool.ts'
 
 interface KeyringTool {
-  readonly program: string
+  readonly program: 'secret-tool' | 'security'
   readonly argv: (service: string, account: string) => readonly string[]
   readonly install: string
   /** The exit code for an item that is not there; silence tells it from a keyring that cannot be reached. */
@@ -14,14 +15,14 @@ interface KeyringTool {
 const TOOLS: Partial<Record<NodeJS.Platform, KeyringTool>> = {
   linux: {
     program: 'secret-tool',
-    argv: (service, account) => ['secret-tool', 'lookup', 'service', service, 'account', account],
+    argv: (service, account) => ['lookup', 'service', service, 'account', account],
     install: 'sudo apt install libsecret-tools   (Fedora: sudo dnf install libsecret)',
     notFoundExit: 1,
     notFoundIsSilent: true,
   },
   darwin: {
     program: 'security',
-    argv: (service, account) => ['security', 'find-generic-password', '-s', service, '-a', account, '-w'],
+    argv: (service, account) => ['find-generic-password', '-s', service, '-a', account, '-w'],
     install: 'security is part of macOS: put /usr/bin on PATH',
     notFoundExit: 44,
     notFoundIsSilent: false,
@@ -31,6 +32,7 @@ const TOOLS: Partial<Record<NodeJS.Platform, KeyringTool>> = {
 export async function readKeyring(
   reference: string,
   environment: NodeJS.ProcessEnv,
+  mounted: readonly string[],
   stop: ToolStop,
   platform: NodeJS.Platform = process.platform,
 ): Promise<Reading> {
@@ -39,13 +41,14 @@ export async function readKeyring(
   if (tool === undefined) return { reason: `there is no keyring support for ${platform}` }
   if (item === undefined) return { reason: 'it is not SERVICE/ACCOUNT' }
 
+  const program = findHostProgram(tool.program, environment, mounted)
+  if (program === undefined) return { reason: `${tool.program} is not on this machine`, hint: tool.install }
   const { result, stdout, complained } = await runTool(
+    program,
     tool.argv(item.service, item.account),
     environment,
     stop,
   )
-  if (result.end === 'not_started' && result.reason === 'missing')
-    return { reason: `${tool.program} is not on this machine`, hint: tool.install }
   const notFound = result.end === 'exited' && result.exitCode === tool.notFoundExit
   if (notFound && !(tool.notFoundIsSilent && complained)) return { reason: 'the keyring has no such item' }
   const failure = failureOf(result)

@@ -1,7 +1,9 @@
 /** Finds a secret by name and reads its value from where it is. */
 import { CraikError } from '../errors.ts'
+import { findNamedProgram } from '../lib/host-programs.ts'
 import { readPrivateFile } from '../lib/private-files.ts'
 import type { Home } from '../store/home.ts'
+import { mountedFolders } from '../store/mounted-folders.ts'
 import type { CommandRow, SecretRow, Store } from '../store/store.ts'
 import { readAtRestKey } from './at-rest-key.ts'
 import { readKeyring } from './keyring.ts'
@@ -41,6 +43,7 @@ export async function resolveSecret(
     command,
     home,
     environment,
+    mounted: () => mountedFolders(home, async () => store),
     stop: { signal, killSignal },
   })
   if ('reason' in reading) throw unavailable(row, reading.reason, reading.hint)
@@ -55,6 +58,7 @@ interface Where {
   readonly command: CommandRow | undefined
   readonly home: Home
   readonly environment: NodeJS.ProcessEnv
+  readonly mounted: () => Promise<readonly string[]>
   readonly stop: ToolStop
 }
 
@@ -77,18 +81,25 @@ const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
     }
   },
 
-  async keyring({ row, environment, stop }) {
-    return readKeyring(row.reference!, environment, stop)
+  async keyring({ row, environment, mounted, stop }) {
+    return readKeyring(row.reference!, environment, await mounted(), stop)
   },
 
-  async command({ row, command, environment, stop }) {
+  async command({ row, command, environment, mounted, stop }) {
     const ref = row.reference!
     if (command === undefined)
       return {
         reason: 'no such command is registered',
         hint: `craik command register ${ref} -- PROGRAM ARGUMENTS`,
       }
-    const { result, stdout } = await runTool(command.argv, environment, stop)
+    const [name = '', ...args] = command.argv
+    const program = findNamedProgram(name, environment, await mounted())
+    if (program === undefined)
+      return {
+        reason: 'its program is not on this machine, or somebody else could replace it',
+        hint: `see its arguments with  craik command list  and register a program that only you can write`,
+      }
+    const { result, stdout } = await runTool(program, args, environment, stop)
     const failure = failureOf(result)
     if (failure !== undefined)
       return { reason: failure, hint: `see its arguments with  craik command list  and run it by hand` }

@@ -1,6 +1,7 @@
 /** Runs a program whose output is a secret value: short, quiet, and without our environment. */
 import { CraikError } from '../errors.ts'
-import { cleanEnvironment, type RunResult, runChild } from '../lib/child.ts'
+import { hostEnvironment, type RunResult, runChild } from '../lib/child.ts'
+import type { FoundProgram } from '../lib/host-programs.ts'
 import { MAX_VALUE_BYTES } from './secret.ts'
 
 const TIMEOUT_MS = 10_000
@@ -25,19 +26,21 @@ export interface ToolStop {
   readonly killSignal?: AbortSignal | undefined
 }
 
-/** In the root folder, so that the answer does not depend on where the caller stands. */
+/** A program that was found by the rule of `lib/host-programs.ts`, in the root folder, so that the answer does not depend on where the caller stands. */
 export async function runTool(
-  argv: readonly string[],
+  program: FoundProgram,
+  args: readonly string[],
   environment: NodeJS.ProcessEnv,
   { signal, killSignal }: ToolStop,
   timeoutMs = TIMEOUT_MS,
 ): Promise<ToolOutput> {
-  const env = cleanEnvironment(environment)
+  const env = hostEnvironment(environment)
   for (const name of SESSION_VARIABLES) if (environment[name] !== undefined) env[name] = environment[name]
   const chunks: Buffer[] = []
   let complained = false
   const result = await runChild({
-    argv,
+    argv: [...program.argv, ...args],
+    argv0: program.argv0,
     cwd: '/',
     env,
     timeoutMs,

@@ -34,6 +34,8 @@ if (isWarming) {
   await warm(readSettings(process.env), version)
   process.exit(0)
 }
+// As in a container: what runs here makes files that others can read, whatever the umask of who started the sandbox.
+process.umask(0o022)
 await run()
 
 async function run(): Promise<void> {

@@ -3,8 +3,9 @@
  * of the program: what a sandbox wrote is read there and not in this process.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { cleanEnvironment, runChild } from '../lib/child.ts'
+import { hostEnvironment, runChild } from '../lib/child.ts'
 import type { Clock } from '../lib/clock.ts'
+import { PINNED } from '../lib/host-programs.ts'
 import { LoginRecords } from '../login-sandbox/records.ts'
 import type { Home } from '../store/home.ts'
 import type { SupervisorLog } from './log.ts'
@@ -94,7 +95,7 @@ class Autosave {
         ...(after === undefined ? ['--conversations'] : []),
       ],
       cwd: '/',
-      env: { ...cleanEnvironment(process.env), CRAIK_HOME: home.root },
+      env: { ...hostEnvironment(process.env), ...pinned(), CRAIK_HOME: home.root },
       ...{ timeoutMs: SAVE_MS, graceMs: GRACE_MS, maxOutputBytes: MAX_OUTPUT_BYTES, signal: this.#signal },
       inputs: [],
       onStdout: () => {},
@@ -126,4 +127,10 @@ class Autosave {
 
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message.slice(0, TOLD_CHARACTERS) : 'unknown'
+}
+
+/** It looks at nobody's PATH either. */
+function pinned(): Record<string, string> {
+  const pins = process.env[PINNED]
+  return pins === undefined ? {} : { [PINNED]: pins }
 }

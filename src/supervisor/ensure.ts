@@ -2,6 +2,7 @@
 import { existsSync, lstatSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError, ERRORS } from '../errors.ts'
+import { pinPrograms, USER_PROGRAMS } from '../lib/host-programs.ts'
 import { ensurePrivateFolder } from '../lib/private-files.ts'
 import type { VersionBody } from '../operator/api/bodies.ts'
 import { API_VERSION } from '../operator/api/names.ts'
@@ -20,6 +21,8 @@ export interface SupervisorPlace {
   /** The program itself: the supervisor is another run of it. */
   readonly mainFile: string
   readonly environment: NodeJS.ProcessEnv
+  /** Folders of the host that sandboxes can write; without it, none is known. */
+  readonly mounted?: () => Promise<readonly string[]>
   /** Of `supervisor run`, when it is started here. */
   readonly runFlags?: readonly string[]
   readonly signal?: AbortSignal
@@ -97,12 +100,14 @@ async function ensureSupervisor(
     if (found === undefined) {
       // One that lost to another is followed by the next: the other may be gone again by now, or was killed.
       if (starting === undefined || LOST_EXITS.includes(starting.exitCode()))
-        starting = startSupervisor(place, folder)
+        starting = await startSupervisor(place, folder)
     } else if (found === 'silent') {
       // It has the home, and may be busy or stopped.
     } else if (!isUsable(found.version, mine)) await drain(folder, found.token, signal)
-    else if (found.version.ready) return { socketPath: folder.socket, token: found.token }
-    else limitMs = RECOVER_MS
+    else if (found.version.ready) {
+      await offerPrograms(place, folder, found, signal)
+      return { socketPath: folder.socket, token: found.token }
+    } else limitMs = RECOVER_MS
     const exitCode = starting?.exitCode() ?? 0
     if (!LOST_EXITS.includes(exitCode)) throw ended(folder, exitCode)
     patience.waitFor(notedHolder(folder))
@@ -145,6 +150,22 @@ async function ask(
   return version === undefined || version === 'silent' ? version : { version, token }
 }
 
+/**
+ * A supervisor looks at nobody's PATH. One that was started where `gh` was not on it is told of the one that is here; it checks
+ * by itself whether to trust it.
+ */
+async function offerPrograms(
+  { environment }: SupervisorPlace,
+  folder: RunFolder,
+  { version, token }: Found,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const missing = USER_PROGRAMS.filter((name) => version.programs?.includes(name) === false)
+  const { programs } = pinPrograms(environment, missing)
+  if (Object.keys(programs).length === 0) return
+  await request(folder, token, 'PUT', '/api/supervisor/programs', signal, { programs })
+}
+
 /** It leaves; sandboxes go on, and what was streaming is resumed from the next one. */
 async function drain(folder: RunFolder, token: string, signal: AbortSignal | undefined): Promise<void> {
   await request(folder, token, 'POST', '/api/supervisor/drain', signal)
@@ -153,15 +174,16 @@ async function drain(folder: RunFolder, token: string, signal: AbortSignal | und
 async function request<T>(
   folder: RunFolder,
   token: string,
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'PUT',
   path: string,
   signal: AbortSignal | undefined,
+  json?: object,
 ): Promise<T | 'silent' | undefined> {
   const transport = new Transport({ socketPath: folder.socket, token })
   const limit = AbortSignal.timeout(ANSWER_MS)
   const until = signal ? AbortSignal.any([signal, limit]) : limit
   try {
-    return await jsonOf<T>(await transport.send({ method, path, signal: until }))
+    return await jsonOf<T>(await transport.send({ method, path, signal: until, ...(json && { json }) }))
   } catch (error) {
     signal?.throwIfAborted()
     if (limit.aborted) return 'silent'

@@ -16,6 +16,7 @@ import { githubRoute } from '../gateway/github/route.ts'
 import { createGateway, type Gateway } from '../gateway/server.ts'
 import { answerToken, isTokenRoute } from '../gateway/token-route.ts'
 import type { Clock } from '../lib/clock.ts'
+import { PINNED } from '../lib/host-programs.ts'
 import { readConfigFile } from '../providers/config-file.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { SandboxRecord } from '../sandboxes/lifecycle/sandbox-record.ts'
@@ -61,6 +62,8 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   const { store, log, clock, home, environment, userHome, operator, logger } = options
   const config = await readConfigFile(home.config, 'accounts.yaml')
   const seenEnvironment = { ...environment }
+  // A command may tell of programs while this runs.
+  Object.defineProperty(seenEnvironment, PINNED, { get: () => environment[PINNED], enumerable: true })
   const logins = openHostLogins({
     ...{ home, userHome, environment: seenEnvironment, config, operator, log },
     store: async () => store,

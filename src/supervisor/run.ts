@@ -7,6 +7,7 @@ import { once } from 'node:events'
 import { existsSync, rmSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
+import { addPins, PINNED, pinPrograms } from '../lib/host-programs.ts'
 import { packageFile } from '../lib/package-files.ts'
 import { writePrivateFile } from '../lib/private-files.ts'
 import { connectUnixSocket, listenUnixSocket } from '../lib/unix-socket.ts'
@@ -110,6 +111,7 @@ async function serve(
     ...build,
     pid: process.pid,
     ready: sandboxes !== undefined,
+    programs: Object.keys(pinPrograms(process.env).programs),
     program_gone: !program.every((file) => existsSync(file)),
   })
   const status = async (): Promise<SupervisorBody> => ({
@@ -130,6 +132,9 @@ async function serve(
     supervisor: {
       version,
       status,
+      offerPrograms(programs) {
+        process.env[PINNED] = addPins(process.env, programs)
+      },
       get draining() {
         return draining
       },

@@ -2,8 +2,8 @@
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import { cleanEnvironment, runChild } from '../../lib/child.ts'
-import { findUserProgram } from '../../lib/user-program.ts'
+import { hostEnvironment, runChild } from '../../lib/child.ts'
+import { type FoundProgram, findHostProgram, PINNED } from '../../lib/host-programs.ts'
 import type { Found, Probe, Problem, Surroundings } from '../finding.ts'
 import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
 import { LOGIN_COMMANDS } from '../log-in-again.ts'
@@ -30,7 +30,8 @@ export const githubProbe: Probe = {
   name: ID,
   async stamp(surroundings) {
     const file = await fileStamp([pathIn(surroundings)], surroundings.nowMs())
-    return file && `${file}|${Math.floor(surroundings.nowMs() / GOOD_FOR_MS)}`
+    const pinned = surroundings.environment[PINNED] ?? ''
+    return file && `${file}|${Math.floor(surroundings.nowMs() / GOOD_FOR_MS)}|${pinned}`
   },
   places: (surroundings) => ['`gh auth token`', shown(surroundings, pathIn(surroundings))],
   async probe(surroundings, until) {
@@ -38,7 +39,7 @@ export const githubProbe: Probe = {
     const source = shown(surroundings, path)
     try {
       const entry = await readEntry(surroundings, path, source, until)
-      const gh = await findUserProgram('gh', surroundings.environment)
+      const gh = findHostProgram('gh', surroundings.environment, await surroundings.mounted())
       const asked = gh === undefined ? undefined : await askGh(gh, surroundings, until)
       if (asked !== undefined && typeof asked !== 'string') return [asked]
       const token =
@@ -98,19 +99,19 @@ async function readEntry(
 
 /** The token, undefined when nobody is logged in, or why there is no answer. */
 async function askGh(
-  gh: string,
+  gh: FoundProgram,
   surroundings: Surroundings,
   until: AbortSignal,
 ): Promise<string | undefined | Problem> {
   const { environment } = surroundings
   // Neither GH_TOKEN nor GITHUB_TOKEN is among these: gh would answer with them.
-  const env: Record<string, string> = { ...cleanEnvironment(environment), HOME: surroundings.userHome }
+  const env: Record<string, string> = { ...hostEnvironment(environment), HOME: surroundings.userHome }
   for (const name of ['GH_CONFIG_DIR', 'XDG_CONFIG_HOME', 'DBUS_SESSION_BUS_ADDRESS', 'XDG_RUNTIME_DIR'])
     if (environment[name]) env[name] = environment[name]
   const chunks: Buffer[] = []
   const result = await runChild({
-    argv: [gh, 'auth', 'token', '--hostname', hostOf(surroundings)],
-    ...{ cwd: '/', env, timeoutMs: TIMEOUT_MS, signal: until, maxOutputBytes: 16_384 },
+    argv: [...gh.argv, 'auth', 'token', '--hostname', hostOf(surroundings)],
+    ...{ argv0: gh.argv0, cwd: '/', env, timeoutMs: TIMEOUT_MS, signal: until, maxOutputBytes: 16_384 },
     onStdout: (chunk) => void chunks.push(chunk),
     onStderr: () => {},
   })

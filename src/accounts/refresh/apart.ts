@@ -1,7 +1,8 @@
 /** Has a login refreshed by a process of its own, which finishes also when this one is killed. */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { cleanEnvironment } from '../../lib/child.ts'
+import { hostEnvironment } from '../../lib/child.ts'
+import { PINNED, pinPrograms } from '../../lib/host-programs.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import type { RefreshRequest } from './request.ts'
 import { refreshResult } from './request.ts'
@@ -25,14 +26,17 @@ const PASSED_ON = [
   'SSL_CERT_FILE',
   'SSL_CERT_DIR',
   'NODE_COMPILE_CACHE',
+  PINNED,
 ]
 
 const HELPER = import.meta.url.endsWith('.ts') ? 'src/accounts/refresh/main.ts' : 'src/refresh-login.js'
 
 export async function refreshApart(task: RefreshTask): Promise<RefreshOutcome> {
   const { environment, userHome, platform, overrides } = task.surroundings
-  const env: Record<string, string> = cleanEnvironment(environment)
+  const mounted = [...(await task.surroundings.mounted())]
+  const env: Record<string, string> = hostEnvironment(environment)
   for (const name of PASSED_ON) if (environment[name]) env[name] = environment[name]
+  env[PINNED] ??= JSON.stringify(pinPrograms(environment))
   const child = spawn(process.execPath, [fileURLToPath(packageFile(HELPER))], {
     ...{ cwd: '/', env, detached: true, stdio: ['pipe', 'pipe', 'ignore'] },
   })
@@ -51,7 +55,7 @@ export async function refreshApart(task: RefreshTask): Promise<RefreshOutcome> {
     else broken('the process that refreshes it ended without an answer')
   })
   const request: RefreshRequest = {
-    ...{ craikHome: task.home.root, userHome, platform, overrides, accountId: task.accountId },
+    ...{ craikHome: task.home.root, mounted, userHome, platform, overrides, accountId: task.accountId },
     ...{ unwanted: task.unwanted, deadlineMs: DEADLINE_MS },
     ...(task.authorities && { authorities: [...task.authorities] }),
   }

@@ -20,6 +20,7 @@ const until = AbortSignal.timeout(task.deadlineMs)
 const surroundings = {
   userHome: task.userHome,
   environment: process.env,
+  mounted: async () => task.mounted,
   platform: task.platform as NodeJS.Platform,
   overrides: parseOverrides(task.overrides),
   nowMs: () => Date.now(),

@@ -3,6 +3,8 @@ import { z } from 'zod'
 
 export const refreshRequest = z.object({
   craikHome: z.string(),
+  /** Folders of the host that sandboxes can write. */
+  mounted: z.array(z.string()),
   userHome: z.string(),
   platform: z.string(),
   accountId: z.string(),

@@ -1,7 +1,7 @@
 /** A login in the keychain of macOS, through the system's own `security`: what is secret goes by its pipes alone. */
 import { createHash } from 'node:crypto'
-import { cleanEnvironment, runChild } from '../../lib/child.ts'
-import { findUserProgram } from '../../lib/user-program.ts'
+import { hostEnvironment, runChild } from '../../lib/child.ts'
+import { findHostProgram } from '../../lib/host-programs.ts'
 import type { Surroundings } from '../finding.ts'
 import { MAX_LOGIN_BYTES } from './file-vault.ts'
 import { type Vault, VaultProblem } from './vault.ts'
@@ -19,14 +19,16 @@ export interface KeychainItem {
 
 export function keychainVault({ service, account }: KeychainItem, surroundings: Surroundings): Vault {
   const source = `macOS keychain, “${service}”`
+  const find = async () => findHostProgram('security', surroundings.environment, await surroundings.mounted())
   const ask = async (argv: readonly string[], input: string | undefined, until: AbortSignal) => {
-    const program = await findUserProgram('security', surroundings.environment)
+    const program = await find()
     if (program === undefined) return undefined
     const chunks: Buffer[] = []
     const result = await runChild({
-      argv: [program, ...argv],
+      argv: [...program.argv, ...argv],
+      argv0: program.argv0,
       cwd: '/',
-      env: { ...cleanEnvironment(surroundings.environment), HOME: surroundings.userHome },
+      env: { ...hostEnvironment(surroundings.environment), HOME: surroundings.userHome },
       timeoutMs: TIMEOUT_MS,
       signal: until,
       maxOutputBytes: MAX_LOGIN_BYTES,
@@ -55,9 +57,7 @@ export function keychainVault({ service, account }: KeychainItem, surroundings: 
       return { text, identity: createHash('sha256').update(text).digest('hex') }
     },
     async unwritable() {
-      return (await findUserProgram('security', surroundings.environment)) === undefined
-        ? 'there is no `security` on PATH'
-        : undefined
+      return (await find()) === undefined ? 'there is no `security` on PATH that can be trusted' : undefined
     },
     async replace(expected, text, until) {
       const line = `add-generic-password -U -s ${quoted(service)} -a ${quoted(account)} -X ${Buffer.from(text).toString('hex')}\n`

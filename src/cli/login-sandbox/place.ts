@@ -10,6 +10,7 @@ import type { CliContext } from '../context.ts'
 import { nameOfImage } from '../image/make-image.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { offerKeys } from '../sandbox/offer-keys.ts'
+import { resumeSandbox } from '../sandbox/resume.ts'
 import { type Chosen, sandboxOf } from './chosen.ts'
 import { agentsOf, imageFor, noPackages, planSandbox } from './make.ts'
 
@@ -47,7 +48,7 @@ export async function bringUp(
   const elsewhere = craikAgain('rebuild', chosen.settings, typed, { workspace: 'FOLDER' })
   const anew = craikAgain('rebuild', chosen.settings, typed)
   const sandbox = await inOwnWords({ copy: `move it to another folder:  ${elsewhere}`, anew }, () =>
-    client.sandboxes.resume(found.id, { signal: context.signal }),
+    resumeSandbox(context, client, found.id, { signal: context.signal }),
   )
   // What ended it may be something to look at.
   const before = found.state === 'lost' ? noticeOf(found) : []

@@ -1,6 +1,8 @@
 /** The terminal that a person sits at, handed over to a program inside, and given back whatever happens. */
 import { spawnSync } from 'node:child_process'
 import { CraikError } from '../../errors.ts'
+import { findSystemProgram } from '../../lib/host-programs.ts'
+import { SYSTEM_PATH } from '../../sandboxes/backends/process/programs.ts'
 import type { CliContext } from '../context.ts'
 
 /** What a program may have left on: the other screen, mouse reports, bracketed paste, a hidden cursor, colours. */
@@ -32,7 +34,9 @@ export class RawTerminal implements Disposable {
     context.stdin.setRawMode(true)
     // Node's raw mode still turns each line feed into two characters, which the terminal inside has done already.
     // Where there is no `stty`, that stays as it is.
-    spawnSync('stty', ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'], timeout: 2000 })
+    const stty = findSystemProgram('stty', SYSTEM_PATH)
+    if (stty === undefined) return
+    spawnSync(stty, ['-opost'], { stdio: ['inherit', 'ignore', 'ignore'], timeout: 2000, env: {} })
   }
 
   get size(): TerminalSize {

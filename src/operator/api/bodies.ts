@@ -32,6 +32,8 @@ export interface VersionBody {
   readonly ready: boolean
   /** The files that it was started from are gone: what it has not read yet it cannot read any more. */
   readonly program_gone: boolean
+  /** Programs of the user's that it can execute on the host, by name; an earlier version does not say. */
+  readonly programs?: readonly string[]
 }
 
 export interface SupervisorBody extends VersionBody {

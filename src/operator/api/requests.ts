@@ -1,6 +1,8 @@
 /** What the API takes: each body and query is one schema with its limits, and the type that a client writes against. */
+
 import { z } from 'zod'
 import { API_KEYS, isHeaderSafe } from '../../accounts/keys.ts'
+import { USER_PROGRAMS } from '../../lib/host-programs.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { API_LIMITS, SANDBOX_NAME, VOLUME_NAME } from './names.ts'
 
@@ -182,6 +184,11 @@ export const keysBody = z.strictObject({
 export interface KeysBody {
   readonly keys: Readonly<Record<string, string>>
 }
+
+/** Where the caller's PATH finds programs that the supervisor does not have. */
+export const programsBody = z.strictObject({
+  programs: z.partialRecord(z.enum(USER_PROGRAMS), z.array(z.string().startsWith('/').max(4096)).max(8)),
+})
 
 export const stopBody = z
   .strictObject({

@@ -1,5 +1,6 @@
 /** What the process behind the API says of itself. */
 import { CraikError } from '../../errors.ts'
+import { programsBody } from '../api/requests.ts'
 import type { Api, RouteContext } from '../context.ts'
 
 export function supervisorRoutes(app: Api, { options }: RouteContext): void {
@@ -12,6 +13,10 @@ export function supervisorRoutes(app: Api, { options }: RouteContext): void {
   })
   app.get('/api/version', () => options.supervisor.version())
   app.get('/api/supervisor', () => options.supervisor.status())
+  app.put('/api/supervisor/programs', { schema: { body: programsBody } }, (request) => {
+    options.supervisor.offerPrograms(request.body.programs)
+    return { programs: options.supervisor.version().programs ?? [] }
+  })
   app.post('/api/supervisor/drain', (_request, reply) => {
     // After the answer is on its way, so that whoever asked sees it.
     reply.raw.once('close', () => options.supervisor.drain())

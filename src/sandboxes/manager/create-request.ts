@@ -1,6 +1,9 @@
 /** What may be asked of a new sandbox: parsed and limited once, with what it gets when nothing was said. */
+
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
+import { pinnedInside } from '../../lib/host-programs.ts'
+import { liesIn } from '../../lib/trusted-path.ts'
 import { parseInput, reference, refuseSecrets } from '../../policy/request.ts'
 import {
   BACKEND_NAMES,
@@ -150,11 +153,19 @@ export interface ParsedCreate {
   readonly hostUser: HostUser | 'allocate' | undefined
 }
 
+/** Of the environment of the supervisor. */
+const TRUSTED = [
+  ...['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'DOCKER_CERT_PATH'],
+  ...['CRAIK_ENGINE', 'DOCKER_HOST', 'XDG_RUNTIME_DIR', 'TMPDIR'],
+]
+
 export interface CreateSurroundings {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
   /** Whom Craik runs as; 0 is root. */
   readonly uid: number
+  /** Folders of the host that sandboxes can write already. */
+  readonly mounted?: readonly string[]
 }
 
 export function parseCreate(input: unknown, around: CreateSurroundings): ParsedCreate {
@@ -258,7 +269,29 @@ function resolve(
       hint: `what can be written to from inside would run here; ${COPY_INSTEAD}`,
     })
   }
+  const program = pinnedInside(folder, around.environment, around.mounted ?? [])
+  if (program !== undefined) {
+    throw new CraikError('usage', `the workspace holds ${program}, which Craik executes on this machine`, {
+      hint: `${COPY_INSTEAD}, or take its folder off PATH and stop the supervisor:  craik supervisor stop`,
+    })
+  }
+  const trusted = trustedInside(folder, around.environment)
+  if (trusted !== undefined) {
+    throw new CraikError('usage', `the workspace holds what ${trusted} names, by which Craik trusts others`, {
+      hint: `${COPY_INSTEAD}, or copy it to another folder and stop the supervisor:  craik supervisor stop`,
+    })
+  }
   return { workspace: { mode: 'in-place', folder }, owner }
+}
+
+/** The variable that names a file or a socket in the folder, by which the supervisor decides whom it talks to. */
+function trustedInside(folder: string, environment: NodeJS.ProcessEnv): string | undefined {
+  return TRUSTED.find((name) =>
+    (environment[name] ?? '')
+      .replace(/^unix:\/\//, '')
+      .split(':')
+      .some((path) => path.startsWith('/') && liesIn(path, [folder]) !== undefined),
+  )
 }
 
 /** Root never lends its own rights: a sandbox gets a user of its own, or the one that owns the workspace. */

@@ -1,6 +1,7 @@
 /** Makes a sandbox: decided first, undone whole when anything fails on the way. */
 import { CraikError } from '../../errors.ts'
 import { newId, type SandboxId } from '../../lib/ids.ts'
+import { mountedFolders, rememberLent } from '../../store/mounted-folders.ts'
 import { requireHarnesses } from '../harness-package.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
@@ -35,11 +36,13 @@ export async function createSandbox(
   const { request, snapshot } = await requestFrom(options, wish)
   // Looks at the workspace before anything is decided: the decision is about the folder as it is, links resolved. Who
   // gets this far has the home's token, so they are the user that Craik runs as, and can look at it themselves.
+  const around = { craikHome: home.root, environment: options.environment ?? process.env }
   const parsed = parseCreate(request, {
-    craikHome: home.root,
-    environment: options.environment ?? process.env,
+    ...around,
     uid: process.geteuid?.() ?? -1,
+    mounted: await mountedFolders(home, async () => store),
   })
+  if (parsed.workspace.mode === 'in-place') rememberLent(home, parsed.workspace.folder)
   const backend = backendCalled(options.backends, parsed.backend)
   const beganAtMs = clock.nowMs()
   const { name, policyEnvelopeId, container: wanted, harnesses: named, ends, ...rest } = parsed
@@ -68,7 +71,7 @@ export async function createSandbox(
   const begin = async () => {
     const asking = { ...wanted, ...(harnesses.length > 0 && { harnesses }) }
     const container = isRefused ? undefined : await planned(backend, asking, snapshot)
-    if (container === undefined && !isRefused) await requireHarnesses(home.root, harnesses)
+    if (container === undefined && !isRefused) await requireHarnesses(around, harnesses)
     const whole = { ...input, ...(container === undefined ? { harnesses } : { container }) }
     const write = () => store.write(beginCreate, whole)
     const answer = await (parsed.volumes.length > 0 ? holder.volumes.pass(caller.signal, write) : write())

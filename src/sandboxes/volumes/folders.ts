@@ -5,11 +5,11 @@ import { chmod, chown, lstat, mkdir, mkdtemp, readdir, rename } from 'node:fs/pr
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { CraikError } from '../../errors.ts'
+import { findSystemProgram } from '../../lib/host-programs.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import type { HostUser, ShownVolume } from '../backend.ts'
 import { folderIdentity } from '../backends/process/look-at-folder.ts'
 import { SYSTEM_PATH } from '../backends/process/programs.ts'
-import { findSystemProgram } from '../backends/process/system-program.ts'
 import { removeTree } from '../remove-tree.ts'
 import type { ExpectedVolume } from './evidence.ts'
 import { VOLUME_NAME } from './volume.ts'
@@ -131,7 +131,7 @@ export async function sweepVolumes(root: string): Promise<void> {
   for (const name of await readdir(root)) if (name.startsWith(GONE)) await removeTree(join(root, name))
 }
 
-function program(name: string): string {
+function program(name: 'chown' | 'du'): string {
   const found = findSystemProgram(name, SYSTEM_PATH)
   if (found === undefined) throw new CraikError('unavailable', `${name} is not on this machine`)
   return found

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { cleanEnvironment } from '../../lib/child.ts'
+import { hostEnvironment } from '../../lib/child.ts'
 import { packageFile } from '../../lib/package-files.ts'
 import { fits, JsonLines } from '../lines.ts'
 import { type DatabaseLine, databaseLine, ROW_BYTES } from './rows.ts'
@@ -30,7 +30,7 @@ export async function* readDatabase(
       fileURLToPath(packageFile(HELPER)),
       path,
     ],
-    { cwd: '/', env: cleanEnvironment(process.env), stdio: ['ignore', 'pipe', 'ignore'] },
+    { cwd: '/', env: hostEnvironment(process.env), stdio: ['ignore', 'pipe', 'ignore'] },
   )
   const ended = once(child, 'close').catch(() => undefined)
   const deadline = AbortSignal.timeout(deadlineMs)

@@ -5,8 +5,8 @@ import { mkdir, mkdtemp, open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
+import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { SYSTEM_PATH } from './programs.ts'
-import { findSystemProgram } from './system-program.ts'
 
 const run = promisify(execFile)
 const LAZY = 'lazy_itable_init=1,lazy_journal_init=1,nodiscard'

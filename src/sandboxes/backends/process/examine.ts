@@ -2,11 +2,11 @@
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { RunResult } from '../../../lib/child.ts'
+import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
 import { type Invocation, invocation } from './bubblewrap.ts'
 import { faultIn, PROOF_COMMAND, readOwnNamespaces } from './proof.ts'
 import { runInside, type User } from './run-inside.ts'
-import { findSystemProgram } from './system-program.ts'
 import { readUsernsFix } from './userns.ts'
 import type { ProjectFolder } from './workspace.ts'
 

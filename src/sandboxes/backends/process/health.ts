@@ -1,10 +1,10 @@
 /** What of this machine sandboxes can use, for a person to look at: each with the one command that mends it. */
 import { existsSync, readFileSync } from 'node:fs'
+import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { seccompFilter } from '../../seccomp/filter.ts'
 import { probeCgroups } from './cgroups.ts'
 import { findForPlaces } from './examine.ts'
 import { SYSTEM_PATH } from './programs.ts'
-import { findSystemProgram } from './system-program.ts'
 import { readUsernsFix } from './userns.ts'
 
 export interface HealthRow {

@@ -46,8 +46,8 @@ export async function startIsolated(
     machine.runtimeFor(spec.folder),
   ])
   const ids = spec.harnesses ?? []
-  const harnesses = ids.length === 0 ? undefined : harnessesFolder(around.craikHome)
-  await requireHarnesses(around.craikHome, ids)
+  const harnesses = ids.length === 0 ? undefined : harnessesFolder(around)
+  await requireHarnesses(around, ids)
   const volumes = await openVolumes(spec.volumes ?? [], user)
   const plan = planLimits(spec.limits, inPlace !== undefined || volumes.length > 0, means)
   const folders = await makeFolders(spec.folder, user, plan.imageBytes, volumes)

@@ -1,8 +1,8 @@
 /** What a Craik that was killed left of the single commands and probes that it had just begun to start. */
 import { existsSync, readlinkSync } from 'node:fs'
+import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { ownerOf } from '../../../lib/owner.ts'
 import { endAll, findProcesses } from './place-processes.ts'
-import { findSystemProgram } from './system-program.ts'
 
 /** The kernel adds the last word when the process is gone, and never to the folder of another one with its number. */
 const FOLDER_OF = /^\/proc\/(\d+)\/task\/\1( \(deleted\))?$/

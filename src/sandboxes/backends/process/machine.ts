@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
+import { ensureCacheOfHome } from '../../../lib/user-cache.ts'
 import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
 import { type Cgroups, probeCgroups } from './cgroups.ts'
 import { canMountImages } from './disk-image.ts'
@@ -77,11 +78,12 @@ export class Machine {
   async #prepare(): Promise<Runtime> {
     const found = await this.look()
     const bubblewrap = 'bubblewrap' in found ? found.bubblewrap : undefined
+    const cache = ensureCacheOfHome(this.#craikHome, this.#environment)
     const runtime = await prepareRuntime({
-      craikHome: this.#craikHome,
+      cache,
       warm: (folder) => warmCompileCache(folder, bubblewrap),
     })
-    await pruneRuntimes(this.#craikHome, new Set([runtime.digest, ...this.#noted()]))
+    await pruneRuntimes(cache, new Set([runtime.digest, ...this.#noted()]))
     return runtime
   }
 

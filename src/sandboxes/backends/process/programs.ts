@@ -1,6 +1,6 @@
 /** The programs of the system that a sandbox is made with. */
 import { CraikError } from '../../../errors.ts'
-import { findSystemProgram } from './system-program.ts'
+import { findSystemProgram } from '../../../lib/host-programs.ts'
 
 /** Where the scripts that run on the host look for programs; nobody's PATH has a say in it. */
 export const SYSTEM_PATH = '/usr/sbin:/usr/bin:/sbin:/bin'
@@ -14,7 +14,7 @@ export type HostPrograms = Readonly<Record<keyof typeof PACKAGES, string>> & {
 
 export function findPrograms(environment: NodeJS.ProcessEnv): HostPrograms {
   const found = Object.entries(PACKAGES).map(([name, packaged]) => {
-    const path = findSystemProgram(name, SYSTEM_PATH)
+    const path = findSystemProgram(name as keyof typeof PACKAGES, SYSTEM_PATH)
     if (path === undefined) {
       throw new CraikError('unavailable', `${name} is not on this machine`, {
         hint: `apt-get install ${packaged}`,

@@ -78,6 +78,7 @@ export function guardWorkspace(
     const found = look(root, one)
     if (found !== undefined) {
       refuseUnusable(one, found)
+      if (one.kind === 'folder' && !one.writable) refuseSecondNames(root, one.path)
       identities.set(one.path, identityOf(found))
     }
     const isFree = found === undefined || known.has(one.path)
@@ -157,15 +158,39 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
       hint: `move it out of the way, or ${COPY_INSTEAD}`,
     })
   }
-  if (kind === 'file' && found.nlink > 1n) {
-    throw new CraikError(
-      'usage',
-      `${path} in the workspace has a second name, by which it could be changed`,
-      {
-        hint: `put a copy of it in its place, or ${COPY_INSTEAD}`,
-      },
-    )
+  if (kind === 'file' && found.nlink > 1n) throw hasSecondName(path)
+}
+
+/** More than settings, hooks and submodules have, without their objects. */
+const MAX_PROTECTED_ENTRIES = 50_000
+
+/** A file in a protected folder could be changed by another name of it elsewhere in the workspace. */
+function refuseSecondNames(root: OpenFolder, path: string): void {
+  let entries = 0
+  const walk = (outer: OpenFolder, name: string, shown: string): void => {
+    using folder = openFolder(outer.at(name))
+    for (const entry of readdirSync(folder.at('.'), { withFileTypes: true })) {
+      const inner = `${shown}/${entry.name}`
+      if (++entries > MAX_PROTECTED_ENTRIES)
+        throw new CraikError('usage', `${path} in the workspace holds too many files to protect`, {
+          hint: COPY_INSTEAD,
+        })
+      // Objects are named by their content, and git shares them between clones on one disk.
+      if (entry.isDirectory() && entry.name !== 'objects') walk(folder, entry.name, inner)
+      else if (entry.isFile() && lstatSync(folder.at(entry.name)).nlink > 1) throw hasSecondName(inner)
+    }
   }
+  if (!path.includes('/')) walk(root, path, path)
+  else {
+    using above = openFolder(root.at(dirname(path)))
+    walk(above, basename(path), path)
+  }
+}
+
+function hasSecondName(path: string): CraikError {
+  return new CraikError('usage', `${path} in the workspace has a second name, by which it could be changed`, {
+    hint: `put a copy of it in its place, or ${COPY_INSTEAD}`,
+  })
 }
 
 function take(

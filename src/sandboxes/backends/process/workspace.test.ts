@@ -31,6 +31,17 @@ describe('a workspace', () => {
       expect(() => resolve(test.path(name)), name).toThrow(/^the workspace /)
   })
 
+  it('is never the cache of which Craik runs programs, what holds it, or anything in it', () => {
+    const environment = { HOME: test.path('users/ada'), XDG_CACHE_HOME: test.path('elsewhere/cache') }
+    // Also before it exists.
+    for (const name of ['elsewhere', 'elsewhere/cache', 'elsewhere/cache/craik/homes']) {
+      mkdirSync(test.path(name), { recursive: true })
+      expect(() => resolveWorkspace(test.path(name), test.path('craik'), environment), name).toThrow(
+        'cache folder',
+      )
+    }
+  })
+
   it('is never Craik’s own folder, nor anything in it', () => {
     symlinkSync(test.path('craik/state'), test.path('elsewhere/link'))
     for (const name of ['craik', 'craik/state', 'elsewhere/link', 'elsewhere/../craik'])

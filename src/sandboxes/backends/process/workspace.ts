@@ -4,6 +4,7 @@ import { dirname, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { CraikError } from '../../../errors.ts'
 import { packageFile } from '../../../lib/package-files.ts'
+import { userCache } from '../../../lib/user-cache.ts'
 import type { HostUser } from '../../backend.ts'
 import { throughLink } from '../../workspace-path.ts'
 import { folderIdentity, lookAtFolder } from './look-at-folder.ts'
@@ -51,6 +52,10 @@ export function resolveWorkspace(
   if (folder === '/' || homes.some((home) => contains(folder, home))) {
     throw refusal('is a home folder, or holds one')
   }
+  const cache = userCache(environment)
+  // What is in it runs on the host. It may not exist yet, so its own name counts too.
+  if ([cache, realFolder(cache) ?? cache].some((one) => contains(one, folder) || contains(folder, one)))
+    throw refusal('is Craik’s cache folder, holds it or lies in it')
   // Of the same look: asked again, the name may lead elsewhere.
   if (folder !== asked) throw throughLink(what)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []

@@ -7,8 +7,8 @@ import { freemem } from 'node:os'
 import { join } from 'node:path'
 import { CraikError } from '../../../../errors.ts'
 import { runChild } from '../../../../lib/child.ts'
+import { findSystemProgram } from '../../../../lib/host-programs.ts'
 import { SYSTEM_PATH } from '../../process/programs.ts'
-import { findSystemProgram } from '../../process/system-program.ts'
 import { missingPackage } from './packages.ts'
 import type { OnProgress } from './progress.ts'
 
@@ -91,7 +91,13 @@ const ON_TMPFS = `mount -t tmpfs -o mode=0755,size=${ROOM_BYTES} craik-image "$0
  * besides being faster. An ordinary user is root of a namespace of users.
  */
 function commandLine(mmdebstrap: string, request: TreeRequest): string[] {
-  const program = (name: string) => findSystemProgram(name, SYSTEM_PATH) ?? name
+  const program = (name: 'setpriv' | 'unshare' | 'sh') => {
+    const found = findSystemProgram(name, SYSTEM_PATH)
+    if (found !== undefined) return found
+    throw new CraikError('unavailable', `${name} is not on this machine`, {
+      hint: 'apt-get install util-linux',
+    })
+  }
   const isRoot = process.geteuid?.() === 0
   const users = isRoot ? [] : ['--user', '--map-auto', '--map-root-user']
   // Where memory is short, root uses the disk; files of the many users of a namespace nobody else could remove.

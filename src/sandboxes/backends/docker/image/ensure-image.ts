@@ -181,8 +181,8 @@ async function makeBelow(
   request: ImageRequest,
   options: MakeOptions,
 ): Promise<Named & { readonly made: boolean }> {
-  const { signal, progress, craikHome } = options
-  const folderOf = options.harnessFolder ?? ((id) => installedHarness(craikHome, id))
+  const { signal, progress } = options
+  const folderOf = options.harnessFolder ?? ((id) => installedHarness(options, id))
   const layers = [wanted.base, ...wanted.harnesses]
   const top = request.fresh ? undefined : await highestThere(engine, layers)
   let below = top?.image

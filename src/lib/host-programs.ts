@@ -1,0 +1,269 @@
+/**
+ * Every program that Craik executes on the host, and the one rule for all of them. A sandbox can write its workspace, and PATH
+ * may name folders there. So a program is executed only by its real path, when `trusted-path.ts` holds for it and it lies
+ * outside of every workspace, `node_modules/.bin` and virtualenv.
+ */
+import { accessSync, closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
+import { basename, delimiter, dirname, join, resolve } from 'node:path'
+import { liesIn, type Owners, type TrustedPath, trustedPath } from './trusted-path.ts'
+
+interface HostProgram {
+  /** `system`: only root's, from a system folder. `user`: also the user's own. `own`: Craik's Node. */
+  readonly kind: 'system' | 'user' | 'own'
+  readonly runBy: 'supervisor' | 'command' | 'both'
+  readonly why: string
+  /** What it executes itself is its own business: it runs on the host with the system's PATH. */
+  readonly startsOthers?: true
+}
+
+/** Nothing else is executed on the host, besides a command that the user registered as the source of a secret. */
+export const HOST_PROGRAMS = {
+  node: {
+    kind: 'own',
+    runBy: 'both',
+    why: 'the supervisor, its helpers, npm, and sandboxes without isolation',
+  },
+  bwrap: { kind: 'system', runBy: 'both', why: 'isolates process sandboxes' },
+  cat: { kind: 'system', runBy: 'supervisor', why: 'keeps a mount namespace open' },
+  chmod: { kind: 'system', runBy: 'both', why: 'removes what a sandbox closed to its owner' },
+  chown: { kind: 'system', runBy: 'supervisor', why: 'gives a volume to the user of a sandbox' },
+  du: { kind: 'system', runBy: 'supervisor', why: 'measures a volume' },
+  gh: { kind: 'user', runBy: 'both', why: 'reads the GitHub login', startsOthers: true },
+  mke2fs: { kind: 'system', runBy: 'supervisor', why: 'makes the disk of a sandbox' },
+  mmdebstrap: {
+    kind: 'system',
+    runBy: 'both',
+    why: 'makes the root file system of an image',
+    startsOthers: true,
+  },
+  mount: { kind: 'system', runBy: 'supervisor', why: 'mounts disks and folders of sandboxes' },
+  npm: { kind: 'user', runBy: 'command', why: 'installs the agents’ packages', startsOthers: true },
+  nsenter: { kind: 'system', runBy: 'supervisor', why: 'mounts folders for a container that runs' },
+  prlimit: { kind: 'system', runBy: 'supervisor', why: 'limits a process sandbox' },
+  ps: { kind: 'system', runBy: 'both', why: 'tells processes apart on macOS' },
+  rm: { kind: 'system', runBy: 'both', why: 'removes what a sandbox nested deeper than a path can say' },
+  'secret-tool': { kind: 'user', runBy: 'both', why: 'reads the login keyring on Linux', startsOthers: true },
+  security: { kind: 'user', runBy: 'both', why: 'reads the keychain of macOS' },
+  setpriv: { kind: 'system', runBy: 'both', why: 'gives up rights before a sandbox starts' },
+  sh: { kind: 'system', runBy: 'both', why: 'runs the scripts that mount and limit' },
+  stat: { kind: 'system', runBy: 'supervisor', why: 'checks that a folder is the one that was chosen' },
+  stty: { kind: 'system', runBy: 'command', why: 'sets the terminal of `craik sandbox shell`' },
+  sync: { kind: 'system', runBy: 'supervisor', why: 'brings a snapshot to the disk' },
+  sysctl: { kind: 'system', runBy: 'both', why: 'names the boot on macOS' },
+  tini: { kind: 'system', runBy: 'supervisor', why: 'reaps inside process sandboxes' },
+  umount: { kind: 'system', runBy: 'supervisor', why: 'unmounts disks and folders of sandboxes' },
+  unshare: { kind: 'system', runBy: 'both', why: 'opens a mount namespace' },
+} as const satisfies Readonly<Record<string, HostProgram>>
+
+export type ProgramName = keyof typeof HOST_PROGRAMS
+type NameOf<Kind> = {
+  [N in ProgramName]: (typeof HOST_PROGRAMS)[N]['kind'] extends Kind ? N : never
+}[ProgramName]
+export type SystemProgram = NameOf<'system'>
+export type UserProgram = NameOf<'user'>
+export const USER_PROGRAMS = (Object.keys(HOST_PROGRAMS) as ProgramName[]).filter(
+  (name): name is UserProgram => HOST_PROGRAMS[name].kind === 'user',
+)
+
+/** A PATH may hide these folders, and name no other for a program of the system. */
+const SYSTEM_FOLDERS = [
+  ...['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'],
+  '/run/current-system/sw/bin',
+]
+
+/** The PATH of the supervisor and of what Craik executes on the host: the system's folders that the rule holds for. */
+export function hostPath(): string {
+  const all = SYSTEM_FOLDERS.filter((folder) => trustedPath(folder, 'root-or-user')?.stats.isDirectory())
+  return all.join(delimiter)
+}
+
+/** The real path of a program of the system; undefined when no system folder on the path holds one to be trusted. */
+export function findSystemProgram(name: SystemProgram, path?: string): string | undefined {
+  return findRootProgram(name, path)
+}
+
+/** The same for any name. Craik itself executes none that is not in the table. */
+export function findRootProgram(name: string, path = ''): string | undefined {
+  return foldersOf(path)
+    .filter((folder) => SYSTEM_FOLDERS.includes(folder))
+    .flatMap((folder) => trustedProgram(join(folder, name), 'root')?.real ?? [])[0]
+}
+
+/** A program that the rule holds for, besides what is known only at the moment of its use: the workspaces. */
+export function trustedProgram(path: string, owners: Owners): TrustedPath | undefined {
+  const found = trustedPath(path, owners)
+  if (found === undefined || !found.stats.isFile() || !isExecutable(found.real)) return undefined
+  // Another name of the same file may lie in a workspace. Only root writes root's.
+  if (found.stats.uid !== 0n && found.stats.nlink > 1n) return undefined
+  if (found.locations.some((location) => isOfProject(dirname(location)))) return undefined
+  return found
+}
+
+/** Package managers put these folders of a project on PATH. */
+function isOfProject(folder: string): boolean {
+  if (basename(folder) === '.bin' && basename(dirname(folder)) === 'node_modules') return true
+  return existsSync(join(dirname(folder), 'pyvenv.cfg'))
+}
+
+/** How a program of the user's is started: `argv0` for programs that go by the name they are called. */
+export interface FoundProgram {
+  readonly argv: readonly [string, ...string[]]
+  readonly argv0: string
+}
+
+/**
+ * In the environment of a process that looks at nobody's PATH, as the supervisor is: JSON of what PATH named when the user's
+ * command looked. Each path is checked again whenever it is used.
+ */
+export const PINNED = 'CRAIK_HOST_PROGRAMS'
+
+export interface Pins {
+  /** Paths by the program's name, in the order of PATH. */
+  readonly programs: Readonly<Partial<Record<UserProgram, readonly string[]>>>
+  /** Where a command that the user registered is looked for by its name. */
+  readonly folders: readonly string[]
+}
+
+const MAX_PATHS = 8
+const MAX_FOLDERS = 64
+
+/**
+ * A program of the user's: the first that was pinned, or where nothing was, the first on PATH, for which all of the rule holds
+ * now. `mounted` are the folders of the host that sandboxes can write.
+ */
+export function findHostProgram(
+  name: UserProgram,
+  environment: NodeJS.ProcessEnv,
+  mounted: readonly string[],
+): FoundProgram | undefined {
+  const program = pathsOf(name, environment).flatMap((path) => usable(path, mounted) ?? [])[0]
+  return program && { argv: commandOf(program.real), argv0: name }
+}
+
+/** The program of a command that the user registered, by a path or a name: by the same rule. */
+export function findNamedProgram(
+  name: string,
+  environment: NodeJS.ProcessEnv,
+  mounted: readonly string[],
+): FoundProgram | undefined {
+  const folders = pinsIn(environment)?.folders ?? foldersOf(environment.PATH)
+  const paths = name.includes('/') ? [name] : folders.map((folder) => join(folder, name))
+  const program = paths.flatMap((path) => usable(path, mounted) ?? [])[0]
+  return program && { argv: commandOf(program.real), argv0: name }
+}
+
+/** What PATH, or the pins, name and the rule holds for. Workspaces are checked whenever one of them is used. */
+export function pinPrograms(
+  environment: NodeJS.ProcessEnv,
+  names: readonly UserProgram[] = USER_PROGRAMS,
+): Pins {
+  const found = names.map((name) => {
+    const paths = pathsOf(name, environment).filter((path) => usable(path, []) !== undefined)
+    return [name, paths.slice(0, MAX_PATHS)] as const
+  })
+  const folders = (pinsIn(environment)?.folders ?? foldersOf(environment.PATH)).filter(
+    (folder) => !isOfProject(folder) && trustedPath(folder, 'root-or-user')?.stats.isDirectory(),
+  )
+  return {
+    programs: Object.fromEntries(found.filter(([, paths]) => paths.length > 0)),
+    folders: folders.slice(0, MAX_FOLDERS),
+  }
+}
+
+/** A pin that still counts stays; of the others the new ones do. */
+export function addPins(environment: NodeJS.ProcessEnv, more: Pins['programs']): string {
+  const { programs, folders } = pinPrograms(environment)
+  return JSON.stringify({ programs: { ...more, ...programs }, folders } satisfies Pins)
+}
+
+/** The pinned program that a sandbox could replace if it could write this folder. */
+export function pinnedInside(
+  folder: string,
+  environment: NodeJS.ProcessEnv,
+  mounted: readonly string[],
+): UserProgram | undefined {
+  return USER_PROGRAMS.find((name) =>
+    pathsOf(name, environment).some((path) => {
+      // One that a sandbox can write already is not executed, so it refuses nothing.
+      const program = usable(path, mounted)
+      return program !== undefined && isInside(program, folder)
+    }),
+  )
+}
+
+function isInside({ locations, real }: TrustedPath, folder: string): boolean {
+  if (locations.some((location) => liesIn(location, [folder]) !== undefined)) return true
+  // A script reads the rest of its package, as npm does.
+  return (
+    shebangOf(real) !== undefined && liesIn(folder, [dirname(dirname(real))]) !== undefined && isPackage(real)
+  )
+}
+
+function isPackage(script: string): boolean {
+  return existsSync(join(dirname(dirname(script)), 'package.json'))
+}
+
+function usable(path: string, mounted: readonly string[]): TrustedPath | undefined {
+  const program = trustedProgram(path, 'root-or-user')
+  if (program === undefined) return undefined
+  const interpreter = interpreterOf(program.real)
+  const all = interpreter === undefined ? [program] : [program, trustedProgram(interpreter, 'root-or-user')]
+  const isUsable = all.every(
+    (one) => one?.locations.every((location) => liesIn(location, mounted) === undefined) ?? false,
+  )
+  return isUsable ? program : undefined
+}
+
+function pathsOf(name: UserProgram, environment: NodeJS.ProcessEnv): readonly string[] {
+  const pins = pinsIn(environment)
+  if (pins === undefined) return foldersOf(environment.PATH).map((folder) => join(folder, name))
+  return pins.programs[name] ?? []
+}
+
+/** Only Craik writes them, for a process of its own. */
+function pinsIn(environment: NodeJS.ProcessEnv): Pins | undefined {
+  const text = environment[PINNED]
+  return text === undefined ? undefined : (JSON.parse(text) as Pins)
+}
+
+/** Never the folder where craik happens to stand. */
+function foldersOf(path = ''): string[] {
+  return path.split(delimiter).flatMap((folder) => (folder.startsWith('/') ? [resolve(folder)] : []))
+}
+
+/** A script of Node's runs with ours: `env` would look for another on PATH. */
+function commandOf(real: string): readonly [string, ...string[]] {
+  return /\bnode\b/.test(shebangOf(real) ?? '') ? [process.execPath, real] : [real]
+}
+
+/** The program that the kernel starts for a script; `env` then looks on the PATH that we give it, which is the system's. */
+function interpreterOf(real: string): string | undefined {
+  const line = shebangOf(real)
+  return line === undefined || /\bnode\b/.test(line) ? undefined : line.split(/[ \t]/, 1)[0]
+}
+
+const MAX_SHEBANG_BYTES = 256
+
+function shebangOf(real: string): string | undefined {
+  const head = Buffer.alloc(MAX_SHEBANG_BYTES)
+  let file: number | undefined
+  try {
+    file = openSync(real, 'r')
+    const text = head.subarray(0, readSync(file, head)).toString('latin1')
+    return /^#![ \t]*([^\n]+)/.exec(text)?.[1]
+  } catch {
+    // Executable and not readable: no script can be.
+    return undefined
+  } finally {
+    if (file !== undefined) closeSync(file)
+  }
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}

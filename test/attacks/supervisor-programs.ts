@@ -1,0 +1,78 @@
+/** Every program that a supervisor executes on the host while sandboxes come and go: strace sees them, the table names them. */
+import { spawn } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, it } from 'vitest'
+import type { ProgramName } from '../../src/lib/host-programs.ts'
+import { type Judgement, judgeTrace, STRACE, straceArguments } from '../program-trace.ts'
+import { type HomePlace, SandboxHome } from '../sandbox-home.ts'
+
+const START_MS = 60_000
+
+export function traceLifecycle(place: HomePlace, expected: readonly ProgramName[]): void {
+  it('are all in the table', async () => {
+    const gh = 'tools/gh-2/gh'
+    const { known, foreign, users, beyond } = await traced(place, async (home) => {
+      const workspace = home.workspace('project', { 'readme.md': '# project\n' })
+      const inPlace = await home.create(['--in-place', '--workspace', workspace, '--name', 'first'])
+      await inPlace.exec(['sh', '-c', 'id; ls / > list; env'])
+      await home.json(['sandbox', 'logins', inPlace.id])
+      const copied = await home.create(['--volume', 'cache:.cache', '--name', 'second'])
+      await copied.exec(['sh', '-c', 'mkdir -p a/b && chmod 0 a'])
+      await home.json(['volume', 'list', '--format', 'json'])
+      for (const args of [
+        ['sandbox', 'snapshot', 'second', '--name', 'kept'],
+        ['sandbox', 'stop', 'second'],
+        ['sandbox', 'resume', 'second'],
+      ])
+        await home.json([...args, '--format', 'json'])
+      await home.create(['--from', 'kept'])
+      if (home.kind === 'process') await home.create(['--isolation', 'none'])
+    })
+    expect(foreign).toEqual([])
+    expect(users.map((path) => path.endsWith(gh))).toEqual([true])
+    for (const name of ['node', 'gh', ...expected] as const) expect(known, name).toHaveProperty([name])
+    if (place.backend === 'process') expect(beyond).toBeGreaterThan(0)
+  })
+
+  async function traced(of: HomePlace, work: (home: SandboxHome) => Promise<void>): Promise<Judgement> {
+    let output = ''
+    {
+      await using home = await SandboxHome.open(of)
+      const put = (path: string, content: string) => {
+        mkdirSync(dirname(home.path(path)), { recursive: true })
+        writeFileSync(home.path(path), content, { mode: 0o755 })
+        chownSync(home.path(path), home.uid, home.uid)
+      }
+      put('tools/gh-2/gh', `#!/bin/sh\n/usr/bin/id -u >/dev/null\necho gho_${'a'.repeat(36)}\n`)
+      put('.config/gh/hosts.yml', 'github.com:\n  user: octocat\n')
+      const later = new Date(Date.now() + 3_600_000)
+      utimesSync(home.path('.config/gh/hosts.yml'), later, later)
+      mkdirSync(home.path('trace'))
+      chmodSync(home.path('trace'), 0o777)
+      const file = home.path('trace/programs')
+      const { node, main } = home.program
+      const args = [...straceArguments(file), node, main, 'supervisor', 'run']
+      const env = { ...home.environment, PATH: `${dirname(home.path('tools/gh-2/gh'))}:${process.env.PATH}` }
+      const child = spawn(STRACE, args, {
+        env,
+        cwd: home.folder,
+        stdio: 'ignore',
+        detached: true,
+        ...home.user,
+      })
+      child.unref()
+      for (const endMs = performance.now() + START_MS; performance.now() < endMs; await sleep(100)) {
+        const { stdout } = await home.run(['supervisor', 'status', '--format', 'json'])
+        if (stdout.includes('"ready":true')) break
+      }
+      const { pid } = await home.json<{ pid: number }>(['supervisor', 'status', '--format', 'json'])
+      // The one that is traced, and not another that a command started.
+      expect(pid).toBe(child.pid)
+      await work(home)
+      output = readFileSync(file, 'utf8')
+    }
+    return judgeTrace(output)
+  }
+}

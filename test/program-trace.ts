@@ -1,0 +1,184 @@
+/**
+ * Which programs supervisors execute on the host, as strace saw them, compared with the table in `src/lib/host-programs.ts`.
+ *
+ *     CRAIK_TEST_TRACE=FOLDER npx vitest run    traces every supervisor that the tests start
+ *     node test/program-trace.ts FOLDER         compares; exits with 1 when a program is not in the table
+ */
+import { chmodSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { findRootProgram, HOST_PROGRAMS, hostPath, type ProgramName } from '../src/lib/host-programs.ts'
+
+export const STRACE = '/usr/bin/strace'
+
+/**
+ * The tracer is not the parent and has a session of its own, so that the supervisor keeps its pid and its exit code. A filter
+ * in the kernel stops processes at these calls only.
+ */
+export function straceArguments(output: string): readonly string[] {
+  return [
+    ...['-DDD', '-f', '-qq', '--seccomp-bpf', '--pidns-translation', '-s', '300', '-o', output],
+    ...['-e', 'trace=execve,execveat,fork,vfork,clone,clone3,pivot_root', '-e', 'signal=none'],
+  ]
+}
+
+/** Changes a built Craik: its supervisors execute themselves again below strace, with the same pid. */
+export function traceSupervisors(mainFile: string, folder: string): void {
+  mkdirSync(folder, { recursive: true })
+  chmodSync(folder, 0o1777)
+  const shim = `import { readFileSync } from 'node:fs'
+const isSupervisor = process.argv[2] === 'supervisor' && process.argv[3] === 'run'
+if (isSupervisor && /^TracerPid:\\s*0$/m.test(readFileSync('/proc/self/status', 'utf8'))) {
+  const output = ${JSON.stringify(folder)} + '/' + Date.now() + '-' + process.pid
+  const args = ${JSON.stringify(straceArguments('OUTPUT'))}.map((one) => (one === 'OUTPUT' ? output : one))
+  const own = [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
+  process.execve('${STRACE}', ['strace', ...args, ...own], process.env)
+}
+`
+  writeFileSync(join(dirname(mainFile), 'trace.js'), shim)
+  // Modules run in the order of their imports: this one before anything of Craik's.
+  writeFileSync(mainFile, `import './trace.js'\n${readFileSync(mainFile, 'utf8')}`)
+}
+
+interface Execution {
+  readonly pid: string
+  readonly path: string
+  readonly argv: string
+}
+
+export interface Judgement {
+  /** How often each program of the table was executed on the host. */
+  readonly known: Readonly<Partial<Record<ProgramName, number>>>
+  /** Where the programs of the user's lie that were executed. */
+  readonly users: readonly string[]
+  /** Programs that are not in the table. */
+  readonly foreign: readonly Execution[]
+  /** How many programs were executed in sandboxes, or by programs of the table that start others. */
+  readonly beyond: number
+}
+
+export function judgeTrace(text: string): Judgement {
+  const { parents, roots, executions } = readTrace(text)
+  const boundaries = new Set(roots)
+  const known: Partial<Record<ProgramName, number>> = {}
+  const foreign: Execution[] = []
+  const users = new Set<string>()
+  let beyond = 0
+  const isBeyond = (pid: string | undefined): boolean => {
+    for (let at = pid, steps = 0; at !== undefined && steps < 1000; at = parents.get(at), steps++)
+      if (boundaries.has(at)) return true
+    return false
+  }
+  for (const execution of executions) {
+    const { pid, path, argv } = execution
+    if (isBeyond(pid)) {
+      beyond++
+      continue
+    }
+    const name = nameOf(path, argv)
+    if (name === undefined) {
+      foreign.push(execution)
+      continue
+    }
+    known[name] = (known[name] ?? 0) + 1
+    if (HOST_PROGRAMS[name].kind === 'user') users.add(path)
+    const isSidecar = name === 'node' && argv.includes('/sidecar.mjs"')
+    // Without isolation a sandbox is the host: what it starts is what its user asked for.
+    if ('startsOthers' in HOST_PROGRAMS[name] || isSidecar) boundaries.add(pid)
+  }
+  return { known, foreign, users: [...users], beyond }
+}
+
+/** Copies of it: of the runtime, and the one that tests make for other users. */
+const OTHER_NODES = /\/runtime\/[^/]+\/node$|\/craik-tests-[^/]+\/node$/
+
+function nameOf(path: string, argv: string): ProgramName | undefined {
+  if (path === process.execPath || OTHER_NODES.test(path)) return 'node'
+  const names = Object.keys(HOST_PROGRAMS) as ProgramName[]
+  const real = realOf(path)
+  return names.find((name) => {
+    const { kind } = HOST_PROGRAMS[name]
+    if (kind === 'system') return findRootProgram(name, hostPath()) === real
+    // Craik calls it by its name, wherever it lies.
+    return kind === 'user' && argv.startsWith(`["${name}"`)
+  })
+}
+
+function realOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+interface Trace {
+  readonly parents: ReadonlyMap<string, string>
+  /** Processes that took another root: from there on it is the inside of a sandbox. */
+  readonly roots: readonly string[]
+  readonly executions: readonly Execution[]
+}
+
+const LINE = /^(\d+) +(.*)$/
+const UNFINISHED = ' <unfinished ...>'
+const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/
+
+/** A call whose end comes later stands on two lines. */
+function readTrace(text: string): Trace {
+  const parents = new Map<string, string>()
+  const roots: string[] = []
+  const executions: Execution[] = []
+  const waiting = new Map<string, string>()
+  for (const line of text.split('\n')) {
+    const [, pid, said] = LINE.exec(line) ?? []
+    if (pid === undefined || said === undefined) continue
+    if (said.endsWith(UNFINISHED)) {
+      waiting.set(pid, said.slice(0, -UNFINISHED.length))
+      continue
+    }
+    const rest = RESUMED.exec(said)?.[1]
+    const call = rest === undefined ? said : (waiting.get(pid) ?? '') + rest
+    if (rest !== undefined) waiting.delete(pid)
+    const [, path, argv] = /^execve\("((?:[^"\\]|\\.)*)", (\[.*?\](?:\.\.\.)?), .*\) += 0$/.exec(call) ?? []
+    if (path !== undefined) executions.push({ pid, path, argv: argv! })
+    else if (/^execveat\(.*\) += 0$/.test(call)) executions.push({ pid, path: call, argv: '[]' })
+    else if (/^pivot_root\(.*\) += 0$/.test(call)) roots.push(pid)
+    else {
+      const child =
+        /^(?:fork|vfork|clone|clone3)\(.*\) += (\d+)(?: \/\* (\d+) in strace's PID NS \*\/)?$/.exec(call)
+      if (child) parents.set(child[2] ?? child[1]!, pid)
+    }
+  }
+  return { parents, roots, executions }
+}
+
+/** What was traced of many supervisors, in one. */
+function judgeFolder(folder: string): { readonly judgement: Judgement; readonly traces: number } {
+  const files = readdirSync(folder)
+  const all = files.map((file) => judgeTrace(readFileSync(join(folder, file), 'utf8')))
+  const known: Partial<Record<ProgramName, number>> = {}
+  for (const one of all)
+    for (const [name, count] of Object.entries(one.known) as [ProgramName, number][])
+      known[name] = (known[name] ?? 0) + count
+  const foreign = all.flatMap((one) => one.foreign)
+  const users = [...new Set(all.flatMap((one) => one.users))]
+  return {
+    judgement: { known, foreign, users, beyond: all.reduce((sum, one) => sum + one.beyond, 0) },
+    traces: files.length,
+  }
+}
+
+if (basename(process.argv[1] ?? '') === 'program-trace.ts') {
+  const say = (line: string) => process.stdout.write(`${line}\n`)
+  const { judgement, traces } = judgeFolder(process.argv[2]!)
+  const { known, foreign, users, beyond } = judgement
+  say(`${traces} supervisors traced; ${beyond} programs executed in sandboxes or by programs of the table`)
+  for (const [name, count] of Object.entries(known).sort()) say(`  ${name}  ${count}`)
+  for (const path of users.toSorted()) say(`  the user’s: ${path}`)
+  const unknown = new Map<string, number>()
+  for (const { path, argv } of foreign) {
+    const key = `${path} ${argv}`
+    unknown.set(key, (unknown.get(key) ?? 0) + 1)
+  }
+  for (const [key, count] of unknown) say(`NOT IN THE TABLE  ${count} × ${key}`)
+  if (traces === 0 || foreign.length > 0) process.exitCode = 1
+}
