@@ -1,21 +1,109 @@
+import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { matchesGlob } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { missingFor } from './test/needed-programs.ts'
+
+type Kind = 'unit' | 'system' | 'docker' | 'alone'
+type Tier = 'main' | 'matrix'
+
+/**
+ * Which test file runs how, and in which tier: the first row that matches counts. `npm test` runs the tier `main`, every
+ * behaviour once, on the combination most likely to break. `npm run test:matrix` runs the tier `matrix`, the same suites
+ * for the other users, transports, engines and agents. A file of both tiers asks test/tier.ts for its combinations.
+ *
+ * `unit` starts no process, `system` real processes, `docker` real containers. `alone` kills supervisors and engines
+ * against deadlines: two files at a time, after all others.
+ */
+const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: string])[] = [
+  ['system', ['main'], '{src,scripts}/**/*.process.test.ts'],
+  // They start no process, but compute or wait for seconds, or count what their process has open.
+  ['system', ['main'], 'src/receipts/redaction/redact.{cost,properties}.test.ts'],
+  ['system', ['main'], 'src/receipts/{plain-draft,tree,verifier/*}.test.ts'],
+  ['system', ['main'], 'src/{accounts/broker,accounts/probes/probes,policy/replay,sdk/tries}.test.ts'],
+  ['system', ['main'], 'src/gateway/models/{body-scanner,faults,models,refusal-flood,socket/*}.test.ts'],
+  ['system', ['main'], 'src/providers/adapters/{adapters,dialects}.test.ts'],
+  ['system', ['main'], 'src/sandboxes/backends/process/workspace.test.ts'],
+  ['system', ['main'], 'src/sandboxes/{boundary/*,lifecycle/procedures-*,manager/job-ends}.test.ts'],
+  ['system', ['main'], 'src/{run/changes/fetch,secrets/secrets,sidecar/jobs/log}.test.ts'],
+  ['system', ['main'], 'src/transcripts/{export,readers}/*.test.ts'],
+  ['unit', ['main'], '{src,scripts}/**/*.test.ts'],
+
+  [
+    'alone',
+    ['main', 'matrix'],
+    'test/faults/supervisor-{faults,kill,kill-commands,leftovers,lifecycle}.test.ts',
+  ],
+  ['alone', ['main', 'matrix'], 'test/faults/docker-kill.test.ts'],
+  ['alone', ['main'], 'test/faults/{supervisor,docker}-*.test.ts'],
+
+  ['docker', ['main'], 'test/docker/{contract,escape}-user-relay.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{contract,escape}-*.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{load,podman}.test.ts'],
+  ['docker', ['main', 'matrix'], 'test/docker/{mounts,pool,prompts,snapshots}.test.ts'],
+  ['docker', ['main'], 'test/docker/**/*.test.ts'],
+
+  ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
+  ['system', ['matrix'], 'test/escape/process-root.test.ts'],
+  ['system', ['main', 'matrix'], 'test/e2e/{sandbox-lifecycle,snapshots,two-terminals}.test.ts'],
+  ['system', ['main', 'matrix'], 'test/attacks/supervisor-programs.test.ts'],
+  ['system', ['main', 'matrix'], 'test/gateway/models.test.ts'],
+  ['system', ['main', 'matrix'], 'test/login-sandbox/verbs.test.ts'],
+  ['system', ['main', 'matrix'], 'test/transcripts/autosave.test.ts'],
+  ['system', ['main'], 'test/**/*.test.ts'],
+]
 
 /** Tests of real processes wait about as long as they compute: three files at once also where there are two cores. */
 const maxWorkers = Math.max(3, availableParallelism() - 1)
 const globalSetup = ['./test/run-folder.ts']
-const setups = [...globalSetup, './test/built-craik.ts']
+const withCraik = [...globalSetup, './test/built-craik.ts']
 const setupFiles = ['./test/fixed-seed.ts']
-const system = { globalSetup: setups, setupFiles, testTimeout: 180_000, hookTimeout: 180_000 }
-/** Supervisors and engines are killed or hang there at moments that count, and are given up in time: two files at most. */
-const ALONE = ['test/faults/{supervisor,docker}-*.test.ts']
-/** What needs a container engine, which the set-up of the project starts. */
-const DOCKER = ['test/docker/**/*.test.ts']
+const ofProcesses = {
+  globalSetup: withCraik,
+  setupFiles,
+  maxWorkers,
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
+}
 
-/**
- * `unit` sits beside the source and finishes in seconds, `system` starts real processes, `docker` real containers, and
- * `alone` real processes too, when the others are done.
- */
+const KINDS = {
+  /** One module graph for all files of a worker: they share no state, and loading it was most of their time. */
+  unit: {
+    isolate: false,
+    globalSetup,
+    setupFiles: [...setupFiles, './test/start-no-process.ts'],
+    maxWorkers,
+    testTimeout: 20_000,
+  },
+  system: ofProcesses,
+  docker: { ...ofProcesses, globalSetup: [...withCraik, './test/engine-setup.ts'] },
+  alone: { ...ofProcesses, maxWorkers: 2, sequence: { groupOrder: 1 } },
+}
+
+const FILES = globSync('{src,scripts,test}/**/*.test.ts', { cwd: import.meta.dirname })
+
+/** The files of one project; a pattern that matches none keeps vitest from looking for its own. */
+function filesOf(kind: Kind, tier: Tier): string[] {
+  const files = FILES.filter((file) => {
+    const row = TABLE.find(([, , pattern]) => matchesGlob(file, pattern))
+    return row?.[0] === kind && row[1].includes(tier) && !isSkipped(file)
+  })
+  return files.length > 0 ? files : ['none']
+}
+
+/** Without a program that it needs a file is skipped by name; with CI=true scripts/prepare-machine.ts fails instead. */
+function isSkipped(file: string): boolean {
+  const program = missingFor(file)
+  if (program !== undefined)
+    process.stderr.write(`skipped: ${file} needs ${program}, which is not installed\n`)
+  return program !== undefined
+}
+
+function project(kind: Kind, tier: Tier) {
+  const name = tier === 'main' ? kind : `${tier}-${kind}`
+  return { test: { name, ...KINDS[kind], env: { CRAIK_TEST_TIER: tier }, include: filesOf(kind, tier) } }
+}
+
 export default defineConfig({
   test: {
     pool: 'forks',
@@ -23,31 +111,8 @@ export default defineConfig({
       ? ['default', './test/slowest-files.ts', './test/no-silent-skips.ts']
       : ['default'],
     projects: [
-      {
-        test: {
-          name: 'unit',
-          ...{ globalSetup, setupFiles, maxWorkers },
-          include: ['src/**/*.test.ts', 'scripts/**/*.test.ts'],
-          testTimeout: 20_000,
-        },
-      },
-      {
-        test: {
-          name: 'system',
-          ...{ ...system, maxWorkers },
-          include: ['test/**/*.test.ts'],
-          exclude: [...ALONE, ...DOCKER],
-        },
-      },
-      {
-        test: {
-          name: 'docker',
-          ...{ ...system, maxWorkers },
-          globalSetup: [...setups, './test/engine-setup.ts'],
-          include: DOCKER,
-        },
-      },
-      { test: { name: 'alone', ...system, maxWorkers: 2, include: ALONE, sequence: { groupOrder: 1 } } },
+      ...(['unit', 'system', 'docker', 'alone'] as const).map((kind) => project(kind, 'main')),
+      ...(['system', 'docker', 'alone'] as const).map((kind) => project(kind, 'matrix')),
     ],
   },
 })

@@ -1,65 +1,32 @@
-/** Brings what the tests need beyond npm. Installs it where it may, otherwise says how. */
+/** Installs the Debian packages that the tests need, after saying so, or says which tests are skipped without them. */
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
-import { join } from 'node:path'
-import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
+import { missingPrograms } from '../test/needed-programs.ts'
 
-/** Programs that tests start, and the Debian packages that hold them. Most are on every machine. */
-const NEEDED: Readonly<Record<string, string>> = {
-  bwrap: 'bubblewrap',
-  dockerd: 'docker.io',
-  gh: 'gh',
-  git: 'git',
-  ip: 'iproute2',
-  iptables: 'iptables',
-  mke2fs: 'e2fsprogs',
-  mmdebstrap: 'mmdebstrap',
-  mount: 'mount',
-  perl: 'perl-base',
-  podman: 'podman',
-  ps: 'procps',
-  python3: 'python3',
-  runc: 'runc',
-  script: 'bsdutils',
-  setpriv: 'util-linux',
-  tar: 'tar',
-  tini: 'tini',
-  top: 'procps',
-  unshare: 'util-linux',
-  vi: 'vim-tiny',
-  vim: 'vim',
-}
+const say = (line: string) => process.stderr.write(`${line}\n`)
+const MAY_INSTALL =
+  process.env.CRAIK_TEST_INSTALL !== '0' && process.platform === 'linux' && process.getuid?.() === 0
 
-/** Of what the sandbox rests on only the system's own is trusted by it, so only that counts. */
-const TRUSTED = new Set(['bwrap', 'dockerd', 'iptables', 'mke2fs', 'mmdebstrap', 'podman', 'runc', 'tini'])
-
-if (missing().length > 0 && mayInstall()) install(missing())
-const packages = missing()
+if (missingPackages().length > 0 && MAY_INSTALL) install(missingPackages())
+const packages = missingPackages()
 if (packages.length > 0) {
   const command = process.platform === 'linux' ? `sudo ${installing(packages)}` : 'use a Linux machine'
-  process.stderr.write(`some tests need programs that are not here; run:  ${command}\n`)
-  // Without them those tests fail one by one; on a machine that is to prove something they are not even begun.
-  if (process.env.CI === 'true') process.exitCode = 1
+  say(
+    `not installed: ${packages.join(', ')}. npm test skips the tests that need them. To run all:  ${command}`,
+  )
+  if (process.env.CI === 'true') {
+    say('CI=true: a test that this machine could run must not be skipped')
+    process.exitCode = 1
+  }
 }
 
-function missing(): string[] {
-  return Object.entries(NEEDED)
-    .filter(([program]) => !isHere(program))
-    .map(([, name]) => name)
+function missingPackages(): string[] {
+  return [...new Set(missingPrograms().map((missing) => missing.package))]
 }
 
-function isHere(program: string): boolean {
-  if (!TRUSTED.has(program)) return isOnPath(program)
-  return findSystemProgram(program, `${process.env.PATH}:/usr/sbin:/sbin`) !== undefined
-}
-
-function mayInstall(): boolean {
-  return process.platform === 'linux' && process.getuid?.() === 0 && isOnPath('apt-get')
-}
-
-/** The lists of packages may be missing or old: they are fetched only when the first attempt fails. */
+/** The lists of packages may be missing or old: apt-get fetches them only when the first attempt fails. */
 function install(names: readonly string[]): void {
-  process.stderr.write(`installing ${names.join(', ')} for the tests …\n`)
+  say(`npm test needs these Debian packages and installs them now: ${names.join(', ')}`)
+  say('To install nothing and skip the tests that need them, set CRAIK_TEST_INSTALL=0.')
   if (apt(installing(names))) return
   apt('apt-get update')
   apt(installing(names))
@@ -72,18 +39,7 @@ function installing(names: readonly string[]): string {
 function apt(command: string): boolean {
   const [program, ...args] = command.split(' ')
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  const { status, stderr } = spawnSync(program!, ['-qq', ...args], { env, encoding: 'utf8' })
-  if (status !== 0) process.stderr.write(stderr ?? '')
+  const { status, stderr, error } = spawnSync(program!, ['-qq', ...args], { env, encoding: 'utf8' })
+  if (status !== 0) say(stderr ?? String(error))
   return status === 0
-}
-
-function isOnPath(name: string): boolean {
-  return (process.env.PATH ?? '').split(':').some((folder) => {
-    try {
-      accessSync(join(folder, name), constants.X_OK)
-      return true
-    } catch {
-      return false
-    }
-  })
 }

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { traceSupervisors } from './program-trace.ts'
 
 const ROOT = resolve(import.meta.dirname, '..')
 
@@ -17,6 +18,7 @@ export default function setup(): void {
     const path = join('node_modules', name)
     cpSync(join(ROOT, path), join(built, path), { recursive: true })
   }
+  if (process.env.CRAIK_TEST_TRACE) traceSupervisors(join(built, 'src/main.js'), process.env.CRAIK_TEST_TRACE)
   // Tests run as several users, whatever the one who made it shows to others.
   execFileSync('chmod', ['-R', 'a+rX', built])
 }

@@ -68,20 +68,21 @@ export function environmentOf(test: { readonly folder: string; readonly home: st
   return { PATH, NODE_COMPILE_CACHE, HOME: test.folder, CRAIK_HOME: test.home }
 }
 
-/** A home that is new but for its compile cache: supervisors take theirs from nowhere else. */
+/** Fills the compile cache of the user whose home that is: supervisors take theirs from nowhere else. */
 export function warmHome(home: string, uid = process.getuid!()): void {
   const cache = getCompileCacheDir()
   if (cache === undefined) return
   // Node keeps them apart by version and, at the end of the name, by user.
   const name = basename(cache).replace(/\d+$/, `${uid}`)
   const shared = join(dirname(cache), name)
-  const folders = [home, join(home, 'cache'), shared]
+  const compiled = join(dirname(home), '.cache/craik/compile')
+  const folders = [home, join(compiled, '../..'), join(compiled, '..'), compiled, shared]
   for (const folder of folders) {
     if (existsSync(folder)) continue
     mkdirSync(folder, { mode: 0o700 })
     chownSync(folder, uid, uid)
   }
-  const link = join(home, 'cache', name)
+  const link = join(compiled, name)
   if (!existsSync(link)) symlinkSync(shared, link)
 }
 

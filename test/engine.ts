@@ -5,9 +5,9 @@ import { chmodSync, closeSync, globSync, mkdtempSync, openSync, readFileSync, rm
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { findRootProgram } from '../src/lib/host-programs.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
-import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
 import { killAll, processesIn, processesNaming, removeTree, unmountBelow } from './engine-traces.ts'
 import { USER_UID } from './sandbox-home.ts'
 
@@ -18,7 +18,7 @@ const POLL_MS = 50
 /** Undefined when one can be started here. */
 export function whyNoOwnEngine(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root can start an engine'
-  return findSystemProgram('dockerd', SYSTEM_PATH) ? undefined : 'docker.io is not installed'
+  return findRootProgram('dockerd', SYSTEM_PATH) ? undefined : 'docker.io is not installed'
 }
 
 export class TestEngine implements AsyncDisposable {
@@ -64,7 +64,7 @@ export class TestEngine implements AsyncDisposable {
   async start(options: readonly string[] = []): Promise<void> {
     const at = (name: string) => join(this.folder, name)
     const log = openSync(at('log'), 'a')
-    const program = findSystemProgram('dockerd', SYSTEM_PATH)!
+    const program = findRootProgram('dockerd', SYSTEM_PATH)!
     const child = spawn(
       program,
       [

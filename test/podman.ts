@@ -5,9 +5,9 @@ import { closeSync, globSync, mkdtempSync, openSync, readFileSync, rmSync, write
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { findRootProgram } from '../src/lib/host-programs.ts'
 import { type Engine, openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { SYSTEM_PATH } from '../src/sandboxes/backends/process/programs.ts'
-import { findSystemProgram } from '../src/sandboxes/backends/process/system-program.ts'
 import { killAll, processesNaming, removeTree, unmountBelow } from './engine-traces.ts'
 
 const START_DEADLINE_MS = 60_000
@@ -29,7 +29,7 @@ runtime = "runc"
 /** Undefined when one can be started here. */
 export function whyNoPodman(): string | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'only root can start Podman for root'
-  const missing = ['podman', 'runc'].find((name) => !findSystemProgram(name, SYSTEM_PATH))
+  const missing = ['podman', 'runc'].find((name) => !findRootProgram(name, SYSTEM_PATH))
   return missing && `${missing} is not installed`
 }
 
@@ -86,7 +86,7 @@ export class TestPodman implements AsyncDisposable {
   async #start(environment: Readonly<Record<string, string>>): Promise<void> {
     writeFileSync(join(this.folder, 'containers.conf'), CONFIGURATION)
     const log = openSync(join(this.folder, 'log'), 'a')
-    const program = findSystemProgram('podman', SYSTEM_PATH)!
+    const program = findRootProgram('podman', SYSTEM_PATH)!
     const child = spawn(program, [...this.#options, 'system', 'service', '--time=0', this.address], {
       stdio: ['ignore', log, log],
       detached: true,
@@ -116,7 +116,7 @@ export class TestPodman implements AsyncDisposable {
   }
 
   #run(args: readonly string[]): void {
-    execFileSync(findSystemProgram('podman', SYSTEM_PATH)!, [...this.#options, ...args], {
+    execFileSync(findRootProgram('podman', SYSTEM_PATH)!, [...this.#options, ...args], {
       cwd: this.folder,
       env: this.#environment,
       stdio: 'ignore',

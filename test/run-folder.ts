@@ -14,5 +14,7 @@ export default function setup(): (() => void) | undefined {
   chmodSync(cache, 0o1777)
   process.env.CRAIK_TEST_RUN_FOLDER = folder
   process.env.NODE_COMPILE_CACHE = cache
+  // What tests run within themselves keeps to the folder of this run.
+  process.env.XDG_CACHE_HOME = join(folder, 'user-cache')
   return () => rmSync(folder, { recursive: true, force: true })
 }

@@ -21,6 +21,7 @@ import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { type ApiClient, createClient } from '../src/sdk/client.ts'
 import { nodeForAll } from './built-craik.ts'
 import { builtMain, environmentOf, NODE, type Ran, type RunOptions, run, warmHome } from './craik.ts'
+import { ofThisTier } from './tier.ts'
 
 export type Identity = 'root' | 'user'
 
@@ -32,7 +33,8 @@ export const FOREIGN_UID = 23_456
 
 /** For the name of what is skipped where the tests do not run as root. */
 export const ROOT_IS_NEEDED = IS_ROOT ? undefined : 'skipped: only root can be root'
-export const IDENTITIES: readonly Identity[] = ['root', 'user']
+/** `npm test` runs as an ordinary user, the matrix as root: see vitest.config.ts. */
+export const IDENTITIES = ofThisTier<Identity>(['user'], ['root'])
 export const canBe = (identity: Identity): boolean => identity === 'user' || IS_ROOT
 
 const EXEC_TIMEOUT_MS = 120_000

@@ -14,6 +14,7 @@ const broker = createBroker({
   home: homeAt(craikHome),
   surroundings: {
     ...{ userHome, environment: process.env, platform: 'linux', nowMs: () => Date.now() },
+    mounted: async () => [],
     overrides: { 'claude-code': { token_url: tokenUrl } },
   },
   probes: [claudeCodeProbe],

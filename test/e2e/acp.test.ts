@@ -1,11 +1,10 @@
 /** An editor and `craik acp`: sessions in real sandboxes, leave that is asked for, what is changed, and an agent that was taken over. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { packageFile } from '../../src/lib/package-files.ts'
 import { Editor } from '../harnesses/editor.ts'
 import { HOSTILE_AGENT } from '../harnesses/hostile-agent.ts'
+import { AGENT_IN_PLACE, SLOW_TO_LEAVE } from '../harnesses/slow-agent.ts'
 import { canBe, SandboxHome } from '../sandbox-home.ts'
 
 let home: SandboxHome
@@ -23,14 +22,6 @@ interface RunJson {
   readonly sandbox_id: string
   readonly workspace: string | null
 }
-
-/** A shell's, with a program as `$0`: it is the fixture's agent from now on. */
-const AGENT_IN_PLACE =
-  'mkdir -p ~/.local/share/craik-fixture && printf %s "$0" > ~/.local/share/craik-fixture/agent.mjs'
-const SLOW_TO_LEAVE = `${readFileSync(fileURLToPath(packageFile('image/harnesses/fixture/agent.mjs')), 'utf8')}
-import { writeFileSync } from 'node:fs'
-process.stdin.on('end', () => setTimeout(() => writeFileSync(join(homedir(), 'left'), 'in order'), 1500))
-`
 
 const runs = () => home.json<RunJson[]>(['run', 'list', '--prompts', '--format', 'json'])
 let folders = 0

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -198,15 +199,15 @@ describe('a home', () => {
 })
 
 describe('compiled code', () => {
-  it('is kept in the home, from the first file of either thread on', async () => {
+  it('is kept in the user’s cache and never in the home, from the first file of either thread on', async () => {
     using fresh = new TestHome()
     const env = { ...environmentOf(fresh), NODE_COMPILE_CACHE: '' }
-    // The first one makes the home, the second fills its cache.
     for (const _turn of [1, 2]) {
       const args = [join(ROOT, 'bin/craik.cjs'), 'shell', 'true']
       expect(await run(NODE, args, { cwd: fresh.folder, env })).toMatchObject({ code: 0 })
     }
-    const cache = join(fresh.home, 'cache')
+    expect(existsSync(join(fresh.home, 'cache'))).toBe(false)
+    const cache = fresh.path('.cache/craik/compile')
     const names = readdirSync(cache, { recursive: true, encoding: 'utf8' })
     const kept = names.map((name) => join(cache, name)).filter((path) => statSync(path).isFile())
     for (const file of ['src/main.ts', 'src/writer.ts']) {

@@ -1,8 +1,12 @@
 /** The real agents' command lines, from npm, in process sandboxes: shown, shown again, and added to one that runs. */
-import { existsSync, lstatSync, readdirSync, renameSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, lstatSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
 import { PACKAGE_NAMES, readHarness, readPackage } from '../../src/harnesses/packages/catalogue.ts'
+import { FakeNpm } from '../../src/harnesses/packages/fake-npm.fixture.ts'
+import { harnessShelf } from '../../src/harnesses/packages/shelf.ts'
+import { harnessesFolder } from '../../src/sandboxes/harness-package.ts'
 import { TestHome } from '../craik.ts'
 import { HARNESSES_MS, readyHarnesses, shareHarnesses } from '../harness-image.ts'
 import { expectAllVersions, VERSIONS } from '../harness-versions.ts'
@@ -112,24 +116,40 @@ describe('agents’ command lines in process sandboxes', () => {
     expect(pruned.kept.map(({ why }) => why)).toEqual(Array(6).fill('a sandbox needs it'))
   })
 
-  it('that are gone keep a stopped sandbox from being resumed, and it says what to type', async () => {
+  it('of a home of an earlier version are installed again when its sandbox is resumed, and what lies in the home is not used', async () => {
     using other = new TestHome()
     const [kimi] = await readyHarnesses(['kimi'])
     await shareHarnesses(other.home, ['kimi'])
     await other.json(['sandbox', 'create', '--name', 'later', '--harness', 'kimi'])
     await other.json(['sandbox', 'stop', 'later'])
-    const link = join(other.home, 'cache/harnesses')
+    // As it was before packages had a folder of their own outside the home, and then somebody changed them.
+    const link = harnessesFolder({ craikHome: other.home, environment: { HOME: other.folder } })
     expect(lstatSync(link).isSymbolicLink()).toBe(true)
-    renameSync(link, other.path('away'))
-    const refused = await other.run(['sandbox', 'resume', 'later'])
-    expect(refused.code).not.toBe(0)
-    expect(refused.stderr).toContain('craik harness install npm,kimi')
-    symlinkSync(join(kimi!.folder, '..'), link)
-    await other.json(['sandbox', 'resume', 'later'])
+    rmSync(link)
+    const earlier = join(other.home, 'cache/harnesses')
+    for (const id of harnessShelf.ids(['kimi']))
+      cpSync(join(kimi!.folder, '..', id), join(earlier, id), { recursive: true })
+    const changed = join(earlier, kimi!.id, 'bin/kimi')
+    rmSync(changed)
+    writeFileSync(changed, '#!/bin/sh\necho changed\n', { mode: 0o555 })
+
+    // Nobody listens there.
+    const offline = { npm_config_registry: 'http://127.0.0.1:9', npm_config_cache: other.path('npm-cache') }
+    const refused = await other.run(['sandbox', 'resume', 'later'], { env: offline })
+    expect(refused.code).toBe(ERRORS.unavailable.exit)
+    expect(refused.stderr).toContain('registry cannot be reached')
+
+    const ready = dirname(kimi!.folder)
+    new FakeNpm(other.path('bin')).does(
+      `for id in ${harnessShelf.ids(['kimi']).join(' ')}; do
+        cmp -s package-lock.json ${ready}/$id/package-lock.json && cp -r ${ready}/$id/node_modules .
+      done; test -d node_modules`,
+    )
+    const env = { PATH: `${other.path('bin')}:${process.env.PATH}` }
+    expect(await other.run(['sandbox', 'resume', 'later'], { env })).toMatchObject({ code: 0 })
     const { stdout } = await other.run(['sandbox', 'exec', 'later', '--', 'kimi', '--version'])
     expect(stdout.trim()).toBe(VERSIONS.kimi)
     await other.run(['sandbox', 'delete', '--all', '--yes'])
     await other.run(['supervisor', 'stop'])
-    expect(existsSync(kimi!.folder) && readdirSync(kimi!.folder)).toContain('bin')
   })
 })

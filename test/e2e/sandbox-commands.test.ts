@@ -1,11 +1,11 @@
 /** `craik sandbox` as a person uses it: real sandboxes, a real supervisor, a real terminal. */
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readlinkSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody, StatsBody } from '../../src/operator/api/bodies.ts'
-import { builtMain, NODE, run, TestHome } from '../craik.ts'
+import { builtMain, environmentOf, NODE, run, TestHome } from '../craik.ts'
 import { startCraik, Terminal } from './person.ts'
 
 let home: TestHome
@@ -73,8 +73,13 @@ describe('create', () => {
 
   it('without a place to isolate in is refused, with what to install and the way without', async () => {
     using other = new TestHome()
-    const env = { PATH: '/nonesuch' }
-    const refused = await other.run(['sandbox', 'create'], { env })
+    // The supervisor looks at nobody's PATH: bubblewrap is hidden from it, and from no other process.
+    const hide = 'mount --bind /dev/null "$0" && exec "$@"'
+    const users = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user']
+    const args = [...users, '--mount', '--', 'sh', '-c', hide, realpathSync('/usr/bin/bwrap')]
+    const refused = await run('unshare', [...args, NODE, builtMain(), 'sandbox', 'create'], {
+      ...{ cwd: other.folder, env: environmentOf(other) },
+    })
     await other.run(['supervisor', 'stop'])
     expect(refused.code).toBe(ERRORS.unavailable.exit)
     expect(refused.stderr).toMatch(/bubblewrap/)

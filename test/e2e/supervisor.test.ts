@@ -8,6 +8,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -18,6 +19,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
+import { hostPath } from '../../src/lib/host-programs.ts'
 import { ownerOf } from '../../src/lib/owner.ts'
 import { createClient } from '../../src/sdk/client.ts'
 import { homeAt } from '../../src/store/home.ts'
@@ -110,10 +112,25 @@ describe('starting', () => {
   })
 
   it('takes nothing of its starter’s environment that it does not need', async () => {
-    using client = await connectSupervisor(place())
+    const steering = {
+      ...{ NODE_OPTIONS: '--no-warnings', NODE_PATH: test.folder, LD_LIBRARY_PATH: test.folder },
+      ...{ GIT_DIR: test.folder, GH_TOKEN: 'never-to-be-seen', npm_config_registry: 'never-to-be-seen' },
+      ...{ HTTPS_PROXY: 'http://never-to-be-seen@127.0.0.1:9', TMPDIR: test.path('shared') },
+    }
+    mkdirSync(test.path('shared'))
+    chmodSync(test.path('shared'), 0o777)
+    const own = place()
+    const PATH = `${test.folder}:${process.env.PATH}`
+    using client = await connectSupervisor({ ...own, environment: { ...own.environment, ...steering, PATH } })
     const { pid } = await client.supervisor.version()
     const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').filter(Boolean)
-    expect(environment.map((entry) => entry.split('=')[0]).sort()).toEqual(['CRAIK_HOME', 'HOME', 'PATH'])
+    expect(environment.map((entry) => entry.split('=')[0]).sort()).toEqual([
+      ...['CRAIK_HOME', 'CRAIK_HOST_PROGRAMS', 'HOME', 'PATH'],
+    ])
+    expect(environment.join()).not.toContain('never-to-be-seen')
+    expect(environment.find((entry) => entry.startsWith('PATH='))).toBe(`PATH=${hostPath()}`)
+    expect(readlinkSync(`/proc/${pid}/cwd`)).toBe('/')
+    expect(readFileSync(`/proc/${pid}/status`, 'utf8')).toMatch(/^Umask:\t0077$/m)
     expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8')).not.toContain('never-to-be-seen')
   })
 

@@ -242,20 +242,33 @@ describe('a home that others may use', () => {
     await expectSameLog(home, 'key_exposed')
   })
 
-  it('runs no code that others could have put into its cache', async () => {
+  it('runs no code that others could have put into the user’s cache', async () => {
     using home = copyOf(closed)
-    const cache = join(home.home, 'cache')
+    const cache = home.path('.cache/craik')
     // Otherwise that of the tests is used.
     const options = { env: { NODE_COMPILE_CACHE: '' } }
     const doors = [(args: readonly string[]) => home.run(args, options), craik]
     for (const door of doors) {
-      chmodSync(home.home, 0o700)
       expect(await door(READ)).toMatchObject({ code: 0 })
-      expect(existsSync(cache)).toBe(true)
+      expect(readdirSync(cache)).toEqual(['compile'])
       rmSync(cache, { recursive: true })
-      chmodSync(home.home, 0o777)
-      expect(await door(READ)).toMatchObject({ code: ERRORS.key_exposed.exit, stdout: '' })
-      expect(existsSync(cache)).toBe(false)
+      for (const [folder, mode] of [
+        [cache, 0o777],
+        [home.path('.cache'), 0o777],
+      ] as const) {
+        mkdirSync(folder, { recursive: true })
+        chmodSync(folder, mode)
+        expect(await door(READ)).toMatchObject({ code: 0 })
+        expect(existsSync(join(cache, 'compile'))).toBe(false)
+        rmSync(folder, { recursive: true })
+      }
+      mkdirSync(home.path('.cache'), { mode: 0o700 })
+      symlinkSync(home.path('elsewhere'), cache)
+      mkdirSync(home.path('elsewhere'), { mode: 0o700 })
+      expect(await door(READ)).toMatchObject({ code: 0 })
+      expect(readdirSync(home.path('elsewhere'))).toEqual([])
+      rmSync(home.path('elsewhere'), { recursive: true })
+      rmSync(home.path('.cache'), { recursive: true })
     }
 
     /** By the door that people use. */

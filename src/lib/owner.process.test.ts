@@ -1,0 +1,129 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { currentOwner, type Owner, ownerOf, ownerState } from './owner.ts'
+
+const module = join(import.meta.dirname, 'owner.ts')
+const tellAndWait = `
+  process.title = process.env.TITLE ?? 'owner'
+  const { currentOwner } = await import(${JSON.stringify(module)})
+  console.log(JSON.stringify(currentOwner()))
+  setInterval(() => {}, 1e6)`
+const node = [process.execPath, '--input-type=module', '-e', tellAndWait] as const
+
+const started: ChildProcess[] = []
+afterEach(async () => {
+  for (const child of started.splice(0)) {
+    if (child.exitCode !== null || child.signalCode !== null) continue
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  }
+})
+
+/** Starts a command whose first line of output is the owner that it is. */
+async function startOwner(
+  program: string,
+  args: readonly string[],
+  env = process.env,
+): Promise<[ChildProcess, Owner]> {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'], env })
+  started.push(child)
+  const [line] = await once(child.stdout!.setEncoding('utf8'), 'data')
+  return [child, JSON.parse(line)]
+}
+
+describe('ownerState', () => {
+  it('finds this process alive, and the same each time it is asked', () => {
+    expect(currentOwner()).toEqual(currentOwner())
+    expect(currentOwner().pid).toBe(process.pid)
+    expect(ownerState(currentOwner())).toBe('alive')
+  })
+
+  it('finds a child alive until it is killed, and dead from then on', async () => {
+    const [child, owner] = await startOwner(node[0], node.slice(1))
+    expect(owner.pid).toBe(child.pid)
+    expect(ownerState(owner)).toBe('alive')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect(ownerState(owner)).toBe('dead')
+  })
+
+  it('finds an owner dead when its pid belongs to a process that started at another time', () => {
+    expect(ownerState({ ...currentOwner(), startedAt: '1' })).toBe('dead')
+  })
+
+  it('finds an owner dead when the machine has started anew since, even if pid and start time recur', () => {
+    const bootId = '00000000-0000-4000-8000-000000000000'
+    expect(ownerState({ ...currentOwner(), bootId })).toBe('dead')
+    expect(ownerState({ ...currentOwner(), bootId, pidNamespace: 'pid:[1]' })).toBe('dead')
+  })
+
+  it('decides by pid and start time where a boot id is not known', () => {
+    expect(ownerState({ ...currentOwner(), bootId: '' })).toBe('alive')
+    expect(ownerState({ ...currentOwner(), bootId: '', startedAt: '1' })).toBe('dead')
+  })
+
+  it('does not judge an owner in another pid namespace', () => {
+    expect(ownerState({ ...currentOwner(), pidNamespace: 'pid:[1]' })).toBe('unknown')
+    expect(ownerState({ ...currentOwner(), pidNamespace: 'pid:[1]', startedAt: '1' })).toBe('unknown')
+  })
+
+  it.each([0, -1, 1.5, Number.NaN])('does not judge %d, which is no pid', (pid) => {
+    expect(ownerState({ ...currentOwner(), pid })).toBe('unknown')
+  })
+
+  it('counts a zombie as dead', async (context) => {
+    if (process.platform !== 'linux') return context.skip('reads /proc to know that the zombie is there')
+    // What the shell becomes does not know of the child it has, so nobody takes its exit status.
+    const [, owner] = await startOwner('sh', ['-c', '"$@" & exec sleep 1000', 'sh', ...node])
+    expect(ownerState(owner)).toBe('alive')
+    process.kill(owner.pid, 'SIGKILL')
+    const status = () => readFileSync(`/proc/${owner.pid}/status`, 'utf8')
+    await expect.poll(status).toMatch(/^State:\tZ[\s\S]*^Threads:\t1$/m)
+    expect(ownerState(owner)).toBe('dead')
+  })
+
+  it('counts a process as alive whose first thread has ended while another goes on', async (context) => {
+    if (process.platform !== 'linux') return context.skip('there is no /proc here')
+    if (spawnSync('python3', ['--version']).status !== 0)
+      return context.skip('there is no python3, whose first thread can end alone')
+    const script = [
+      'import ctypes, sys, threading, time',
+      'threading.Thread(target=lambda: time.sleep(1000)).start()',
+      'print(1, flush=True)',
+      'ctypes.CDLL(None).pthread_exit(None)',
+    ]
+    const [child] = await startOwner('python3', ['-c', script.join('\n')])
+    const state = () => readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ').at(-1)![0]
+    await expect.poll(state).toBe('Z')
+    const owner = ownerOf(child.pid!)
+    expect(owner).toBeDefined()
+    expect(ownerState(owner!)).toBe('alive')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect(ownerState(owner!)).toBe('dead')
+  })
+
+  it('is not misled by a program whose name looks like a part of /proc/pid/stat', async (context) => {
+    if (process.platform !== 'linux') return context.skip('there is no /proc here')
+    const [child, owner] = await startOwner(node[0], node.slice(1), { TITLE: 'a) Z 1 (b' })
+    expect(readFileSync(`/proc/${owner.pid}/stat`, 'utf8')).toContain('(a) Z 1 (b)')
+    expect(ownerState(owner)).toBe('alive')
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    expect(ownerState(owner)).toBe('dead')
+  })
+
+  it('does not judge a living process in a real other pid namespace', async (context) => {
+    const unshare = ['--user', '--map-root-user', '--pid', '--fork', '--mount-proc', '--kill-child']
+    if (spawnSync('unshare', [...unshare, 'true']).status !== 0) {
+      return context.skip('this machine does not let tests make pid namespaces')
+    }
+    const [, owner] = await startOwner('unshare', [...unshare, ...node])
+    expect(owner.bootId).toBe(currentOwner().bootId)
+    expect(owner.pid).toBe(1)
+    expect(ownerState(owner)).toBe('unknown')
+  })
+})

@@ -1,0 +1,214 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Receipt } from '../../receipts/schema.ts'
+import { type Replay, replayLog } from '../../run/replay-log.ts'
+import { CALL_MS_MAX } from '../adapters/limits.ts'
+import { deadOwner, type Ledger, ledger, measured } from './ledger.fixture.ts'
+import { INDETERMINATE_AFTER_MS } from './sweep.ts'
+
+type Lines = readonly string[]
+
+/** No budget applies, so no balance shows what is missing: the calls alone do. */
+async function linesOf({ store }: Ledger): Promise<Lines> {
+  const documents = (await store.tables.documents.list()).map(({ digest, text }) =>
+    JSON.stringify({ _document: { digest, text } }),
+  )
+  return [...documents, ...(await store.tables.receipts.scan(0, 1_000_000)).map(({ line }) => line)]
+}
+
+function replay(lines: Lines): Promise<Replay> {
+  return replayLog(
+    (async function* () {
+      yield* lines
+    })(),
+    async () => {},
+  )
+}
+
+interface Loose {
+  readonly body: Record<string, unknown> & { links: { receipt_ids?: string[] } }
+}
+
+/** Where the nth receipt stands that is of a kind, and an operation or a phase. */
+function at(lines: Lines, kind: string, what: string, nth = 0): number {
+  let seen = 0
+  return lines.findIndex((line) => {
+    if (line.startsWith('{"_')) return false
+    const { body } = JSON.parse(line) as Receipt
+    return body.kind === kind && (body.operation === what || body.phase === what) && seen++ === nth
+  })
+}
+
+function edited(lines: Lines, index: number, edit: (body: Loose['body']) => void): Lines {
+  const receipt = JSON.parse(lines[index]!) as Loose
+  edit(receipt.body)
+  return lines.with(index, JSON.stringify(receipt))
+}
+
+const idAt = (lines: Lines, index: number) => (JSON.parse(lines[index]!) as Receipt).body.id
+
+describe('a log in which calls were made under no budget', () => {
+  let lines: Lines
+  beforeAll(async () => {
+    const book = await ledger()
+    await book.settle(await book.allowed(), measured(900, 1500))
+    await book.settle(await book.allowed({ billing: 'free', price: null }), 'nothing')
+    await book.allowed()
+    lines = await linesOf(book)
+  })
+
+  test('has a reservation for each of them, and says how many are not settled', async () => {
+    const { differ, ledger } = await replay(lines)
+    expect([differ, ledger.calls]).toEqual([[], { begun: 3, reserved: 3, open: 1 }])
+  })
+
+  test.each<[string, (lines: Lines) => Lines, RegExp]>([
+    [
+      'a call whose reservation and settlement are missing',
+      (all) => all.toSpliced(at(all, 'budget', 'settle'), 1).toSpliced(at(all, 'budget', 'reserve'), 1),
+      /nothing was reserved for it/,
+    ],
+    [
+      'an open call without a reservation at the end',
+      (all) => all.toSpliced(at(all, 'budget', 'reserve', 2), 1),
+      /nothing was reserved for it/,
+    ],
+    [
+      'a call without a reservation, spelled with a blank more',
+      (all) =>
+        all
+          .toSpliced(at(all, 'budget', 'reserve', 2), 1)
+          .map((line) => line.replaceAll('"kind":"', '"kind": "').replaceAll('"decision":', '"decision": ')),
+      /nothing was reserved for it/,
+    ],
+    [
+      'a settlement that is missing',
+      (all) => all.toSpliced(at(all, 'budget', 'settle'), 1),
+      /neither settled nor released/,
+    ],
+    [
+      'a release that is missing',
+      (all) => all.toSpliced(at(all, 'budget', 'release'), 1),
+      /neither settled nor released/,
+    ],
+    [
+      'an end that is missing',
+      (all) => all.toSpliced(at(all, 'provider_action', 'end'), 1),
+      /was settled, and it has no end/,
+    ],
+    [
+      'a begin that is missing',
+      (all) => all.toSpliced(at(all, 'provider_action', 'begin'), 1),
+      /no call that just began/,
+    ],
+    [
+      'an end that comes twice',
+      (all) =>
+        all.toSpliced(at(all, 'provider_action', 'begin', 1), 0, all[at(all, 'provider_action', 'end')]!),
+      /is not open/,
+    ],
+    [
+      'a second reservation for the same call',
+      (all) => {
+        const index = at(all, 'budget', 'reserve')
+        const other = edited(all, index, (body) => {
+          body.metadata = { ...(body.metadata as object), hold_id: 'hold_other' }
+        })[index]!
+        return all.toSpliced(index + 1, 0, other)
+      },
+      /no call that just began/,
+    ],
+    [
+      'two calls that share a reservation',
+      (all) =>
+        edited(all.toSpliced(at(all, 'budget', 'reserve', 2), 1), at(all, 'budget', 'reserve', 1), (body) => {
+          body.links.receipt_ids!.push(idAt(all, at(all, 'provider_action', 'begin', 2)))
+        }),
+      /the one call that it reserves for/,
+    ],
+    [
+      'a reservation whose links are none',
+      (all) =>
+        edited(all, at(all, 'budget', 'reserve'), ({ links }) => {
+          links.receipt_ids = 7 as never
+        }),
+      /the one call that it reserves for/,
+    ],
+    [
+      'a reservation of another session',
+      (all) =>
+        edited(all, at(all, 'provider_action', 'begin'), ({ links }) => {
+          ;(links as Record<string, unknown>).session_id = 'agent_2'
+        }),
+      /another call than the one it names/,
+    ],
+    [
+      'a settlement that names another call',
+      (all) =>
+        edited(all, at(all, 'budget', 'settle'), ({ links }) => {
+          links.receipt_ids = ['rcpt_other']
+        }),
+      /names another call/,
+    ],
+  ])('is found to have %s', async (_, change, detail) => {
+    const { differ } = await replay(change(lines))
+    expect(differ.map((each) => each.detail)).toEqual(expect.arrayContaining([expect.stringMatching(detail)]))
+  })
+
+  test('is not accused where its beginning was cut off, wherever that is', async () => {
+    for (let from = 1; from < lines.length; from++) {
+      const { differ, ledger } = await replay(lines.slice(from))
+      const ofCalls = differ.filter(({ detail }) => !detail.includes('the policy'))
+      expect([from, ofCalls]).toEqual([from, []])
+      const cut = lines.slice(0, from).filter((line) => line.includes('"phase":"begin"')).length
+      expect([from, ledger.calls.begun]).toEqual([from, 3 - cut])
+    }
+    const inTheMiddle = await replay(lines.slice(at(lines, 'budget', 'reserve')))
+    expect(inTheMiddle.ledger.notRebuilt).toContain('what was reserved for calls that began before this log')
+  })
+})
+
+describe('calls of a process that died', () => {
+  test('may be ended before what they hold is swept, and are not settled until it is', async () => {
+    const book = await ledger()
+    await book.allowed({}, deadOwner())
+    await book.closeDead()
+    expect(await replay(await linesOf(book))).toMatchObject({
+      differ: [],
+      ledger: { calls: { begun: 1, reserved: 1, open: 1 } },
+    })
+    book.clock.advance(INDETERMINATE_AFTER_MS)
+    await book.sweep()
+    const lines = await linesOf(book)
+    expect(await replay(lines)).toMatchObject({ differ: [], ledger: { calls: { open: 0 } } })
+    const passed = edited(lines, at(lines, 'provider_action', 'end'), (body) => {
+      body.status = 'passed'
+    })
+    expect((await replay(passed)).differ).toMatchObject([
+      { detail: expect.stringContaining('neither settled nor released') },
+    ])
+  })
+
+  test('may be swept before they are ended, or without ever being', async () => {
+    const book = await ledger()
+    await book.allowed({}, deadOwner())
+    await book.allowed({}, { ...deadOwner(), pidNamespace: 'pid:[1]' })
+    book.clock.advance(CALL_MS_MAX)
+    await book.settle(await book.allowed(), measured(1, 1))
+    await book.closeDead()
+    expect(await replay(await linesOf(book))).toMatchObject({
+      differ: [],
+      ledger: { calls: { begun: 3, reserved: 3, open: 0 } },
+    })
+  })
+})
+
+test('a call that is denied, or cancelled before it begins, needs no reservation', async () => {
+  const book = await ledger(null)
+  expect(await book.admit()).toMatchObject({ effect: 'deny', by: 'policy' })
+  await book.store.log.append({
+    ...{ kind: 'provider_action', status: 'skipped', operator: 'local:ada', capability: 'model.chat' },
+    links: {},
+  })
+  const { differ, ledger: report } = await replay(await linesOf(book))
+  expect([differ, report.calls]).toEqual([[], { begun: 0, reserved: 0, open: 0 }])
+})

@@ -1,0 +1,155 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { type Allowed, deadOwner, ledger, measured, replayed } from './ledger.fixture.ts'
+import { listQuotas } from './limits.ts'
+
+test('requests per minute are counted over an exact sliding minute', async () => {
+  const book = await ledger()
+  const id = await book.quota({ requests_per_minute: 2 })
+  const start = book.clock.nowMs()
+  await book.allowed()
+  book.clock.advance(10_000)
+  await book.allowed()
+  book.clock.advance(10_000)
+  expect(await book.admit()).toMatchObject({
+    effect: 'deny',
+    by: 'quota',
+    rule: 'quota.requests_per_minute',
+    subject: id,
+    reason: 'quota_provider_openai had 2 of 2 requests in the last minute; room again in 40 s',
+    retryAtMs: start + 60_000,
+  })
+  book.clock.advance(39_999)
+  expect(await book.admit()).toMatchObject({ effect: 'deny', retryAtMs: start + 60_000 })
+  book.clock.advance(1)
+  await book.allowed()
+  expect(await book.admit()).toMatchObject({ effect: 'deny', retryAtMs: start + 70_000 })
+  expect(await replayed(book)).toMatchObject({ differ: [] })
+})
+
+test('tokens per minute reserve input and cap, and are corrected when the call is settled', async () => {
+  const book = await ledger()
+  await book.quota({ tokens_per_minute: 10_000 })
+  const start = book.clock.nowMs()
+  const first = await book.allowed({ maxOutputTokens: 4000 })
+  book.clock.advance(1000)
+  await book.allowed({ maxOutputTokens: 3000 })
+  expect(await book.admit()).toMatchObject({ rule: 'quota.tokens_per_minute', retryAtMs: start + 60_000 })
+  await book.settle(first, measured(500, 500))
+  // Room for the input and 4,000 more: the cap is lowered to that.
+  expect((await book.allowed({ maxOutputTokens: 128_000 })).hold).toMatchObject({
+    maxOutputTokens: 4000,
+    lowered: true,
+  })
+  expect(await replayed(book)).toMatchObject({ differ: [] })
+})
+
+test('a call that is too large for any minute is not told to wait', async () => {
+  const book = await ledger()
+  await book.quota({ tokens_per_minute: 1500 })
+  const denied = await book.admit()
+  expect(denied).toMatchObject({ rule: 'quota.tokens_per_minute' })
+  expect(denied).not.toHaveProperty('retryAtMs')
+})
+
+test('concurrent requests free their slot when they end, or at once when their owner is dead', async () => {
+  const book = await ledger()
+  await book.quota({ concurrent: 2 })
+  await book.allowed({}, deadOwner())
+  const call = await book.allowed()
+  await book.allowed()
+  expect(await book.admit()).toMatchObject({
+    rule: 'quota.concurrent',
+    reason: 'quota_provider_openai has 2 of 2 requests running; room again when one of them ends',
+  })
+  await book.settle(call, measured(1, 1))
+  await book.allowed()
+  expect(await replayed(book)).toMatchObject({ differ: [] })
+})
+
+test('a session has its own, and both apply', async () => {
+  const book = await ledger()
+  await book.quota({ requests_per_minute: 3 })
+  await book.quota({ scope_kind: 'session', scope_ref: 'agent_1', requests_per_minute: 1 })
+  await book.allowed()
+  expect(await book.admit()).toMatchObject({ subject: 'quota_session_agent_1' })
+  await book.allowed({}, undefined, 'agent_2')
+  await book.allowed({}, undefined, 'agent_2')
+  expect(await book.admit({}, undefined, 'agent_2')).toMatchObject({ subject: 'quota_provider_openai' })
+})
+
+test('what was used before a quota was set counts as well', async () => {
+  const book = await ledger()
+  await book.allowed()
+  await book.quota({ requests_per_minute: 1 })
+  expect(await book.admit()).toMatchObject({ rule: 'quota.requests_per_minute' })
+})
+
+test('a denial by quota is one receipt that can be replayed', async () => {
+  const book = await ledger()
+  await book.quota({ requests_per_minute: 0 })
+  const before = (await book.store.bodies()).length
+  expect(await book.admit()).not.toHaveProperty('retryAtMs')
+  expect((await book.store.bodies()).slice(before)).toMatchObject([
+    {
+      kind: 'budget',
+      capability: 'quota.reserve',
+      status: 'denied',
+      decision: {
+        rule: 'quota.requests_per_minute',
+        replayable: true,
+        input: { schema: 'craik.quota_decision/1' },
+      },
+      metadata: { subject: 'quota_provider_openai' },
+    },
+  ])
+})
+
+test('the time to retry is exact: one millisecond before is too early, that moment is not', async () => {
+  const step = fc.record({
+    waitMs: fc.integer({ min: 0, max: 30_000 }),
+    cap: fc.integer({ min: 1, max: 3000 }),
+    used: fc.option(fc.integer({ min: 0, max: 3000 })),
+  })
+  const limits = fc.record({
+    requests_per_minute: fc.option(fc.integer({ min: 1, max: 4 })),
+    tokens_per_minute: fc.integer({ min: 2100, max: 9000 }),
+  })
+  await fc.assert(
+    fc.asyncProperty(limits, fc.array(step, { minLength: 1, maxLength: 15 }), async (quota, steps) => {
+      const book = await ledger()
+      await book.quota(quota)
+      const admitted: { atMs: number; tokens: number }[] = []
+      for (const { waitMs, cap, used } of steps) {
+        book.clock.advance(waitMs)
+        let output = await book.admit({ maxOutputTokens: cap })
+        if (output.effect === 'deny') {
+          const retryAtMs = (output as { retryAtMs?: number }).retryAtMs!
+          expect(retryAtMs).toBeGreaterThan(book.clock.nowMs())
+          book.clock.advance(retryAtMs - 1 - book.clock.nowMs())
+          expect(await book.admit({ maxOutputTokens: cap })).toMatchObject({ effect: 'deny' })
+          book.clock.advance(1)
+          output = await book.admit({ maxOutputTokens: cap })
+          // The other limit of the two may be in the way by then.
+          if (output.effect === 'deny') continue
+        }
+        const call = output as Allowed
+        const entry = { atMs: book.clock.nowMs(), tokens: 1000 + call.hold.maxOutputTokens! }
+        admitted.push(entry)
+        if (used !== null) {
+          await book.settle(call, measured(0, used))
+          entry.tokens = used
+        }
+        const recent = admitted.filter(({ atMs }) => atMs > book.clock.nowMs() - 60_000)
+        expect(recent.length).toBeLessThanOrEqual(quota.requests_per_minute ?? Infinity)
+        const [facts] = await listQuotas(book.store, book.clock.nowMs())
+        expect(facts).toMatchObject({
+          requests: recent.length,
+          tokens: recent.reduce((sum, { tokens }) => sum + tokens, 0),
+        })
+      }
+      expect((await replayed(book)).differ).toEqual([])
+    }),
+    { numRuns: 40 },
+  )
+})

@@ -1,0 +1,84 @@
+/** What a model may ask for in one turn, and what it and the operator are told. */
+import { describe, expect, it } from 'vitest'
+import { ADA, agentScene } from './agents.fixture.ts'
+import { auditSession } from './audit.ts'
+import { promptSession } from './prompt.ts'
+import { call, calls, live, say } from './wire.fixture.ts'
+
+describe('an answer that asks for several commands', () => {
+  it('runs at most sixteen of them, and says of the others that they are too many', async () => {
+    using scene = await agentScene()
+    const { server, id } = await live(scene, [calls(...Array(17).fill('greet')), say('done')])
+    await using _ = server
+    await scene.register('greet', ['true'])
+    for (let i = 0; i < 2; i++) await scene.grant('greet', id)
+    const { run } = await scene.prompt(id, 'x', false)
+    expect(run).toMatchObject({ status: 'completed' })
+    expect(run.commands).toHaveLength(16)
+    const replies = server.requests[1]!.body.messages.slice(-17)
+    expect(replies.at(-2).content).toContain('exit 0')
+    expect(replies.at(-1).content).toBe('too many calls in one answer')
+  }, 30_000)
+
+  it('twice for the same command, granted once: the second is denied, and nothing accuses the first', async () => {
+    using scene = await agentScene()
+    const { server, id } = await live(scene, [calls('fixture-action', 'fixture-action'), say('never')])
+    await using _ = server
+    const { run, handoff } = await scene.prompt(id)
+    expect(run).toMatchObject({
+      status: 'blocked',
+      commands: [{ status: 'passed' }, { status: 'denied' }],
+    })
+    expect(handoff.self_audit.no_denied_action_ran).toBe(true)
+    const audit = await auditSession(scene.place, id)
+    expect(audit.checks.flatMap(({ problems }) => problems)).toEqual([])
+  })
+})
+
+describe('what comes back of a command', () => {
+  it('is at most 16,000 characters of a stream: its beginning and its end', async () => {
+    using scene = await agentScene()
+    const { server, id } = await live(scene, [call('long'), call('short'), say('done')])
+    await using _ = server
+    const print = (n: number) => ['node', '-e', `process.stdout.write('a'+'-'.repeat(${n - 2})+'z')`]
+    await scene.register('long', print(16_001))
+    await scene.register('short', print(16_000))
+    for (const ref of ['long', 'short']) await scene.grant(ref, id)
+    await scene.prompt(id, 'x', false)
+    const [long, short] = [1, 2].map((i) => server.requests[i]!.body.messages.at(-1).content as string)
+    expect(long).toContain('\n… 1 characters left out …\n')
+    expect(long!.replace(/\n….*…\n/, '')).toHaveLength('exit 0\nstdout:\n'.length + 16_000)
+    expect(long).toMatch(/^exit 0\nstdout:\na-+\n/)
+    expect(long).toMatch(/-z$/)
+    expect(short).toHaveLength('exit 0\nstdout:\n'.length + 16_000)
+  })
+
+  it('is that it did not finish when it takes longer than it may', async () => {
+    using scene = await agentScene()
+    const { server, id } = await live(scene, [call('nap'), say('done')])
+    await using _ = server
+    await scene.register('nap', ['sleep', '60'])
+    await scene.grant('nap', id)
+    const options = { allowFixtureAction: false, commandMs: 100 }
+    const { handoff } = await promptSession(scene.place, ADA, id, 'x', options)
+    expect(server.requests[1]!.body.messages.at(-1).content).toBe('did not finish: timeout')
+    expect(handoff.commands_run).toMatchObject([{ status: 'failed', exit_code: null }])
+  })
+})
+
+describe('what the operator is told of a command without a grant', () => {
+  it.each([
+    ['rm -rf .', /spelled a command instead of naming one.*craik command list$/],
+    [`ghp_${'a1B2'.repeat(9)}`, /spelled a command instead of naming one/],
+    ['unit-tests', /craik command register unit-tests -- PROGRAM ARGUMENTS$/],
+    ['fixture-action', /craik grant create .* --target fixture-action --session-id s1$/],
+  ])('that a model asked for as %j is what helps', async (asked, hint) => {
+    using scene = await agentScene()
+    const { server, id } = await live(scene, [call(asked), say('never')])
+    await using _ = server
+    const { run, stopped } = await scene.prompt(id, 'x', false)
+    expect(run).toMatchObject({ status: 'blocked', stop_reason: 'sandbox.grant' })
+    expect(stopped?.hint).toMatch(hint)
+    expect(stopped?.hint).not.toContain('not-a-reference')
+  })
+})

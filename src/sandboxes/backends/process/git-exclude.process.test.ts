@@ -1,0 +1,81 @@
+import { execFileSync } from 'node:child_process'
+import {
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TestFolder } from '../../sandbox.fixture.ts'
+import { writeExclude } from './git-exclude.ts'
+
+let test: TestFolder
+let exclude: string
+beforeEach(() => {
+  test = new TestFolder()
+  mkdirSync(test.path('project/.git/info'), { recursive: true })
+  exclude = test.path('project/.git/info/exclude')
+  writeFileSync(exclude, '*.o\n')
+})
+afterEach(() => test[Symbol.dispose]())
+
+const write = () => writeExclude(['.mcp.json', '.git/hooks'], test.path('project'), test.path('written'))
+
+describe('what git inside overlooks', () => {
+  it('is what the workspace overlooks already, and the names that were taken', () => {
+    expect(write()).toBe(true)
+    expect(readFileSync(test.path('written'), 'utf8')).toBe('*.o\n\n/.mcp.json\n/.git/hooks\n')
+  })
+
+  it('is not changed where there is no repository, or one without such a file', () => {
+    rmSync(exclude)
+    expect(write()).toBe(false)
+    rmSync(test.path('project/.git'), { recursive: true })
+    expect(write()).toBe(false)
+  })
+
+  const bad: [string, () => void][] = [
+    ['a pipe', () => execFileSync('mkfifo', [exclude])],
+    ['a folder', () => mkdirSync(exclude)],
+    [
+      'a file of somebody else by a second name',
+      () => {
+        writeFileSync(test.path('theirs'), 'secret')
+        linkSync(test.path('theirs'), exclude)
+      },
+    ],
+    [
+      'larger than anybody writes',
+      () => {
+        writeFileSync(exclude, '')
+        truncateSync(exclude, 1024 * 1024 + 1)
+      },
+    ],
+  ]
+  it.each(bad)('is not copied from %s', (_, make) => {
+    rmSync(exclude)
+    make()
+    expect(write()).toBe(false)
+    expect(existsSync(test.path('written'))).toBe(false)
+  })
+
+  it('is not copied through a link', () => {
+    rmSync(exclude)
+    symlinkSync('/etc/passwd', exclude)
+    expect(write).toThrow('ELOOP')
+    expect(existsSync(test.path('written'))).toBe(false)
+  })
+
+  if (process.getuid?.() === 0)
+    it('is not copied from a file that does not belong to the owner of the workspace', () => {
+      chownSync(test.path('project'), 12_345, 12_345)
+      expect(write()).toBe(false)
+      chownSync(exclude, 12_345, 12_345)
+      expect(write()).toBe(true)
+    })
+})

@@ -1,0 +1,279 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  cpSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TestFolder } from '../../sandbox.fixture.ts'
+import { folderIdentity } from './look-at-folder.ts'
+import { IN_REPOSITORY, IN_WORKSPACE, REPOSITORY } from './protected-paths.ts'
+import { guardWorkspace, identityOf, releaseWorkspace } from './workspace-guard.ts'
+
+let test: TestFolder
+let workspace: string
+beforeEach(() => {
+  test = new TestFolder()
+  workspace = test.path('project')
+  mkdirSync(workspace)
+  for (const name of ['one', 'two']) mkdirSync(test.path('sandboxes', name), { recursive: true })
+})
+afterEach(() => test[Symbol.dispose]())
+
+const sandbox = (name = 'one') => test.path('sandboxes', name)
+const chosen = () => ({ folder: workspace, identity: folderIdentity(lstatSync(workspace, { bigint: true })) })
+const guard = (name = 'one') => guardWorkspace(sandbox(name), chosen(), undefined)
+/** Folder by folder, because Node's own way down walks through links. */
+const all = (folder = workspace): string[] =>
+  readdirSync(folder, { withFileTypes: true })
+    .flatMap((entry) => {
+      const path = join(folder, entry.name)
+      return [relative(workspace, path), ...(entry.isDirectory() ? all(path) : [])]
+    })
+    .sort()
+
+function makeRepository(): void {
+  for (const name of ['hooks', 'info', 'objects'])
+    mkdirSync(join(workspace, '.git', name), { recursive: true })
+  writeFileSync(join(workspace, '.git/config'), '[core]\n')
+  writeFileSync(join(workspace, '.git/info/exclude'), '*.o\n')
+}
+
+describe('names that programs of the host trust', () => {
+  it('are all mounted, and the repository stays writable around them', () => {
+    makeRepository()
+    const guarded = guard()
+    expect(guarded.map(({ path }) => path)).toEqual(
+      [REPOSITORY, ...IN_REPOSITORY, ...IN_WORKSPACE].map(({ path }) => path),
+    )
+    expect(guarded.filter(({ writable }) => writable).map(({ path }) => path)).toEqual(['.git'])
+    for (const { path } of guarded) expect(existsSync(join(workspace, path)), path).toBe(true)
+  })
+
+  it('are there for OpenCode, which needs a file in a folder that it may not write to', () => {
+    mkdirSync(join(workspace, '.opencode'))
+    writeFileSync(join(workspace, '.opencode/opencode.json'), '{}')
+    guard()
+    expect(readFileSync(join(workspace, '.opencode/.gitignore'), 'utf8')).toContain('node_modules')
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual(['.opencode', '.opencode/opencode.json'])
+  })
+
+  it('come before what is in them, so that each mount lies on the one above', () => {
+    makeRepository()
+    const paths = guard().map(({ path }) => path)
+    for (const path of paths.filter((one) => one.includes('/')))
+      expect(paths.indexOf(path.split('/')[0]!)).toBeLessThan(paths.indexOf(path))
+  })
+
+  it('that are free are taken, and given back', () => {
+    makeRepository()
+    const before = all()
+    guard()
+    expect(all().length).toBeGreaterThan(before.length)
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual(before)
+    releaseWorkspace(sandbox())
+  })
+
+  it('include a repository where there is none', () => {
+    expect(guard()).toContainEqual(expect.objectContaining({ path: '.git', writable: false }))
+    expect(guard().some(({ path }) => path.startsWith('.git/'))).toBe(false)
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual([])
+  })
+
+  it('include a file that names a repository elsewhere', () => {
+    writeFileSync(join(workspace, '.git'), 'gitdir: /elsewhere\n')
+    expect(guard()).toContainEqual(expect.objectContaining({ path: '.git', writable: false }))
+    releaseWorkspace(sandbox())
+    expect(readFileSync(join(workspace, '.git'), 'utf8')).toBe('gitdir: /elsewhere\n')
+  })
+
+  it('are written down before any of them is taken', () => {
+    makeRepository()
+    // Something in the way of the last but one: the others are taken by then.
+    mkdirSync(join(workspace, '.pre-commit-config.yaml'))
+    expect(() => guard()).toThrow('.pre-commit-config.yaml in the workspace is not a file')
+    rmSync(join(workspace, '.pre-commit-config.yaml'), { recursive: true })
+    releaseWorkspace(sandbox())
+    expect(all()).not.toContain('.claude')
+  })
+
+  it('are given back when their maker was killed before it wrote what belongs into one', () => {
+    makeRepository()
+    const before = all()
+    guard()
+    // As the record is until all are taken, and the file as it is just after it was made.
+    const file = join(sandbox(), 'stubs.json')
+    const record = JSON.parse(readFileSync(file, 'utf8')) as { readonly stubs: { identity?: string }[] }
+    for (const stub of record.stubs) delete stub.identity
+    writeFileSync(file, JSON.stringify(record))
+    writeFileSync(join(workspace, '.git/commondir'), '')
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual(before)
+  })
+
+  it('that somebody used meanwhile are theirs', () => {
+    guard()
+    writeFileSync(join(workspace, '.claude/settings.json'), '{}')
+    writeFileSync(join(workspace, '.envrc'), 'export A=1\n')
+    rmSync(join(workspace, '.npmrc'))
+    writeFileSync(join(workspace, '.npmrc'), '')
+    releaseWorkspace(sandbox())
+    expect(all()).toEqual(['.claude', '.claude/settings.json', '.envrc', '.npmrc'])
+  })
+
+  it('are kept for as long as another sandbox needs them', () => {
+    guard('one')
+    guard('two')
+    releaseWorkspace(sandbox('one'))
+    expect(lstatSync(join(workspace, '.claude')).isDirectory()).toBe(true)
+    releaseWorkspace(sandbox('two'))
+    expect(all()).toEqual([])
+  })
+
+  it('are refused when they are links, wherever they lead', () => {
+    makeRepository()
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...[REPOSITORY, ...IN_REPOSITORY, ...IN_WORKSPACE].map(({ path }) => path)),
+        fc.constantFrom('/etc', '/nonexistent', '.', workspace),
+        (path, target) => {
+          rmSync(workspace, { recursive: true })
+          mkdirSync(workspace)
+          if (path !== '.git') makeRepository()
+          rmSync(join(workspace, path), { recursive: true, force: true })
+          mkdirSync(dirname(join(workspace, path)), { recursive: true })
+          symlinkSync(target, join(workspace, path))
+          const before = all()
+          expect(() => guard()).toThrow(`${path} in the workspace is a link`)
+          expect(all()).toEqual(before)
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
+  it('are refused when they have a second name, by which they could be written inside', () => {
+    writeFileSync(join(workspace, 'other'), 'export A=1\n')
+    linkSync(join(workspace, 'other'), join(workspace, '.envrc'))
+    expect(() => guard()).toThrow('.envrc in the workspace has a second name')
+    expect(all()).toEqual(['.envrc', 'other'])
+    makeRepository()
+    rmSync(join(workspace, '.envrc'))
+    linkSync(join(workspace, '.git/config'), join(workspace, 'other-config'))
+    expect(() => guard()).toThrow('.git/config in the workspace has a second name')
+  })
+
+  it('are refused when a file in one of their folders has a second name', () => {
+    makeRepository()
+    writeFileSync(join(workspace, '.git/hooks/pre-commit'), '#!/bin/sh\n')
+    guard()
+    linkSync(join(workspace, '.git/hooks/pre-commit'), join(workspace, 'notes'))
+    expect(() => guard()).toThrow('.git/hooks/pre-commit in the workspace has a second name')
+    rmSync(join(workspace, 'notes'))
+    mkdirSync(join(workspace, '.vscode/deep'), { recursive: true })
+    writeFileSync(join(workspace, 'data.json'), '{}')
+    linkSync(join(workspace, 'data.json'), join(workspace, '.vscode/deep/tasks.json'))
+    expect(() => guard()).toThrow('.vscode/deep/tasks.json in the workspace has a second name')
+  })
+
+  it('are told apart from what has their names later', () => {
+    makeRepository()
+    for (const { path, identity } of guard()) {
+      expect(identityOf(lstatSync(join(workspace, path), { bigint: true })), path).toBe(identity)
+      cpSync(join(workspace, path), test.path('copy', path), { recursive: true })
+      expect(identityOf(lstatSync(test.path('copy', path), { bigint: true })), path).not.toBe(identity)
+    }
+  })
+
+  /** Whoever may write in the workspace does something when a name was taken, before it is looked at again. */
+  const ownerWho = (acts: () => void) => ({
+    get uid() {
+      acts()
+      return process.getuid!()
+    },
+    gid: process.getgid!(),
+  })
+
+  it.each(['.envrc', '.claude'])('are refused when %s is replaced while it is taken', (name) => {
+    const isFolder = name === '.claude'
+    writeFileSync(test.path('file'), '')
+    mkdirSync(test.path('folder'))
+    const swap = () => {
+      if (!existsSync(join(workspace, name))) return
+      rmSync(join(workspace, name), { recursive: true })
+      renameSync(test.path(isFolder ? 'folder' : 'file'), join(workspace, name))
+    }
+    let swaps = 0
+    const owner = ownerWho(() => {
+      if (existsSync(join(workspace, name)) && swaps++ === 0) swap()
+    })
+    expect(() => guardWorkspace(sandbox(), chosen(), owner)).toThrow(
+      `${name} in the workspace was replaced while the sandbox was made`,
+    )
+  })
+
+  it('are taken in the folder that was looked at, and in no other put in its place', () => {
+    const looked = chosen()
+    renameSync(workspace, test.path('moved'))
+    mkdirSync(workspace)
+    expect(() => guardWorkspace(sandbox(), looked, undefined)).toThrow('was replaced while it was looked at')
+    expect(all()).toEqual([])
+    expect(all(test.path('moved'))).toEqual([])
+  })
+
+  // The attacker replaces each name with a pipe as soon as it is there; a program that waits for it never ends.
+  it('are never waited for when a pipe takes their place', { timeout: 60_000 }, async () => {
+    const guards = test.path('guards.mts')
+    const guard = join(import.meta.dirname, 'workspace-guard.ts')
+    writeFileSync(
+      guards,
+      `import { rmSync, mkdirSync, statSync } from 'node:fs'
+       import { guardWorkspace, releaseWorkspace } from ${JSON.stringify(guard)}
+       const [sandbox, workspace] = process.argv.slice(2)
+       const { dev, ino } = statSync(workspace, { bigint: true })
+       const identity = dev + ':' + ino
+       const owner = { uid: process.getuid(), gid: process.getgid() }
+       for (let round = 0; round < 150; round++) {
+         try { guardWorkspace(sandbox, { folder: workspace, identity }, owner) } catch {}
+         try { releaseWorkspace(sandbox) } catch {}
+         rmSync(workspace + '/.envrc', { recursive: true, force: true })
+       }`,
+    )
+    const attack = `
+      const { execFileSync } = require('node:child_process')
+      const { renameSync } = require('node:fs')
+      const [workspace, pipe] = process.argv.slice(1)
+      const { lstatSync } = require('node:fs')
+      for (;;) {
+        execFileSync('mkfifo', [pipe])
+        process.stdout.write('.')
+        while (!lstatSync(workspace + '/.envrc', { throwIfNoEntry: false })?.isFile());
+        try { renameSync(pipe, workspace + '/.envrc') } catch { execFileSync('rm', ['-f', pipe]) }
+      }`
+    const attacker = spawn(process.execPath, ['-e', attack, workspace, test.path('pipe')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    await once(attacker.stdout, 'data')
+    attacker.stdout.resume()
+    const guarding = spawn(process.execPath, [guards, sandbox(), workspace], { stdio: 'inherit' })
+    try {
+      expect(await once(guarding, 'exit', { signal: AbortSignal.timeout(30_000) })).toEqual([0, null])
+    } finally {
+      for (const one of [attacker, guarding]) one.kill('SIGKILL')
+    }
+  })
+})

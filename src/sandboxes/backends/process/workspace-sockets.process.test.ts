@@ -1,0 +1,56 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TestFolder } from '../../sandbox.fixture.ts'
+import { refuseSockets } from './workspace-sockets.ts'
+
+let test: TestFolder
+beforeEach(() => {
+  test = new TestFolder()
+  mkdirSync(test.path('project/deep/er'), { recursive: true })
+})
+afterEach(() => test[Symbol.dispose]())
+
+async function listen(path: string): Promise<AsyncDisposable> {
+  const server = createServer()
+  await new Promise<void>((done) => server.listen(path, done))
+  return { [Symbol.asyncDispose]: () => new Promise((done) => server.close(() => done())) }
+}
+
+describe('a workspace in place', () => {
+  it('is refused with the names of the sockets in it', async () => {
+    await using _one = await listen(test.path('project/deep/er/a.sock'))
+    await expect(refuseSockets(test.path('project'))).rejects.toMatchObject({
+      message: expect.stringContaining('sockets of the host: deep/er/a.sock'),
+      // Nobody may listen there any more: the file alone is enough to be refused.
+      hint: expect.stringContaining('remove the files'),
+    })
+  })
+
+  it('is not refused for a pipe, which a folder that is only read is', async () => {
+    execFileSync('mkfifo', [test.path('project/deep/pipe')])
+    await refuseSockets(test.path('project'))
+    await expect(
+      refuseSockets(test.path('project'), { what: 'the folder', pipes: true, instead: 'copy it' }),
+    ).rejects.toMatchObject({
+      message: 'the folder holds sockets or pipes of the host: deep/pipe',
+      hint: expect.stringContaining('copy it'),
+    })
+  })
+
+  it('is accepted when sockets lie behind links only', async () => {
+    mkdirSync(test.path('elsewhere'))
+    await using _one = await listen(test.path('elsewhere/a.sock'))
+    symlinkSync(test.path('elsewhere'), test.path('project/link'))
+    await refuseSockets(test.path('project'))
+  })
+
+  it('is refused when it holds more than can be looked through', async () => {
+    for (let i = 0; i < 10; i++) writeFileSync(test.path(`project/${i}`), '')
+    await expect(refuseSockets(test.path('project'), { maxEntries: 10 })).rejects.toThrow(
+      'more files than can be checked',
+    )
+    await refuseSockets(test.path('project'), { maxEntries: 12 })
+  })
+})

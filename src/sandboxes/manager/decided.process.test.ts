@@ -1,0 +1,99 @@
+import { Readable } from 'node:stream'
+import { describe, expect, it } from 'vitest'
+import { listGrants, revokeGrant } from '../../policy/grants.ts'
+import { OPERATIONS, type OperationName } from '../operations.ts'
+import { ATTEMPTS, requireAllDenied } from './attempts.fixture.ts'
+import { caller, exec, jobId, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
+import { scriptedBackend } from './scripted-place.fixture.ts'
+
+describe('without a grant', () => {
+  it('no operation of the table reaches the sidecar, and each leaves its denial', async () => {
+    await using scene = managerScene()
+    await requireAllDenied(scene, await scene.create())
+  })
+
+  it('nor does anything else that can be asked', async () => {
+    const backend = scriptedBackend()
+    await using scene = managerScene(backend)
+    const id = await scene.create()
+    const [by, job] = [caller('local-user:mallory'), jobId()]
+    const { jobs, files } = scene.manager
+    expect(await files.uploaded(by, id, job)).toBeUndefined()
+    for (const attempt of [
+      () => jobs.status(by, id, job),
+      () => jobs.output(by, id, job, 0),
+      () => jobs.input(by, id, job, { offset: 0, end: true, body: Readable.from([]) }),
+      () => jobs.acknowledge(by, id, job, 0),
+      () => jobs.control(by, id, job, { signal: 'SIGTERM' }),
+      () => jobs.cancel(by, id, job),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ code: 'not_found' })
+    await requireAllDenied(scene, id)
+    expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
+  })
+
+  it('a port is refused before anybody connects to it, with a denial that says which', async () => {
+    const backend = scriptedBackend()
+    await using scene = managerScene(backend)
+    const id = await scene.create()
+    const { inside } = scene.manager
+    const before = await scene.receipts()
+    await inside.mayConnect(caller(), id, 3000)
+    // Asking ahead allows nothing, so it spends nothing and leaves nothing.
+    expect(await scene.receipts()).toEqual(before)
+    for (const { grant } of await listGrants(scene.store, Date.now()))
+      if (grant.capability === 'sandbox.forward') await revokeGrant(scene.store, grant.id, OPERATOR)
+    await expect(inside.mayConnect(caller(), id, 3000)).rejects.toMatchObject({
+      code: 'denied',
+      hint: expect.stringContaining('craik grant create --capability sandbox.forward'),
+    })
+    expect(await scene.receipts({ kind: 'denial' })).toMatchObject([
+      { capability: 'sandbox.forward', operation: 'connect', metadata: { port: 3000 } },
+    ])
+    expect(new Set(backend.asked)).toEqual(new Set(['GET /hello', 'POST /accept']))
+  })
+
+  it('nor does one whose grant was revoked', async () => {
+    await using scene = managerScene()
+    const id = await scene.create()
+    const job = { spec: exec('true') }
+    await readAll((await scene.manager.jobs.start(caller(), id, jobId(), job)).output)
+    for (const { grant } of await listGrants(scene.store, Date.now()))
+      if (grant.capability === 'sandbox.exec') await revokeGrant(scene.store, grant.id, OPERATOR)
+    await expect(scene.manager.jobs.start(caller(), id, jobId(), job)).rejects.toMatchObject({
+      code: 'denied',
+    })
+    await expect(scene.manager.files.stat(caller(), id, '.')).resolves.toMatchObject({ type: 'folder' })
+  })
+})
+
+describe('with the grants that come with a sandbox', () => {
+  it('what the boundary counted is what the receipts account for', async () => {
+    await using scene = managerScene()
+    const id = await scene.create()
+    const { manager } = scene
+    for (const name of Object.keys(ATTEMPTS) as OperationName[]) {
+      if (OPERATIONS[name].counted === undefined) continue
+      // What there is not, or is refused inside, crosses all the same.
+      const answer = await ATTEMPTS[name](manager, caller(), id).catch(() => undefined)
+      const { output, body } = (answer ?? {}) as { output?: Readable; body?: Readable }
+      output?.destroy()
+      body?.destroy()
+      if (answer instanceof Readable) answer.destroy()
+    }
+    await manager.close()
+    const [counts] = await scene.receipts({ capability: 'sandbox.boundary' })
+    const begins = await scene.receipts({ phase: 'begin' })
+    for (const kind of ['jobs', 'reads', 'writes', 'forwards', 'looks', 'signals'] as const) {
+      const counted = counts?.measures?.find((measure) => measure.name === kind)?.value
+      const operations = Object.values(OPERATIONS).filter((operation) => operation.counted === kind)
+      const receipted = begins.filter((begin) =>
+        operations.some(
+          ({ capability, operation }) => begin.capability === capability && begin.operation === operation,
+        ),
+      )
+      expect([kind, counted]).toEqual([kind, operations.length])
+      expect([kind, receipted.length]).toEqual([kind, operations.length])
+    }
+  })
+})

@@ -1,0 +1,75 @@
+/** Jobs that go with whoever drives them: when nobody reads or feeds one any more, it is ended, and no other. */
+import { once } from 'node:events'
+import { PassThrough, type Readable } from 'node:stream'
+import { describe, expect, it } from 'vitest'
+import type { JobId, SandboxId } from '../../lib/ids.ts'
+import { TestClock } from '../../policy/policy.fixture.ts'
+import type { JobRequest } from '../manager-types.ts'
+import { caller, eventually, exec, jobId, type ManagerScene, managerScene } from './manager.fixture.ts'
+
+const LEFT_MS = 10_000
+const WAITS = { kind: 'exec', argv: ['cat'], stdin: true } as const
+
+describe('a job that goes with its driver', () => {
+  it('is ended when nobody is left, and runs no more', async () => {
+    const clock = new TestClock()
+    await using scene = managerScene(undefined, clock)
+    const id = await scene.create()
+    const { job, output } = await started(scene, id, { spec: exec('sleep', '600'), endsWhenLeftMs: LEFT_MS })
+    await leave(output)
+    clock.advance(LEFT_MS)
+    expect(await endOf(scene, job)).toMatchObject({ status: 'failed', metadata: { outcome: 'left' } })
+    await expect(scene.manager.jobs.status(caller(), id, job)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  it('goes on while somebody reads it or feeds it; one that is not said to go with anybody goes on in any case', async () => {
+    const clock = new TestClock()
+    await using scene = managerScene(undefined, clock)
+    const id = await scene.create()
+    const driven = { endsWhenLeftMs: LEFT_MS }
+    const read = await started(scene, id, { spec: exec('sleep', '600'), ...driven })
+    const fed = await started(scene, id, { spec: WAITS, ...driven })
+    const other = await started(scene, id, { spec: exec('sleep', '600') })
+    const left = await started(scene, id, { spec: exec('sleep', '600'), ...driven })
+    const body = new PassThrough()
+    const feeding = scene.manager.jobs.input(caller(), id, fed.job, { offset: 0, end: true, body })
+    body.write('more')
+    for (const { output } of [fed, other, left]) await leave(output)
+    clock.advance(LEFT_MS)
+    // It was begun last, so the others were looked at before.
+    await endOf(scene, left.job)
+    const going = (await scene.manager.jobs.list(caller(), id)).filter(({ state }) => state === 'running')
+    expect(going.map((one) => one.id).sort()).toEqual([read.job, fed.job, other.job].sort())
+    body.end()
+    await feeding
+  })
+
+  it('is known as that by the process that takes it over', async () => {
+    const clock = new TestClock()
+    await using scene = managerScene(undefined, clock)
+    const id = await scene.create()
+    const { job } = await started(scene, id, { spec: exec('sleep', '600'), endsWhenLeftMs: LEFT_MS })
+    await scene.restart()
+    clock.advance(LEFT_MS)
+    expect(await endOf(scene, job)).toMatchObject({ metadata: { outcome: 'left' } })
+  })
+})
+
+async function started({ manager }: ManagerScene, id: SandboxId, request: JobRequest) {
+  const job = jobId()
+  const { output } = await manager.jobs.start(caller(), id, job, request)
+  output.resume()
+  return { job, output }
+}
+
+async function leave(output: Readable): Promise<void> {
+  const closed = once(output, 'close')
+  output.destroy()
+  await closed
+}
+
+function endOf(scene: ManagerScene, job: JobId) {
+  return eventually(async () =>
+    (await scene.receipts({ operation: 'exec', phase: 'end' })).find(({ links }) => links.job_id === job),
+  )
+}

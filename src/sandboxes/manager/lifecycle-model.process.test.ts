@@ -1,0 +1,182 @@
+/** Any order of commands, crashes between and within them: the state is always what the table says, and all is accounted for. */
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import type { SandboxState } from '../lifecycle/transitions.ts'
+import { CrashingManager } from './crashing-manager.fixture.ts'
+import {
+  ASKED,
+  type Asked,
+  ask,
+  type Command,
+  expected,
+  type Model,
+  move,
+  pick,
+  requireAccounted,
+  spelled,
+} from './lifecycle-model.fixture.ts'
+import { Snapshot, snapshotCommands } from './lifecycle-model-snapshots.fixture.ts'
+import { allowCreate, caller, eventually, exec, jobId, REQUEST, readAll } from './manager.fixture.ts'
+
+const RUNS = process.env.CRAIK_SOAK === '1' ? 200 : 10
+const MAX_COMMANDS = 12
+const MAX_SANDBOXES = 2
+
+class Create implements Command {
+  check = ({ boxes }: Readonly<Model>) => boxes.size < MAX_SANDBOXES
+  async run(model: Model, real: CrashingManager) {
+    await allowCreate(real.store)
+    const { id } = await real.manager.create(caller(), REQUEST)
+    model.boxes.set(id, { state: 'running', jobs: [], ended: new Map(), files: 0 })
+    await requireAccounted(model, real)
+  }
+  toString = () => 'create'
+}
+
+class Do implements Command {
+  readonly verb: Asked
+  readonly n: number
+  constructor(verb: Asked, n: number) {
+    this.verb = verb
+    this.n = n
+  }
+  check = ({ boxes }: Readonly<Model>) => boxes.size > 0
+  async run(model: Model, real: CrashingManager) {
+    const [id, { state }] = pick(model, this.n)
+    const to = expected(this.verb, state)
+    if (to === undefined) await expect(ask(real, this.verb, id)).rejects.toMatchObject({ code: 'conflict' })
+    else {
+      await ask(real, this.verb, id)
+      move(model, id, to)
+    }
+    await requireAccounted(model, real)
+  }
+  toString = () => `${this.verb}(${this.n})`
+}
+
+/** A command writes, or is told that nothing runs; what was written is there whenever it runs again. */
+class Exec implements Command {
+  readonly n: number
+  constructor(n: number) {
+    this.n = n
+  }
+  check = ({ boxes }: Readonly<Model>) => boxes.size > 0
+  async run(model: Model, real: CrashingManager) {
+    const [id, box] = pick(model, this.n)
+    const start = () =>
+      real.manager.jobs.start(caller(), id, jobId(), { spec: exec('sh', '-c', 'echo >> log; wc -l < log') })
+    if (box.state !== 'running') await expect(start()).rejects.toMatchObject({ code: 'sandbox_stopped' })
+    else {
+      box.files++
+      expect((await readAll((await start()).output)).stdout.trim()).toBe(String(box.files))
+    }
+    await requireAccounted(model, real)
+  }
+  toString = () => `exec(${this.n})`
+}
+
+class Detach implements Command {
+  readonly n: number
+  constructor(n: number) {
+    this.n = n
+  }
+  check = (model: Readonly<Model>) =>
+    model.boxes.size > 0 && pick(model as Model, this.n)[1].state === 'running'
+  async run(model: Model, real: CrashingManager) {
+    const [id, box] = pick(model, this.n)
+    const job = jobId()
+    const { output } = await real.manager.jobs.start(caller(), id, job, { spec: exec('sleep', '120') })
+    output.destroy()
+    box.jobs.push(job)
+    await requireAccounted(model, real)
+  }
+  toString = () => `detach(${this.n})`
+}
+
+/** Somebody ends it who is not Craik. */
+class Kill implements Command {
+  readonly n: number
+  constructor(n: number) {
+    this.n = n
+  }
+  check = (model: Readonly<Model>) =>
+    model.boxes.size > 0 && ['running', 'paused'].includes(pick(model as Model, this.n)[1].state)
+  async run(model: Model, real: CrashingManager) {
+    const [id] = pick(model, this.n)
+    process.kill(real.backend.pids.get(id)!, 'SIGKILL')
+    await eventually(async () => ((await real.manager.get(id)).state === 'lost' ? true : undefined))
+    move(model, id, 'lost')
+    await requireAccounted(model, real)
+  }
+  toString = () => `kill(${this.n})`
+}
+
+class Crash implements Command {
+  check = () => true
+  async run(model: Model, real: CrashingManager) {
+    await real.crash()
+    await requireAccounted(model, real)
+  }
+  toString = () => 'crash'
+}
+
+/** What is not known to have been begun is as it was; what was begun is finished or undone, as the table says. */
+class CrashDuring implements Command {
+  /** Which of those that the state allows. */
+  readonly which: number
+  readonly n: number
+  readonly afterWrites: number
+  readonly isLastDone: boolean
+  constructor(which: number, n: number, afterWrites: number, isLastDone: boolean) {
+    this.which = which
+    this.n = n
+    this.afterWrites = afterWrites
+    this.isLastDone = isLastDone
+  }
+  check = ({ boxes }: Readonly<Model>) => boxes.size > 0
+  async run(model: Model, real: CrashingManager) {
+    const [id, { state }] = pick(model, this.n)
+    const { which, afterWrites, isLastDone } = this
+    const possible = ASKED.filter((one) => (expected(one, state) ?? state) !== state)
+    const verb = possible[which % possible.length]!
+    await real.crash({ work: () => ask(real, verb, id), afterWrites, isLastDone })
+    const found = (await real.manager.list()).find((listed) => listed.id === id)?.state ?? 'removed'
+    const to = expected(verb, state)
+    expect([state, ...(to === undefined ? [] : [to])]).toContain(found)
+    move(model, id, found as SandboxState)
+    await requireAccounted(model, real)
+  }
+  toString = () => `verb ${this.which} of (${this.n}), ${spelled(this)}`
+}
+
+const n = fc.nat(MAX_SANDBOXES - 1)
+const verb = fc.constantFrom(...ASKED)
+const crashDuring = fc
+  .tuple(fc.nat(3), n, fc.nat(5), fc.boolean())
+  .map(([which, of, writes, done]) => new CrashDuring(which, of, writes, done))
+const COMMANDS = [
+  fc.constant(new Create()),
+  fc.tuple(verb, n).map(([asked, of]) => new Do(asked, of)),
+  n.map((of) => new Exec(of)),
+  n.map((of) => new Detach(of)),
+  n.map((of) => new Kill(of)),
+  fc.constant(new Crash()),
+  crashDuring,
+  crashDuring,
+  crashDuring,
+  ...snapshotCommands(n),
+]
+
+it('keeps to the table, whatever is asked of it and whenever it dies', { timeout: 600_000 }, async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.commands(COMMANDS, { maxCommands: MAX_COMMANDS, size: 'max' }), async (commands) => {
+      await using real = new CrashingManager()
+      const model: Model = { boxes: new Map(), kept: new Map() }
+      await new Create().run(model, real)
+      await new Detach(0).run(model, real)
+      await new Snapshot(0).run(model, real)
+      await fc.asyncModelRun(() => ({ model, real }), commands)
+    }),
+    { numRuns: RUNS, endOnFailure: true },
+  )
+})

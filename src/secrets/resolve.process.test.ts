@@ -1,0 +1,215 @@
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { nameCommand } from './commands.ts'
+import { readKeyring } from './keyring.ts'
+import { resolveSecret } from './resolve.ts'
+import { type BindingSource, MAX_VALUE_BYTES } from './secret.ts'
+import { failure, NEVER, OPERATOR, type SecretsFixture, secretsFixture } from './secrets.fixture.ts'
+import { bindSecret, storeSecret } from './secrets.ts'
+import { failureOf, runTool } from './tool.ts'
+
+const CANARY = 'canary-4f1d9b-value'
+
+let fixture: SecretsFixture
+let environment: NodeJS.ProcessEnv
+beforeEach(async () => {
+  fixture = await secretsFixture()
+  environment = { PATH: `${join(fixture.folder, 'bin')}:${process.env.PATH}` }
+})
+afterEach(() => fixture[Symbol.asyncDispose]())
+
+const bind = (source: BindingSource, reference: string) =>
+  bindSecret(fixture.store, OPERATOR, 'KEY', { source, reference })
+const resolve = (signal = NEVER) => resolveSecret(fixture.store, fixture.home, environment, 'KEY', signal)
+const resolved = async () => (await resolve()).toString()
+
+function file(content: string | Buffer, mode = 0o600): string {
+  const path = join(fixture.folder, 'key.txt')
+  writeFileSync(path, content)
+  chmodSync(path, mode)
+  return path
+}
+
+/** An executable on the PATH that the secret is resolved with. */
+function program(name: string, script: string): string {
+  const folder = join(fixture.folder, 'bin')
+  mkdirSync(folder, { recursive: true })
+  const path = join(folder, name)
+  writeFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  return path
+}
+
+it('says that a name is unknown', async () => {
+  expect(await failure(resolve())).toMatchObject({ code: 'not_found', message: 'unknown secret KEY' })
+})
+
+it('reads back what was stored', async () => {
+  await storeSecret(fixture.store, fixture.home, OPERATOR, 'KEY', Buffer.from(CANARY))
+  expect(await resolved()).toBe(CANARY)
+})
+
+describe('an environment variable', () => {
+  it('is read as it is', async () => {
+    await bind('env', 'SOME_VAR')
+    environment.SOME_VAR = `${CANARY}\n`
+    expect(await resolved()).toBe(`${CANARY}\n`)
+  })
+
+  it('is unavailable when it is missing or empty, and is named', async () => {
+    await bind('env', 'SOME_VAR')
+    for (const value of [undefined, '']) {
+      environment.SOME_VAR = value
+      const error = await failure(resolve())
+      expect(error.code).toBe('unavailable')
+      expect(error.message).toContain('env SOME_VAR')
+    }
+  })
+})
+
+describe('a file', () => {
+  it('is read without its last line break', async () => {
+    await bind('file', file(`one\n${CANARY}\n`))
+    expect(await resolved()).toBe(`one\n${CANARY}`)
+  })
+
+  it('may hold exactly 64 KiB, and no byte more', async () => {
+    await bind('file', file(`${'x'.repeat(MAX_VALUE_BYTES)}\r\n`))
+    expect(await resolve()).toHaveLength(MAX_VALUE_BYTES)
+    file('x'.repeat(MAX_VALUE_BYTES + 1))
+    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+    file('x'.repeat(MAX_VALUE_BYTES + 10))
+    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+  })
+
+  it.each([0o644, 0o640, 0o604, 0o620, 0o610, 0o601])('is refused with mode %o', async (mode) => {
+    await bind('file', file(CANARY, mode))
+    const error = await failure(resolve())
+    expect(error.code).toBe('key_exposed')
+    expect(JSON.stringify([error.message, error.hint])).not.toContain(CANARY)
+    chmodSync(join(fixture.folder, 'key.txt'), 0o400)
+    expect(await resolved()).toBe(CANARY)
+  })
+
+  it('is refused when the path is a link to a private file', async () => {
+    const link = join(fixture.folder, 'link')
+    symlinkSync(file(CANARY), link)
+    await bind('file', link)
+    expect(await failure(resolve())).toMatchObject({ code: 'key_exposed' })
+  })
+
+  it('is unavailable when it is missing or empty', async () => {
+    await bind('file', join(fixture.folder, 'absent'))
+    const error = await failure(resolve())
+    expect(error.code).toBe('unavailable')
+    expect(error.hint).not.toContain('backup')
+    await bind('file', file('\n'))
+    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+  })
+})
+
+describe('a keyring item', () => {
+  /** Answers as libsecret's tool does: the bare value, exit 1 in silence when absent, a complaint when locked out. */
+  const secretTool = `
+[ "$1" = lookup ] && [ "$2" = service ] && [ "$4" = account ] && [ $# -eq 5 ] || exit 2
+[ "$3" = locked ] && { echo 'secret-tool: Cannot spawn a message bus ${CANARY}' >&2; exit 1; }
+[ "$3/$5" = "my service/me" ] || exit 1
+printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
+
+  it('is looked up by service and account with secret-tool, which gets the session bus and nothing else', async () => {
+    program('secret-tool', `${secretTool}\nprintf '%s' "$OPENAI_API_KEY"`)
+    environment.DBUS_SESSION_BUS_ADDRESS = 'unix:path=/bus'
+    environment.OPENAI_API_KEY = 'not for the tool'
+    expect(await readKeyring('my service/me', environment, [], { signal: NEVER }, 'linux')).toEqual({
+      value: Buffer.from(`unix:path=/bus ${CANARY}`),
+    })
+  })
+
+  it('is found through the macOS keychain with security', async () => {
+    program(
+      'security',
+      `[ "$*" = "find-generic-password -s my service -a me -w" ] && echo ${CANARY} || exit 44`,
+    )
+    expect(await readKeyring('my service/me', environment, [], { signal: NEVER }, 'darwin')).toEqual({
+      value: Buffer.from(CANARY),
+    })
+    expect(await readKeyring('my service/other', environment, [], { signal: NEVER }, 'darwin')).toEqual({
+      reason: 'the keyring has no such item',
+    })
+  })
+
+  it.runIf(process.platform === 'linux')('is unavailable, and named, when it is not there', async () => {
+    program('secret-tool', secretTool)
+    await bind('keyring', 'my service/other')
+    const error = await failure(resolve())
+    expect(error.code).toBe('unavailable')
+    expect(error.message).toContain('keyring my service/other, because the keyring has no such item')
+  })
+
+  it.runIf(process.platform === 'linux')('never shows what the tool complains about', async () => {
+    program('secret-tool', secretTool)
+    await bind('keyring', 'locked/me')
+    const error = await failure(resolve())
+    expect(error.message).toContain('could not read the keyring')
+    expect(`${error.message}${error.hint}${error.stack}`).not.toContain(CANARY)
+  })
+
+  it('is unavailable without the tool, and says how to install it', async () => {
+    environment.PATH = join(fixture.folder, 'nothing-here')
+    expect(await readKeyring('a/b', environment, [], { signal: NEVER }, 'linux')).toEqual({
+      reason: 'secret-tool is not on this machine',
+      hint: expect.stringContaining('apt install libsecret-tools'),
+    })
+    expect(await readKeyring('a/b', environment, [], { signal: NEVER }, 'win32')).toHaveProperty('reason')
+  })
+})
+
+describe('a registered command', () => {
+  const register = (ref: string, ...argv: string[]) => nameCommand(fixture.store, OPERATOR, ref, argv)
+
+  it('gives what it prints, without its last line break and without our environment', async () => {
+    await register('manager', program('manager', `printf '%s\\n' "${CANARY} $1 [$OPENAI_API_KEY]"`), 'a b')
+    await bind('command', 'manager')
+    environment.OPENAI_API_KEY = 'not for the command'
+    expect(await resolved()).toBe(`${CANARY} a b []`)
+  })
+
+  it.each([
+    ['exits with another code', `echo ${CANARY}; echo ${CANARY} >&2; exit 3`, 'exit code 3'],
+    ['is killed', `kill -9 $$`, 'SIGKILL'],
+    ['prints nothing', `echo ${CANARY} >&2`, 'it is empty'],
+    ['prints too much', 'yes x | head -c 200000', 'bytes'],
+  ])('is unavailable when it %s', async (_how, script, reason) => {
+    await register('manager', program('manager', script))
+    await bind('command', 'manager')
+    const error = await failure(resolve())
+    expect(error.code).toBe('unavailable')
+    expect(error.message).toContain('command manager')
+    expect(error.message).toContain(reason)
+    expect(`${error.message}${error.hint}${error.stack}`).not.toContain(CANARY)
+  })
+
+  it('is unavailable when its program is gone', async () => {
+    await register('manager', join(fixture.folder, 'absent'))
+    await bind('command', 'manager')
+    expect(await failure(resolve())).toMatchObject({ code: 'unavailable' })
+  })
+
+  it('is stopped when it takes longer than it may', async () => {
+    const { result } = await runTool(
+      { argv: [program('manager', 'exec sleep 60')], argv0: 'manager' },
+      [],
+      environment,
+      { signal: NEVER },
+      100,
+    )
+    expect(result.end).toBe('timeout')
+    expect(failureOf(result)).toBe('it took longer than 10 s')
+  })
+
+  it('is stopped by Ctrl-C', async () => {
+    await register('manager', program('manager', 'exec sleep 60'))
+    await bind('command', 'manager')
+    expect(await failure(resolve(AbortSignal.timeout(200)))).toMatchObject({ code: 'interrupted' })
+  })
+})

@@ -1,0 +1,79 @@
+/** Transcripts that are not read, or not all of them: told, each with its reason, and in the way of no other. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { expect, it } from 'vitest'
+import { type FindOptions, findConversations, type PassedOver } from './find-transcripts.ts'
+import { homeFolder } from './home-folder.ts'
+import { TRANSCRIPT_LIMITS } from './limits.ts'
+import { type TranscriptSource, UnreadableTranscript } from './source.ts'
+import { all, jsonl, LINES, memoryHome, PATHS, TWO } from './transcripts.fixture.ts'
+
+const signal = new AbortController().signal
+
+async function found(source: TranscriptSource) {
+  const passed: PassedOver[] = []
+  const problems: string[][] = []
+  const options: FindOptions = {
+    ...{ source, signal, redact: (text: string) => text },
+    onPassedOver: (one) => passed.push(one),
+    onProblem: (...problem) => problems.push(problem),
+  }
+  const conversations = await all(findConversations(options))
+  return { harnesses: conversations.map(({ harness }) => harness), passed, problems }
+}
+
+it('a pipe in the place of one is not waited for, and told; one that is none of a program is of no interest', async () => {
+  const home = mkdtempSync(join(tmpdir(), 'craik-home-'))
+  try {
+    const kimi = join(home, PATHS.kimi)
+    const [codex, other] = [join(home, PATHS.codex), join(home, dirname(PATHS.codex), 'other')]
+    for (const path of [kimi, codex]) mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(kimi, jsonl(LINES.kimi(TWO)))
+    for (const path of [codex, other]) execFileSync('mkfifo', [path])
+    expect(await found(homeFolder(home, { signal }))).toEqual({
+      harnesses: ['kimi'],
+      passed: [{ harness: 'codex', path: PATHS.codex, reason: 'is a pipe' }],
+      problems: [],
+    })
+  } finally {
+    rmSync(home, { recursive: true })
+  }
+})
+
+it('one that may not be read is told', async () => {
+  const files = Object.entries(LINES).map(([harness, lines]) => [
+    PATHS[harness as keyof typeof LINES],
+    jsonl(lines(TWO)),
+  ])
+  const source = memoryHome(Object.fromEntries(files))
+  const refusing: TranscriptSource = {
+    ...source,
+    async *read(path, maxBytes) {
+      if (path === PATHS['claude-code']) throw new UnreadableTranscript('cannot be read (EACCES)')
+      yield* source.read(path, maxBytes)
+    },
+  }
+  expect(await found(refusing)).toEqual({
+    harnesses: ['codex', 'gemini', 'kimi'],
+    passed: [{ harness: 'claude-code', path: PATHS['claude-code'], reason: 'cannot be read (EACCES)' }],
+    problems: [],
+  })
+})
+
+it('one that is longer than what is read of it is told', async () => {
+  const source = memoryHome({ [PATHS.kimi]: jsonl(LINES.kimi(TWO)) })
+  const long: TranscriptSource = {
+    ...source,
+    async *list(folder, depth) {
+      for await (const file of source.list(folder, depth))
+        yield { ...file, bytes: TRANSCRIPT_LIMITS.fileBytes + 1 }
+    },
+  }
+  expect(await found(long)).toEqual({
+    harnesses: ['kimi'],
+    passed: [],
+    problems: [[PATHS.kimi, 'is over 1 GiB, of which the rest is not read']],
+  })
+})
