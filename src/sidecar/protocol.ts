@@ -83,6 +83,12 @@ export const LIMITS = {
   /** Windows of HTTP/2. Each paused stream pins its window, so the large one is for file copies only. */
   streamWindowBytes: 256 * 1024,
   copyWindowBytes: 8 * 1024 * 1024,
+  /**
+   * In MB: what Node counts for one HTTP/2 session before it refuses new streams. Node never subtracts what a cancelled stream
+   * still had to write (24.21: 463 such streams of 200 kB fill 32 MB), so a real bound would close the session for good. The
+   * number of streams and what is written to each are bounded here and in `line.ts`.
+   */
+  sessionMemoryMb: 1_000_000,
   /** Written at one end and not taken yet; the other end's window lets half of it wait, and one that does not keep to that is waited for. */
   waitingBytes: 16 * 1024 * 1024,
   jsonBytes: 1024 * 1024,

@@ -15,9 +15,6 @@ import { type Call, isBrokenOff, type Router, SidecarError } from './routes.ts'
 /** Streams at once: every job with its output and input, every forwarded connection, and the accept streams. */
 const MAX_STREAMS = 4096
 
-/** In MB, for all streams of a connection: Node refuses new ones above it, and its own default of 10 is 40 streams. */
-const SESSION_MEMORY_MB = 512
-
 /** A host that goes away cancels all of its streams at once; that is no attack. */
 const STREAM_RESETS = 1_000_000
 
@@ -29,7 +26,7 @@ export function serve(socket: Duplex, router: Router, log: (line: string) => voi
       initialWindowSize: LIMITS.streamWindowBytes,
       maxConcurrentStreams: MAX_STREAMS,
     },
-    maxSessionMemory: SESSION_MEMORY_MB,
+    maxSessionMemory: LIMITS.sessionMemoryMb,
     streamResetBurst: STREAM_RESETS,
     streamResetRate: STREAM_RESETS,
   })

@@ -18,8 +18,6 @@ export interface Question {
 
 /** No name or address: the stream itself says whose it is. */
 const AUTHORITY = 'http://sandbox'
-/** Megabytes of what Node keeps of a session besides the windows; at more it opens no further stream. */
-const SESSION_MEMORY_MB = 32
 const CLOSE_MS = 1_000
 /** The smallest frame of a job that says something: five bytes and one. */
 export const LEAST_PIECE_BYTES = 6
@@ -45,7 +43,7 @@ export class Line {
     this.#stream = stream
     this.#session = connect(AUTHORITY, {
       createConnection: () => stream,
-      maxSessionMemory: SESSION_MEMORY_MB,
+      maxSessionMemory: LIMITS.sessionMemoryMb,
       maxHeaderListPairs: 32,
       maxReservedRemoteStreams: 0,
       maxSettings: 16,
