@@ -5,7 +5,6 @@ import type { CredentialMask } from '../../lib/credential-mask.ts'
 
 /** To the provider: what tells it about the request, never who is asking. */
 const ASKED = new Set([
-  'accept',
   'user-agent',
   'anthropic-version',
   'anthropic-beta',
@@ -25,6 +24,9 @@ const ASKED = new Set([
   'x-claude-code-session-id',
 ])
 const ASKED_PREFIXES = ['x-stainless-', 'x-codex-', 'x-msh-'] as const
+
+/** The forms of an answer that the gateway reads; asked for another, a provider would seem to fail. */
+const ACCEPTED = /^(?:application\/json|text\/event-stream|\*\/\*)$/
 
 /** To the client: what it needs to read the answer and to wait as it is told. */
 const ANSWERED = new Set([
@@ -55,10 +57,16 @@ export function headersUp(
     headers[name] = merged(headers[name], value)
   return {
     ...headers,
+    accept: acceptedOf(sent.accept),
     'content-type': 'application/json',
     'accept-encoding': 'identity',
     ...credential?.headers,
   }
+}
+
+function acceptedOf(accept: string | undefined): string {
+  const types = accept?.split(',').map((type) => type.trim()) ?? []
+  return types.filter((type) => ACCEPTED.test(type)).join(', ') || '*/*'
 }
 
 /** With the credential masked, should it be in one. */

@@ -248,6 +248,22 @@ test('a key in the query is checked like one in a header, and never goes on', as
   ])
 })
 
+test('a client cannot ask for an answer that the gateway does not read, which would count as the provider’s failure', async () => {
+  const { server, gateway } = await scene(GEMINI, [HELLO])
+  const response = await gateway.ask(
+    `${GEMINI.path}&fields=x&%24fields=y&alt=proto&prettyPrint=1`,
+    GEMINI.body,
+    {
+      headers: { accept: 'application/x-protobuf, text/event-stream' },
+    },
+  )
+  expect(response.status).toBe(200)
+  await response.text()
+  expect(server.requests.map(({ path, headers }) => [path, headers.accept])).toEqual([
+    ['/v1beta/models/gemini-x:streamGenerateContent?alt=sse', 'text/event-stream'],
+  ])
+})
+
 test('a login’s own headers are merged with the client’s', async () => {
   const server = await startAnthropic([HELLO], CERTIFICATE)
   cleanups.push(server)

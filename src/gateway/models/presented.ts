@@ -8,9 +8,19 @@ import type { Caller } from '../caller.ts'
 /** Names of query parameters that hold a key; these never go on. */
 const KEY_PARAMETERS = new Set(['key', 'api_key', 'apikey', 'access_token', 'oauth_token', 'token', 'auth'])
 
+/**
+ * The query parameters that clients send and that do not change the form of an answer. Others are dropped: with Google's
+ * `fields` a client makes a provider answer with less than an answer, which would count as the provider's failure.
+ */
+const PASSED_ON: Readonly<Record<string, RegExp>> = {
+  alt: /^(?:sse|json)$/,
+  beta: /^(?:true|false)$/,
+  client_version: /^[\w.+-]{1,64}$/,
+}
+
 export interface Presented {
   readonly values: readonly string[]
-  /** The query without it, with its question mark; empty: nothing is left. */
+  /** What is passed on of the query, with its question mark; empty: nothing. */
   readonly search: string
 }
 
@@ -22,7 +32,7 @@ export function presentedIn(headers: IncomingHttpHeaders, query: URLSearchParams
   const rest = new URLSearchParams()
   for (const [name, value] of query)
     if (KEY_PARAMETERS.has(name.toLowerCase()) || isSecretKey(name)) fromQuery.push(value)
-    else rest.append(name, value)
+    else if (Object.hasOwn(PASSED_ON, name) && PASSED_ON[name]!.test(value)) rest.set(name, value)
   const search = rest.toString()
   return {
     values: [...fromHeaders, ...fromQuery]
