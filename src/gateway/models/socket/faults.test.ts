@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { setTimeout as after } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { SocketAct } from '../../../../test/wire/responses-socket.ts'
@@ -46,6 +47,27 @@ test('a message in fragments is one message', async () => {
   client.socket.send(text.slice(20), { fin: true })
   expect((await client.answer()).at(-1)).toMatchObject({ type: 'response.completed' })
   expect(scene.server.messages.map((message) => message.raw)).toEqual([text])
+})
+
+test('pings that come all at once are taken one at a turn of the event loop, so that others have theirs', async () => {
+  const scene = await socketScene([HELLO])
+  const client = await scene.connect()
+  const PINGS = 2_000
+  let turns = 0
+  const count = () => {
+    turns++
+    counting = setImmediate(count)
+  }
+  let counting = setImmediate(count)
+  const { _socket: stream } = client.socket as unknown as { readonly _socket: Duplex }
+  // In one piece, as the boundary hands them over.
+  stream.cork()
+  for (let at = 0; at < PINGS; at++) client.socket.ping()
+  client.socket.send('{"type":')
+  stream.uncork()
+  expect(await client.answer()).toMatchObject([{ type: 'error', status: 400 }])
+  clearImmediate(counting)
+  expect(turns).toBeGreaterThanOrEqual(PINGS)
 })
 
 test('a binary message is refused, and the connection closed', async () => {

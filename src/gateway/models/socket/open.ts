@@ -21,7 +21,8 @@ export async function openWithLogin(opening: Opening, login: Login): Promise<Ope
     mask = place.upstreams.maskOf([held?.secret, next?.secret].filter((each) => each !== undefined))
     held = next
     const path = wanted.path('') + search
-    return openUpstream(place.upstreams, limits, { login, held, mask, headers, path }, until)
+    const { report, upstreams } = place
+    return openUpstream(upstreams, limits, { login, held, mask, headers, path, report }, until)
   }
   const from = () => new Counterpart(login.baseUrl, mask)
   try {

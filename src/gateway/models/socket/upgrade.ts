@@ -62,6 +62,8 @@ export async function serveSocket(
     perMessageDeflate: false,
     maxPayload: limits.bodyBytes,
     autoPong: false,
+    // One frame a turn of the event loop: a flood of pings from one sandbox does not hold up the others.
+    allowSynchronousEvents: false,
     ...closesWithin(LEAVE_MS),
   })
   server.once('headers', (lines) => {

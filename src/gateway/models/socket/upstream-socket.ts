@@ -32,6 +32,8 @@ export interface UpgradeRequest {
   /** After the base URL, with its query. */
   readonly path: string
   readonly headers: IncomingHttpHeaders
+  /** Told of faults of ours. */
+  readonly report: (error: unknown) => void
 }
 
 /** What may wait to be read by a provider before its pings are ignored. */
@@ -46,6 +48,7 @@ export class UpstreamSocket {
   readonly mask: CredentialMask
   /** Of its answer to the upgrade. */
   readonly headers: IncomingHttpHeaders
+  readonly #report: (error: unknown) => void
   listener: SocketListener | undefined
 
   constructor(socket: WebSocket, raw: Socket, request: UpgradeRequest, headers: IncomingHttpHeaders) {
@@ -55,6 +58,7 @@ export class UpstreamSocket {
     this.held = request.held
     this.mask = request.mask
     this.headers = headers
+    this.#report = request.report
     socket.on('message', (data: Buffer, isBinary) => this.#hear(data, isBinary))
     // A provider that pings and does not read gets no more than this in memory.
     socket.on('ping', (data: Buffer) => socket.bufferedAmount < PONG_BYTES_MAX && socket.pong(data))
@@ -65,7 +69,8 @@ export class UpstreamSocket {
   #hear(data: Buffer, isBinary: boolean): void {
     try {
       this.listener?.message(data, isBinary)
-    } catch {
+    } catch (error) {
+      this.#report(error)
       this.#socket.terminate()
     }
   }
@@ -126,6 +131,8 @@ export async function openUpstream(
     followRedirects: false,
     perMessageDeflate: false,
     autoPong: false,
+    // One message a turn of the event loop, however many come at once.
+    allowSynchronousEvents: false,
     maxPayload: EVENT_CHARS_MAX,
     maxHeaderSize: HEADER_BYTES_MAX,
     ...closesWithin(limits.connectMs),
