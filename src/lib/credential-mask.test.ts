@@ -84,6 +84,17 @@ describe.each(encodings)('%s', (_, encode) => {
   })
 })
 
+it('masks long text alike in several turns of the event loop, also a credential that lies in two parts', async () => {
+  const mask = new CredentialMask([SECRET])
+  const filler = Buffer.alloc(256 * 1024, 'text-without-a-blank')
+  for (let before = 0; before <= SECRET.length; before += 5) {
+    const bytes = Buffer.concat([filler.subarray(before), latin1(SECRET), filler, filler])
+    const masked = await mask.inTurns(bytes)
+    expect(masked.equals(mask.bytes(bytes))).toBe(true)
+    expect(masked.includes(SECRET)).toBe(false)
+  }
+})
+
 it('masks each of two credentials, wherever they stand', () => {
   const [one, other] = [SECRET, 'gho_anotherTokenOfAnyLength']
   const masked = new CredentialMask([one, other]).text(`${one}${other} ${other}`)

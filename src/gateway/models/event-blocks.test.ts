@@ -28,6 +28,13 @@ it('gives back whole events and every byte of them, however they are cut', () =>
   )
 })
 
+it('joins an event that comes byte by byte', () => {
+  const text = `data: ${'0123456789'.repeat(500)}\n\n`
+  const blocks = new EventBlocks(10_000)
+  const out = [...Buffer.from(text)].flatMap((byte) => blocks.feed(Buffer.from([byte])))
+  expect(out.map(String)).toEqual([text])
+})
+
 it('holds back an event until it is whole', () => {
   const blocks = new EventBlocks(1000)
   expect(blocks.feed(Buffer.from('data: 1\n\ndata: {"half'))).toHaveLength(1)

@@ -8,8 +8,7 @@ const CR = 0x0d
 
 export class EventBlocks {
   readonly #eventBytesMax: number
-  #pieces: Buffer[] = []
-  #bytes = 0
+  #open = new PieceList()
   /** Whether the line that is open has anything in it. */
   #lineHasText = false
   #lastWasCr = false
@@ -42,29 +41,50 @@ export class EventBlocks {
 
   /** Whether anything stands between the last whole event and the end. */
   get isInside(): boolean {
-    return this.#bytes > 0
+    return this.#open.bytes > 0
   }
 
   #whole(last: Buffer): Buffer {
-    if (this.#bytes === 0) return last
-    const block = Buffer.concat([...this.#pieces, last])
-    this.#pieces = []
-    this.#bytes = 0
+    if (this.#open.bytes === 0) return last
+    this.#open.add(last)
+    const block = this.#open.join()
+    this.#open = new PieceList()
     return block
   }
 
   #keep(chunk: Buffer, from: number, line: number): void {
-    if (from < chunk.length) {
-      this.#pieces.push(chunk.subarray(from))
-      this.#bytes += chunk.length - from
-    }
-    if (this.#bytes > this.#eventBytesMax) throw new RangeError('an event is too long')
+    if (from < chunk.length) this.#open.add(chunk.subarray(from))
+    if (this.#open.bytes > this.#eventBytesMax) throw new RangeError('an event is too long')
     const open = chunk.length - line
     if (open === 0) return
     // A return at the very end is text only if something else than the end of its line follows.
     const endsInCr = chunk[chunk.length - 1] === CR
     this.#lineHasText ||= this.#lastWasCr || open > (endsInCr ? 1 : 0)
     this.#lastWasCr = endsInCr
+  }
+}
+
+/** So many pieces become one. */
+const MERGED = 1024
+
+/** Bytes that come in pieces. A piece of one byte costs a hundred in memory, so many small ones are merged as they come. */
+export class PieceList {
+  #merged: Buffer[] = []
+  #recent: Buffer[] = []
+  bytes = 0
+
+  add(piece: Buffer): void {
+    this.bytes += piece.length
+    this.#recent.push(piece)
+    if (this.#recent.length < MERGED) return
+    this.#merged.push(Buffer.concat(this.#recent))
+    this.#recent = []
+  }
+
+  /** All of them, as one. */
+  join(): Buffer {
+    const all = [...this.#merged, ...this.#recent]
+    return all.length === 1 ? all[0]! : Buffer.concat(all, this.bytes)
   }
 }
 

@@ -8,7 +8,7 @@ import type { Ended } from '../../providers/dispatch/exchange.ts'
 import { SAID_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
 import type { Client } from './client.ts'
 import type { AnswerReader, Loose } from './dialects/answer-reader.ts'
-import { dataOf, EventBlocks, isEventStream } from './event-blocks.ts'
+import { dataOf, EventBlocks, isEventStream, PieceList } from './event-blocks.ts'
 import {
   brokenEnd,
   brokenOffEnd,
@@ -158,7 +158,7 @@ class Passing {
     }
     const ended = this.#answered()
     const { mask } = this.#from()
-    client.answer(200, headersDown(answer.headers, mask), mask.bytes(body))
+    client.answer(200, headersDown(answer.headers, mask), await mask.inTurns(body))
     return { ended }
   }
 
@@ -182,7 +182,7 @@ class Passing {
       if (passed.length > 0) {
         if (!client.hasBegun) client.begin(200, headersDown(answer.headers, mask))
         // No encoding of a credential goes beyond the end of an event: each is searched as a whole, and passed on at once.
-        await client.send(mask.bytes(passed.length === 1 ? passed[0]! : Buffer.concat(passed)))
+        await client.send(await mask.inTurns(passed.length === 1 ? passed[0]! : Buffer.concat(passed)))
       }
       if (broken !== undefined) {
         const exchanged = this.#failed(broken)
@@ -292,13 +292,11 @@ function feed(blocks: EventBlocks, piece: Buffer): Buffer[] | undefined {
 
 /** Undefined: there is more than that. */
 async function gathered(answer: UpstreamAnswer, bytesMax: number): Promise<Buffer | undefined> {
-  const pieces: Buffer[] = []
-  let bytes = 0
+  const pieces = new PieceList()
   for (;;) {
     const piece = await answer.next()
-    if (piece === undefined) return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
-    bytes += piece.length
-    if (bytes > bytesMax) return undefined
-    pieces.push(piece)
+    if (piece === undefined) return pieces.join()
+    pieces.add(piece)
+    if (pieces.bytes > bytesMax) return undefined
   }
 }
