@@ -38,7 +38,11 @@ export async function areExportedOnce(
   for (const [session, text] of texts) {
     const all = sessions.get(session)!
     const answered = all.filter(({ status }) => status !== 'failed')
-    expect(turnsOf(text), text).toEqual({ user: all.length, assistant: answered.length })
+    const { user, assistant } = turnsOf(text)
+    expect(user, text).toBe(all.length)
+    // An agent whose run failed may still record the error that it saw: Claude Code does, if it is not stopped before.
+    expect(assistant, text).toBeGreaterThanOrEqual(answered.length)
+    expect(assistant, text).toBeLessThanOrEqual(all.length)
   }
   for (const name of names) {
     // It was taken up again, and others were begun since.
