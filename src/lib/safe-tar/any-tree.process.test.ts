@@ -93,6 +93,22 @@ describe('any tree', () => {
     )
   }, 60_000)
 
+  it.each(['own', 'posix', 'gnu'])(
+    'with paths of every length around that of a header’s name is whole (%s)',
+    async (format) => {
+      for (let length = 90; length <= 110; length++) {
+        mkdirSync(join(source, 'd'.repeat(length)))
+        writeFileSync(join(source, 'd'.repeat(length), 'f'), `in a folder of ${length} bytes`)
+      }
+      const ours = () => packFolder(source, { signal, limits: LIMITS }).then(({ archive }) => archive)
+      const theirs = () =>
+        spawn('tar', ['-c', `--format=${format}`, '-f', '-', '-C', source, '.'], { stdio: 'pipe' }).stdout
+      const target = mkdtempSync(join(base, 'target-'))
+      await unpackInto(target, format === 'own' ? await ours() : theirs(), LIMITS, signal)
+      expect(execFileSync('diff', ['-r', source, target], { encoding: 'utf8' })).toBe('')
+    },
+  )
+
   it('that another program packed loses only what is too long or too deep, and says so', async () => {
     await grow('deep', { depth: 300, nameBytes: 20, leaves: [LEAVES[0]!] })
     await grow('kept', { depth: 3, nameBytes: 20, leaves: [LEAVES[0]!] })

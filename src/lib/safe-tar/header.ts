@@ -58,8 +58,7 @@ export function parseHeader(block: Buffer): Header | undefined {
   const prefix = posix ? text(block.subarray(345, 500)) : ''
   const name = prefix === '' ? short : `${prefix}/${short}`
   return {
-    // Old archivers mark a folder by its name alone.
-    kind: kind === 'file' && name.endsWith('/') ? 'folder' : kind,
+    kind,
     name,
     link: text(block.subarray(157, 257)),
     bytes: parseSize(block),

@@ -11,6 +11,7 @@ import {
   parseHeader,
   parsePax,
 } from './header.ts'
+import { shown } from './names.ts'
 
 export interface TarEntry {
   readonly kind: Exclude<HeaderKind, 'extended' | 'long-name' | 'long-link'>
@@ -63,10 +64,19 @@ async function nextHeader(source: Source): Promise<Header | undefined> {
       extension = extend(extension, header, await readExtension(source, header))
       continue
     }
-    const entry = { ...header, ...extension }
-    if (entry.kind !== 'file' && entry.bytes !== 0) throw broken('an entry that is no file has a content')
+    const entry = withKind({ ...header, ...extension })
+    if (entry.kind !== 'file' && entry.bytes !== 0)
+      throw broken(`${shown(entry.name)} is no file and has a content`)
     return entry
   }
+}
+
+/**
+ * Old archivers mark a folder by its name alone. The whole name counts: the header of a longer one holds its first 100 bytes,
+ * and the last of these may be a slash.
+ */
+function withKind(entry: Header): Header {
+  return entry.kind === 'file' && entry.name.endsWith('/') ? { ...entry, kind: 'folder' } : entry
 }
 
 interface Extension {

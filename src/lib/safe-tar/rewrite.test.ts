@@ -89,7 +89,7 @@ describe('an archive that is passed on', () => {
     const { archive, report } = await rewritten([
       ...long('a/'.repeat(256), { type: '5' }),
       ...long('a/'.repeat(257), { type: '5' }),
-      ...long('abcdefghi/'.repeat(401), { body: 'x' }),
+      ...long(`${'abcdefghi/'.repeat(401)}x`, { body: 'x' }),
       { name: 'p', type: 'x', body: pax('linkpath', 'abcdefghi/'.repeat(401)) },
       { name: 'hard', type: '1' },
     ])
