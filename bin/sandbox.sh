@@ -1,18 +1,19 @@
 #!/bin/sh
 # The sandbox of your login, from a clone: installs what Craik needs on first use, says so, and hands over to craik.
 set -eu
-here=$0
+# PATH may have a folder that a sandbox can write (virtualenv, npm run): `command -p` takes the system's programs.
+case $0 in */*) here=$0 ;; *) here=./$0 ;; esac
 while [ -L "$here" ]; do
-  link=$(readlink "$here")
-  case $link in /*) here=$link ;; *) here=$(dirname "$here")/$link ;; esac
+  link=$(command -p readlink "$here")
+  case $link in /*) here=$link ;; *) here=${here%/*}/$link ;; esac
 done
-root=$(CDPATH='' cd "$(dirname "$here")/.." && pwd -P)
+root=$(CDPATH='' cd "${here%/*}/.." && pwd -P)
 
 verbs='up down enter exec run-headless status list inspect doctor rebuild save verify-llm-auth test-repo prune nuke profile-new profile-list'
 
 usage() {
   echo "usage: sandbox.sh [--profile=NAME] VERB [options]"
-  echo "  $(echo "$verbs" | fold -s -w 76 | sed '2,$s/^/  /')"
+  echo "  $(echo "$verbs" | command -p fold -s -w 76 | command -p sed '2,$s/^/  /')"
   echo "  what each takes:  sandbox.sh VERB --help"
 }
 
@@ -55,10 +56,10 @@ case $1 in
     fi ;;
 esac
 if [ -n "$wanted" ]; then
-  if [ "$(id -u)" = 0 ] && has apt-get; then
+  if [ "$(command -p id -u)" = 0 ] && has apt-get; then
     echo "  sandbox.sh · first start: installing $wanted …" >&2
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$wanted" >/dev/null 2>&1 ||
-      { apt-get -qq update >&2 && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends "$wanted" >/dev/null; } ||
+    DEBIAN_FRONTEND=noninteractive command -p apt-get -qq install --yes --no-install-recommends "$wanted" >/dev/null 2>&1 ||
+      { command -p apt-get -qq update >&2 && DEBIAN_FRONTEND=noninteractive command -p apt-get -qq install --yes --no-install-recommends "$wanted" >/dev/null; } ||
       { echo "sandbox.sh: $wanted could not be installed" >&2; exit 69; }
   elif [ "$wanted" = bubblewrap ]; then
     echo "sandbox.sh: a sandbox needs Docker, Podman or bubblewrap; install one:  sudo apt-get install bubblewrap" >&2

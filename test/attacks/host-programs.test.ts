@@ -1,11 +1,53 @@
 /** What code in a process sandbox puts on the PATH of the person's shell is never run on the host. */
 import { chmodSync, chownSync, existsSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { environmentOf, ROOT, run, TestHome } from '../craik.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 import { attackHostPrograms } from './host-programs.ts'
 
 attackHostPrograms({ identity: 'user', backend: 'process' })
+
+describe('the launcher of a clone', () => {
+  const NAMES = [
+    ...[
+      'apt-get',
+      'basename',
+      'cat',
+      'dirname',
+      'env',
+      'fold',
+      'id',
+      'ls',
+      'mkdir',
+      'node',
+      'npm',
+      'printf',
+      'readlink',
+    ],
+    ...['realpath', 'rm', 'sed', 'sh', 'sleep', 'stat', 'test', 'touch', 'uname'],
+  ]
+
+  it.each([
+    ['craik', ['--version'], '0.1.0'],
+    ['bin/sandbox.sh', ['--help'], 'usage: sandbox.sh'],
+  ])('%s runs nothing of a virtualenv that is first on PATH, by a link or not', async (file, args, said) => {
+    using home = new TestHome()
+    const bin = home.path('project/.venv/bin')
+    mkdirSync(bin, { recursive: true })
+    writeFileSync(home.path('project/.venv/pyvenv.cfg'), '')
+    for (const name of NAMES)
+      writeFileSync(join(bin, name), `#!/bin/sh\necho ${name} >> "$HOME/ran"\n`, { mode: 0o755 })
+    const link = home.path('link')
+    symlinkSync(join(ROOT, file), link)
+    const env = { ...environmentOf(home), PATH: `${bin}:${process.env.PATH}` }
+    for (const launcher of [join(ROOT, file), link]) {
+      const { code, stdout } = await run(launcher, args, { env, cwd: home.path('project') })
+      expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining(said) })
+    }
+    expect(existsSync(home.path('ran'))).toBe(false)
+  })
+})
 
 describe('a supervisor', () => {
   let home: SandboxHome
