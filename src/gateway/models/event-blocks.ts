@@ -6,8 +6,12 @@
 const LF = 0x0a
 const CR = 0x0d
 
+/** Events have a few. */
+const LINES_MAX = 10_000
+
 export class EventBlocks {
   readonly #eventBytesMax: number
+  #lines = 0
   #open = new PieceList()
   /** Whether the line that is open has anything in it. */
   #lineHasText = false
@@ -17,7 +21,7 @@ export class EventBlocks {
     this.#eventBytesMax = eventBytesMax
   }
 
-  /** The whole events that this piece completes, each with its blank line. Throws RangeError when one is too long. */
+  /** The whole events that this piece completes, each with its blank line. Throws RangeError when one is too long, or has too many lines. */
   feed(chunk: Buffer): Buffer[] {
     const blocks: Buffer[] = []
     let from = 0
@@ -31,7 +35,11 @@ export class EventBlocks {
       line = end + 1
       this.#lineHasText = false
       this.#lastWasCr = false
-      if (!isBlank) continue
+      if (!isBlank) {
+        if (++this.#lines > LINES_MAX) throw new RangeError('an event has too many lines')
+        continue
+      }
+      this.#lines = 0
       blocks.push(this.#whole(chunk.subarray(from, line)))
       from = line
     }

@@ -20,8 +20,15 @@ import {
   refusedEnd,
 } from './failures.ts'
 import { headersDown, headersUp } from './headers.ts'
+import { parseAnswer } from './json-members.ts'
 import { type Held, isNoCredential, type Login } from './login.ts'
-import { type UpstreamAnswer, UpstreamError, type UpstreamRequest, type Upstreams } from './upstream.ts'
+import {
+  isTooFine,
+  type UpstreamAnswer,
+  UpstreamError,
+  type UpstreamRequest,
+  type Upstreams,
+} from './upstream.ts'
 
 export interface Sending {
   readonly upstreams: Upstreams
@@ -62,6 +69,7 @@ class Passing {
   readonly #secrets = new Set<string>()
   #sent = false
   #answeredBytes = 0
+  #events = 0
   #ended: Ended | undefined
   #counterpart: { readonly secrets: number; readonly from: Counterpart } | undefined
   /** The event in which the provider said that something is wrong. */
@@ -150,11 +158,11 @@ class Passing {
     if (body === undefined) return this.#failed(this.#garbage('its answer is too long'))
     this.#answeredBytes = body.length
     try {
-      const value = JSON.parse(body.toString('utf8')) as Loose
+      const value = parseAnswer(body.toString('utf8')) as Loose
       if (reader !== undefined && !reader.whole(value))
         return this.#failed(this.#garbage('its answer is not one in this dialect'))
     } catch {
-      return this.#failed(this.#garbage('its answer is not JSON'))
+      return this.#failed(this.#garbage('its answer is not JSON, or too complex'))
     }
     const ended = this.#answered()
     const { mask } = this.#from()
@@ -170,7 +178,8 @@ class Passing {
       const piece = await answer.next()
       if (piece === undefined) break
       const whole = feed(blocks, piece)
-      if (whole === undefined) return this.#failed(this.#garbage('it sent an event that is too long'))
+      if (whole === undefined)
+        return this.#failed(this.#garbage('it sent an event that is too long, or has too many lines'))
       if (whole.length === 0) continue
       const fault = this.#read(whole)
       if (fault !== undefined) return this.#failed(fault)
@@ -206,6 +215,8 @@ class Passing {
     const { reader } = this.#sending
     for (const block of blocks) {
       this.#answeredBytes += block.length
+      if (isTooFine(++this.#events, this.#answeredBytes))
+        return this.#garbage('it sends too many small events')
       const data = dataOf(block)
       if (data === undefined) {
         if (!isEventStream(block)) return this.#garbage('it sent a line that belongs to no event stream')

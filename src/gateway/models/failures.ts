@@ -78,6 +78,7 @@ export function brokenEnd(
   if (!sent) return fail('unreachable', `no connection${named}`)
   if (code === 'UND_ERR_HEADERS_TIMEOUT') return fail('timeout', 'it did not answer in time')
   if (code === 'UND_ERR_BODY_TIMEOUT') return fail('timeout', 'its answer stalled')
+  if (code === 'TOO_MANY_PIECES') return fail('garbage', 'it answers in too many small pieces')
   if (/HPE_|HEADERS_OVERFLOW|MISMATCH/.test(code))
     return fail('garbage', `its answer is not sound HTTP${named}`)
   return status === undefined

@@ -79,6 +79,9 @@ async function saying(bytes: string): Promise<GatewayScene> {
 
 const OK = 'HTTP/1.1 200 OK\r\n'
 const EVENTS = `${OK}content-type: text/event-stream\r\n\r\n`
+const CHUNKED = `${OK}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
+const whole = (json: string) =>
+  `${OK}content-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json}`
 const START = `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message: MESSAGE })}\n\n`
 
 /** Everything is settled, nothing is held, and the last call says this. */
@@ -107,6 +110,28 @@ test.each([
   ['an event that is not JSON', `${EVENTS}data: {oops\n\n`, 'garbage'],
   ['an event of no type', `${EVENTS}data: {}\n\n`, 'garbage'],
   ['another kind of content', `${OK}content-type: text/html\r\ncontent-length: 2\r\n\r\nhi`, 'garbage'],
+  [
+    'an answer of millions of values',
+    whole(`{"type":"message","x":[${'{},'.repeat(1_000_000)}1]}`),
+    'garbage',
+  ],
+  [
+    'an answer that is nested deeply',
+    whole(`{"x":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}`),
+    'garbage',
+  ],
+  [
+    'an event of millions of values',
+    `${EVENTS}data: {"type":"x","x":[${'1,'.repeat(1_000_000)}1]}\n\n`,
+    'garbage',
+  ],
+  ['an event of thousands of lines', `${EVENTS}${'data:\n'.repeat(20_000)}\n`, 'garbage'],
+  ['an answer in pieces of a byte', `${CHUNKED}${'1\r\n \r\n'.repeat(20_000)}0\r\n\r\n`, 'garbage'],
+  [
+    'one early hint after the other',
+    `${'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(100)}${EVENTS}${START}`,
+    'garbage',
+  ],
   ['JSON that is no answer', `${OK}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`, 'garbage'],
   [
     'half of a JSON answer',
@@ -140,6 +165,13 @@ test.each([
     error: { message: expect.stringMatching(/^craik: /) },
   })
   await ended(gateway, failure)
+})
+
+test('a provider that sends thousands of events that say nothing is given up', async () => {
+  const gateway = await saying(`${EVENTS}${START}${':\n\n'.repeat(40_000)}`)
+  const response = await gateway.ask('/v1/messages', BODY)
+  expect(await response.text()).toMatch(/event: error\ndata: .*too many small events.*\n\n$/)
+  await ended(gateway, 'garbage')
 })
 
 test.each([

@@ -41,9 +41,23 @@ export const VALUES_MAX = 1_000_000
 const MEMBERS_MAX = 1000
 const NAME_BYTES_MAX = 200
 
+/** More than any answer has: a long one with the probabilities of each token has some hundred thousand. */
+const ANSWER_VALUES_MAX = 200_000
+/** Shorter text cannot hold so many values, or be so deep, that parsing it takes long. */
+const UNCHECKED_CHARS = 64 * 1024
+
+/** JSON of a provider. Throws SyntaxError, also for text that would take long to parse or much memory to keep. */
+export function parseAnswer(text: string): unknown {
+  if (text.length > UNCHECKED_CHARS) {
+    const scan = newScan(Buffer.from(text), ANSWER_VALUES_MAX)
+    if (!skipValue(scan) || !isAtEnd(scan)) throw new SyntaxError(`the answer is not taken: ${scan.fault}`)
+  }
+  return JSON.parse(text)
+}
+
 /** The whole body is one object that names no member twice. The bytes are UTF-8. */
 export function scanObject(bytes: Buffer, lookInto: LookInto = {}): Members | JsonFault {
-  const scan: Scan = { bytes, at: blankEnd(bytes, 0), values: 0, fault: undefined, open: OPEN }
+  const scan = newScan(bytes, VALUES_MAX)
   if (bytes[scan.at] !== OPEN_OBJECT) return skipValue(scan) && isAtEnd(scan) ? 'not_object' : scan.fault!
   const members = readObject(scan, lookInto)
   if (members === undefined || !isAtEnd(scan)) return scan.fault!
@@ -67,6 +81,7 @@ interface Scan {
   readonly bytes: Buffer
   at: number
   values: number
+  readonly valuesMax: number
   /** Set by the function that gives up. */
   fault: JsonFault | undefined
   /** What is open around the current value: `OPEN_OBJECT` or `OPEN_ARRAY` each. */
@@ -75,6 +90,10 @@ interface Scan {
 
 /** One scan is over before the next begins, so that all can use the same stack. */
 const OPEN = new Uint8Array(DEPTH_MAX)
+
+function newScan(bytes: Buffer, valuesMax: number): Scan {
+  return { bytes, at: blankEnd(bytes, 0), values: 0, valuesMax, fault: undefined, open: OPEN }
+}
 
 function fail(scan: Scan, fault: JsonFault): false {
   scan.fault ??= fault
@@ -88,7 +107,7 @@ function isAtEnd(scan: Scan): boolean {
 /** Reads the object that begins here, and those of its members that are to be looked into. */
 function readObject(scan: Scan, lookInto: LookInto): Members | undefined {
   const { bytes } = scan
-  if (++scan.values > VALUES_MAX) return void fail(scan, 'too_many_values')
+  if (++scan.values > scan.valuesMax) return void fail(scan, 'too_many_values')
   const inside = ++scan.at
   const spans = new Map<string, Span>()
   const objects = new Map<string, Members>()
@@ -130,7 +149,7 @@ function skipValue(scan: Scan): boolean {
   for (;;) {
     scan.at = blankEnd(bytes, scan.at)
     const byte = bytes[scan.at]
-    if (++scan.values > VALUES_MAX) return fail(scan, 'too_many_values')
+    if (++scan.values > scan.valuesMax) return fail(scan, 'too_many_values')
     if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
       scan.at = blankEnd(bytes, scan.at + 1)
       if (!take(scan, byte + 2)) {

@@ -55,6 +55,17 @@ export class UpstreamError extends Error {
 
 /** More than all callers together may have open to one place. */
 const CONNECTIONS_MAX = 1024
+/** Each piece or event costs time, however short it is. The shortest event that says something has ten bytes. */
+const PIECES_MIN = 10_000
+const PIECE_BYTES = 8
+/** Answers before the answer, such as `103 Early Hints`. */
+const INTERIM_MAX = 16
+
+/** Whether bytes come in so many pieces, or events, that they cost more than they say. */
+export function isTooFine(pieces: number, bytes: number): boolean {
+  return pieces > PIECES_MIN && bytes < pieces * PIECE_BYTES
+}
+
 /** Masks that are kept: more than a person has logins. */
 const MASKS_MAX = 32
 
@@ -188,6 +199,9 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
   #controller: Dispatcher.DispatchController | undefined
   #error: UpstreamError | undefined
   #ended = false
+  #interim = 0
+  #pieceCount = 0
+  #bytes = 0
   status = 0
   headers: IncomingHttpHeaders = {}
 
@@ -233,7 +247,10 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    if (status < 200) return
+    if (status < 200) {
+      if (++this.#interim > INTERIM_MAX) this.#giveUp(controller)
+      return
+    }
     controller.pause()
     this.status = status
     this.headers = headers
@@ -243,11 +260,23 @@ class Exchange implements Dispatcher.DispatchHandler, UpstreamAnswer {
   onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
     // Going on flushes the parser, which tells of nothing; to pause for it would never end.
     if (piece.length === 0) return
+    this.#pieceCount++
+    this.#bytes += piece.length
+    if (isTooFine(this.#pieceCount, this.#bytes)) {
+      this.#giveUp(controller)
+      return
+    }
     const waiting = this.#waiting
     this.#waiting = undefined
     if (waiting === undefined) this.#pieces.push(piece)
     else waiting.resolve(piece)
     controller.pause()
+  }
+
+  #giveUp(controller: Dispatcher.DispatchController): void {
+    const error = Object.assign(new Error('too many small pieces'), { code: 'TOO_MANY_PIECES' })
+    this.#fail(error)
+    controller.abort(error)
   }
 
   onResponseEnd(): void {

@@ -1,6 +1,7 @@
 /** Reads an answer as it passes: what was used, whether it is whole, whether the provider itself broke it off. */
 import type { Usage } from '../../../providers/conversation.ts'
 import { writtenTokens } from '../../../providers/estimate.ts'
+import { parseAnswer } from '../json-members.ts'
 
 type InputCounts = Omit<Extract<Usage, { source: 'measured' | 'estimated' }>, 'source' | 'outputTokens'>
 
@@ -25,7 +26,7 @@ export abstract class AnswerReader {
 
   /** One event of a stream. Throws SyntaxError when it is not what the dialect says. */
   event(data: string): void {
-    this.read(JSON.parse(data) as Loose)
+    this.read(parseAnswer(data) as Loose)
   }
 
   /** A whole answer that came at once. False: it is none in this dialect. */

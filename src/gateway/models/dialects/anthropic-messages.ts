@@ -43,7 +43,7 @@ class Reader extends AnswerReader {
   protected override read(event: Loose): void {
     switch (member(event, 'type')) {
       case 'message_start':
-        this.#counts.start = member(event, 'message', 'usage') as AnthropicCounts['start'] & object
+        this.#counts.start = countsIn(member(event, 'message', 'usage'))
         this.#begun()
         return
       case 'content_block_delta': {
@@ -52,8 +52,7 @@ class Reader extends AnswerReader {
         return
       }
       case 'message_delta':
-        if (has(event, 'usage'))
-          this.#counts.last = member(event, 'usage') as AnthropicCounts['last'] & object
+        if (has(event, 'usage')) this.#counts.last = countsIn(member(event, 'usage'))
         return
       case 'message_stop':
         this.usage = anthropicUsage(this.#counts)
@@ -70,7 +69,7 @@ class Reader extends AnswerReader {
   override whole(answer: Loose): boolean {
     if (member(answer, 'type') !== 'message') return false
     const usage = member(answer, 'usage')
-    this.usage = anthropicUsage({ last: (usage ?? {}) as AnthropicCounts['last'] & object })
+    this.usage = anthropicUsage({ last: countsIn(usage) })
     this.complete = true
     return true
   }
@@ -81,6 +80,24 @@ class Reader extends AnswerReader {
     const { source: _, outputTokens: __, ...input } = begun
     this.input = input
   }
+}
+
+const COUNTS = [
+  'input_tokens',
+  'output_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+] as const
+
+/** The figures and nothing else: whatever a provider puts beside them is not kept. */
+function countsIn(usage: Loose): NonNullable<AnthropicCounts['last']> {
+  const found = COUNTS.flatMap((name) => {
+    const value = member(usage, name)
+    return value === undefined || value === null
+      ? []
+      : [[name, typeof value === 'number' ? value : Number.NaN]]
+  })
+  return Object.fromEntries(found)
 }
 
 const TYPES: Readonly<Record<number, string>> = {
