@@ -9,8 +9,9 @@ type Tier = 'main' | 'matrix'
 
 /**
  * Which test file runs how, and in which tier: the first row that matches counts. `npm test` runs the tier `main`, every
- * behaviour once, on the combination most likely to break. `npm run test:matrix` runs the tier `matrix`, the same suites
- * for the other users, transports, engines and agents. A file of both tiers asks test/tier.ts for its combinations.
+ * behaviour once, on the combination most likely to break. `npm run test:matrix` runs the tier `matrix`: the same suites
+ * for the other users, transports, engines and agents, and files that do one thing very often. A file of both tiers asks
+ * test/tier.ts for its combinations.
  *
  * `unit` starts no process, `system` real processes, `docker` real containers. `alone` kills supervisors and engines
  * against deadlines: two files at a time, after all others.
@@ -29,27 +30,33 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['system', ['main'], 'src/transcripts/{export,readers}/*.test.ts'],
   ['unit', ['main'], '{src,scripts}/**/*.test.ts'],
 
-  [
-    'alone',
-    ['main', 'matrix'],
-    'test/faults/supervisor-{faults,kill,kill-commands,leftovers,lifecycle}.test.ts',
-  ],
-  ['alone', ['main', 'matrix'], 'test/faults/docker-kill.test.ts'],
+  // These kill at many points, for each kind of user.
+  ['alone', ['matrix'], 'test/faults/supervisor-{faults,kill-commands,lifecycle}.test.ts'],
+  ['alone', ['matrix'], 'test/faults/docker-kill.test.ts'],
+  ['alone', ['main', 'matrix'], 'test/faults/supervisor-{kill,leftovers}.test.ts'],
   ['alone', ['main'], 'test/faults/{supervisor,docker}-*.test.ts'],
 
   ['docker', ['main'], 'test/docker/{contract,escape}-user-relay.test.ts'],
   ['docker', ['matrix'], 'test/docker/{contract,escape}-*.test.ts'],
   ['docker', ['matrix'], 'test/docker/{load,podman}.test.ts'],
+  // `npm test` runs the same attacks in process sandboxes, and the login's sandbox too.
+  ['docker', ['matrix'], 'test/docker/{copy-out,credential-oracle,host-programs,hostile-bodies}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{login-sandbox,supervisor-programs}.test.ts'],
+  // They make images of Debian's packages, or of each agent, and container disks of each kind.
+  ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,pool-folders}.test.ts'],
   ['docker', ['main', 'matrix'], 'test/docker/{mounts,pool,prompts,snapshots}.test.ts'],
   ['docker', ['main'], 'test/docker/**/*.test.ts'],
 
   ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
   ['system', ['matrix'], 'test/escape/process-root.test.ts'],
   ['system', ['main', 'matrix'], 'test/e2e/{sandbox-lifecycle,snapshots,two-terminals}.test.ts'],
-  ['system', ['main', 'matrix'], 'test/attacks/supervisor-programs.test.ts'],
   ['system', ['main', 'matrix'], 'test/gateway/models.test.ts'],
   ['system', ['main', 'matrix'], 'test/login-sandbox/verbs.test.ts'],
   ['system', ['main', 'matrix'], 'test/transcripts/autosave.test.ts'],
+  // They trace every program, kill at many points, or type every example.
+  ['system', ['matrix'], 'test/attacks/supervisor-programs.test.ts'],
+  ['system', ['matrix'], 'test/e2e/{examples,sandbox-manager}.test.ts'],
+  ['system', ['matrix'], 'test/faults/{agent-kill,budget}.test.ts'],
   ['system', ['main'], 'test/**/*.test.ts'],
 ]
 

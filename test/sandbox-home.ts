@@ -35,6 +35,8 @@ export const FOREIGN_UID = 23_456
 export const ROOT_IS_NEEDED = IS_ROOT ? undefined : 'skipped: only root can be root'
 /** `npm test` runs as an ordinary user, the matrix as root: see vitest.config.ts. */
 export const IDENTITIES = ofThisTier<Identity>(['user'], ['root'])
+/** For files of the matrix alone. */
+export const EVERY_IDENTITY: readonly Identity[] = IS_ROOT ? ['user', 'root'] : ['user']
 export const canBe = (identity: Identity): boolean => identity === 'user' || IS_ROOT
 
 const EXEC_TIMEOUT_MS = 120_000

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { judgeTrace, STRACE, straceArguments } from '../program-trace.ts'
-import { canBe, IDENTITIES } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY } from '../sandbox-home.ts'
 import { traceLifecycle } from './supervisor-programs.ts'
 
-describe.each(IDENTITIES.filter(canBe))('the programs of a supervisor of %s', (identity) => {
+describe.each(EVERY_IDENTITY)('the programs of a supervisor of %s', (identity) => {
   traceLifecycle(
     { identity, backend: 'process' },
     identity === 'root' ? ['bwrap', 'sh', 'setpriv', 'unshare', 'du'] : ['bwrap', 'du'],

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 import { prepareImage } from '../engine-image.ts'
-import { IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 import { clientOf, craik } from './docker-hands.ts'
 import { leftoversOf, onlyOwnPlaces } from './docker-leftovers.ts'
 import { Life, type World } from './docker-life.ts'
@@ -38,7 +38,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
     await engine?.[Symbol.asyncDispose]()
   })
 
-  it.each(IDENTITIES)(
+  it.each(EVERY_IDENTITY)(
     `as %s, sandboxes live and end while what holds them is killed (seed ${SEED})`,
     { timeout: LIMIT_MS },
     async (identity) => {

@@ -15,14 +15,14 @@ import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.t
 import { runFolder } from '../../src/supervisor/run-folder.ts'
 import { builtCraik } from '../built-craik.ts'
 import { run } from '../craik.ts'
-import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
 import { requireWholeLog } from './supervisor-kill-receipts.ts'
 
 const LIMIT_MS = 600_000
 
 // Each waits long for something in a home of its own: so they wait together.
-describe.concurrent.each(IDENTITIES)('as %s', (identity) => {
+describe.concurrent.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
     'a sidecar that is killed takes its sandbox along, which is told, receipted and can be deleted',
     { timeout: LIMIT_MS },

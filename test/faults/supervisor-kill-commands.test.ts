@@ -6,7 +6,7 @@ import { chownSync, createReadStream, openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as pty from '@lydell/node-pty'
 import { describe, expect, it } from 'vitest'
-import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
 import { ExpectedBytes, keystream, sha256Of } from './supervisor-kill-bytes.ts'
 import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
@@ -26,7 +26,7 @@ const BYTES = 128 * 1024 * 1024
 /** What is ended when the test fails: each would start another supervisor. */
 type Started = { kill(signal: 'SIGKILL'): unknown }[]
 
-describe.each(IDENTITIES)('as %s', (identity) => {
+describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
     `commands go on while the supervisor is killed ${KILLS} times (seed ${SEED})`,
     { timeout: LIMIT_MS },

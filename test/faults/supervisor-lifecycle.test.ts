@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
-import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
 import { receiptsOf, requireWholeLog } from './supervisor-kill-receipts.ts'
 
@@ -13,7 +13,7 @@ const LIMIT_MS = 1_200_000
 /** Longer than either takes on a machine that has time. */
 const SPAN_MS = 1_000
 
-describe.each(IDENTITIES)('as %s', (identity) => {
+describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
     `a supervisor killed while it makes a sandbox (seed ${SEED}) leaves a whole one or none`,
     { timeout: LIMIT_MS },
