@@ -33,6 +33,18 @@ export async function askBreaker(
   return store.write(breakerAdmit, { providerId, owner, probeId: newId('probe', nowMs) })
 }
 
+/**
+ * The answer for a call that never becomes a probe. It goes through as soon as the cooldown is over: a program that counts
+ * tokens before its first call would otherwise wait for a probe that nobody makes.
+ */
+export async function askBreakerWithoutProbe(
+  { store, clock }: Pick<BreakerPlace, 'store' | 'clock'>,
+  providerId: string,
+): Promise<BreakerAdmission> {
+  const row = await store.read((tables) => tables.breakers.get(providerId))
+  return admissionWithoutProbe(row, clock.nowMs()) ?? { admitted: true, probeId: undefined }
+}
+
 /** Writes only what changes something: nobody waits for good news from a provider that never failed. */
 export async function tellBreaker(
   { store }: Pick<BreakerPlace, 'store'>,
