@@ -25,12 +25,13 @@ interface BreakerPlace {
 export async function askBreaker(
   { store, clock, owner }: BreakerPlace,
   providerId: string,
+  caller: string | null,
 ): Promise<BreakerAdmission> {
   const nowMs = clock.nowMs()
   const row = await store.read((tables) => tables.breakers.get(providerId))
   const known = admissionWithoutProbe(row, nowMs)
   if (known !== undefined) return known
-  return store.write(breakerAdmit, { providerId, owner, probeId: newId('probe', nowMs) })
+  return store.write(breakerAdmit, { providerId, owner, caller, probeId: newId('probe', nowMs) })
 }
 
 /**
@@ -103,6 +104,6 @@ export async function breakerStates(store: Store, nowMs: number): Promise<readon
     failures: row.failures,
     lastFailure: row.lastFailure,
     openUntilMs: row.openUntilMs,
-    probing: row.probe !== null,
+    probing: row.probes.length > 0,
   }))
 }

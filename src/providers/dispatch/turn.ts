@@ -23,7 +23,9 @@ export async function takeTurn(
   const { place, record } = hop
   if (route.baseUrl === undefined) return UNREPORTED
   const breaker = { store: place.store, clock: place.clock, owner: place.log.owner }
-  const turn = await (free ? askBreakerWithoutProbe : askBreaker)(breaker, record.id)
+  const turn = free
+    ? await askBreakerWithoutProbe(breaker, record.id)
+    : await askBreaker(breaker, record.id, hop.call.scope.sandbox_id ?? null)
   if (turn.admitted && free) return UNREPORTED
   if (turn.admitted) {
     // What was answered is settled and on record, and what was thrown says more: a breaker that misses a report must
