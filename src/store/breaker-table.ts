@@ -1,8 +1,10 @@
 /** The table of breakers: one row for each provider that failed lately. */
 import type { Owner } from '../lib/owner.ts'
 
-interface ProbeRow {
+export interface ProbeRow {
   readonly id: string
+  /** The sandbox whose call it is; null: the operator's own. */
+  readonly caller: string | null
   readonly owner: Owner
   readonly sinceMs: number
 }
@@ -13,8 +15,8 @@ export interface BreakerRow {
   readonly openings: number
   readonly openUntilMs: number | null
   readonly lastFailure: string | null
-  /** The one call that is let through while half-open. */
-  readonly probe: ProbeRow | null
+  /** The calls that are let through while half-open: one for each caller. */
+  readonly probes: readonly ProbeRow[]
   readonly updatedAtMs: number
 }
 

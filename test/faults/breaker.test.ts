@@ -1,4 +1,4 @@
-/** One probe at a time, whichever process asks, and also when the one that probes is killed. */
+/** One probe of a caller at a time, whichever process asks, and also when the one that probes is killed. */
 import { expect, test } from 'vitest'
 import { systemClock } from '../../src/lib/clock.ts'
 import { askBreaker, breakerStates, tellBreaker } from '../../src/providers/breaker/breakers.ts'
@@ -27,7 +27,7 @@ test('many processes at a half-open breaker: one probes, the others wait; its de
     expect(said.filter((line) => line === 'probe')).toHaveLength(1)
     expect(said.filter((line) => line === 'wait')).toHaveLength(PROCESSES - 1)
 
-    const ask = () => askBreaker({ store, clock: systemClock, owner: log.owner }, PROVIDER)
+    const ask = () => askBreaker({ store, clock: systemClock, owner: log.owner }, PROVIDER, null)
     expect(await ask()).toMatchObject({ admitted: false, phase: 'probing' })
     await killed(scripts[said.indexOf('probe')]!)
     expect(await ask()).toMatchObject({ admitted: true, probeId: expect.any(String) })

@@ -11,6 +11,6 @@ const [home, provider] = process.argv.slice(2) as [string, string]
 const { store, log } = await openLog(home)
 process.stdout.write('ready\n')
 process.stdin.once('data', async () => {
-  const turn = await askBreaker({ store, clock: systemClock, owner: log.owner }, provider)
+  const turn = await askBreaker({ store, clock: systemClock, owner: log.owner }, provider, null)
   process.stdout.write(turn.admitted ? 'probe\n' : 'wait\n')
 })

@@ -89,7 +89,7 @@ export async function underway<Result>(
   act: (hold: Admitted['hold'], end: (ended: Ended) => void) => Promise<Result>,
 ): Promise<Unanswered | Underway<Result>> {
   const paid: Route = free ? { ...route, billing: 'free' } : route
-  const turn = await takeTurn(hop, paid)
+  const turn = await takeTurn(hop, paid, { free })
   if ('kind' in turn) return turn
   let ended: Ended | undefined
   try {

@@ -73,7 +73,7 @@ const coolDown = ({ at }: GatewayScene) =>
     openings: 1,
     openUntilMs: at.clock.nowMs() + 30_000,
     lastFailure: 'overloaded',
-    probe: null,
+    probes: [],
     updatedAtMs: at.clock.nowMs(),
   })
 

@@ -1,8 +1,11 @@
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
+import { breakerStates } from '../../providers/breaker/breakers.ts'
+import { breakerReport } from '../../providers/breaker/tokens.ts'
 import { balance, tokenBudget } from '../../providers/dispatch.fixture.ts'
 import { replayed } from '../../providers/ledger/ledger.fixture.ts'
 import { setBudget, setQuota } from '../../providers/ledger/limits.ts'
@@ -10,13 +13,19 @@ import { account, CERTIFICATE, type GatewayScene, gatewayScene, MemoryBroker } f
 
 const BODY = { model: 'claude-x', max_tokens: 2000, messages: [{ role: 'user', content: 'hi' }] }
 
-/** A provider that counts, and answers nothing else. */
-async function counting(grants?: readonly string[]) {
+const count = (_: string, response: ServerResponse) =>
+  response.writeHead(200, { 'content-type': 'application/json' }).end('{"input_tokens":12}')
+
+/** A provider that counts, and answers nothing else unless `answer` says so. */
+async function counting(
+  grants?: readonly string[],
+  answer: (path: string, to: ServerResponse) => void = count,
+) {
   const paths: (string | undefined)[] = []
   const server = createServer({ ...CERTIFICATE }, (request, response) => {
     paths.push(request.url)
     request.resume()
-    response.writeHead(200, { 'content-type': 'application/json' }).end('{"input_tokens":12}')
+    answer(request.url!, response)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -102,4 +111,60 @@ test('counting is a request to a quota of requests', async () => {
   const asked = async () => (await gateway.ask('/v1/messages/count_tokens', BODY)).status
   expect([await asked(), await asked()]).toEqual([200, 429])
   expect(paths).toHaveLength(1)
+})
+
+const MESSAGE = {
+  ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude-x', stop_reason: 'end_turn' },
+  ...{ content: [{ type: 'text', text: 'hello' }], usage: { input_tokens: 3, output_tokens: 1 } },
+}
+
+function limitCounting(path: string, response: ServerResponse): void {
+  if (path.includes('count_tokens')) response.writeHead(429, { 'retry-after': '120' }).end('{}')
+  else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(MESSAGE))
+}
+
+const coolingDown = ({ at }: GatewayScene, forMs: number) =>
+  at.store.write(breakerReport, {
+    ...{ providerId: 'provider_anthropic', probeId: undefined, cooldownMs: forMs },
+    report: { result: 'failed', failure: 'rate_limited', retryAfterMs: forMs },
+  })
+
+test('a rate limit on counting tokens, however often, keeps no sandbox from the provider', async () => {
+  await using scene = await counting(undefined, limitCounting)
+  const { gateway } = scene
+  for (let n = 0; n < 4; n++)
+    expect((await gateway.ask('/v1/messages/count_tokens', BODY, { sandboxId: 'hostile' })).status).toBe(429)
+  const call = await gateway.ask('/v1/messages', BODY, { sandboxId: 'other' })
+  expect({ status: call.status, body: await call.json() }).toMatchObject({
+    status: 200,
+    body: { id: 'msg_1' },
+  })
+  expect(scene.paths).toHaveLength(5)
+  await settled(gateway)
+  expect(await gateway.at.store.tables.breakers.list()).toEqual([])
+})
+
+test('counting tokens is refused during a cooldown, and does not prolong one that is over', async () => {
+  await using scene = await counting(undefined, limitCounting)
+  const { gateway, paths } = scene
+  await coolingDown(gateway, 30_000)
+  expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(503)
+  expect(paths).toEqual([])
+  gateway.at.clock.advance(30_000)
+  expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(429)
+  expect((await gateway.ask('/v1/messages', BODY)).status).toBe(200)
+  await settled(gateway)
+  expect(await gateway.at.store.tables.breakers.list()).toEqual([])
+})
+
+test('counting tokens takes no probe, and its success does not end the cooldown', async () => {
+  await using scene = await counting()
+  const { gateway } = scene
+  await coolingDown(gateway, 30_000)
+  gateway.at.clock.advance(30_000)
+  expect((await gateway.ask('/v1/messages/count_tokens', BODY)).status).toBe(200)
+  await settled(gateway)
+  expect(await breakerStates(gateway.at.store, gateway.at.clock.nowMs())).toMatchObject([
+    { phase: 'half_open', probing: false },
+  ])
 })

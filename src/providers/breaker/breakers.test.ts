@@ -4,7 +4,7 @@ import type { Owner } from '../../lib/owner.ts'
 import { TestClock } from '../../policy/policy.fixture.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { askBreaker, breakerStates, tellBreaker } from './breakers.ts'
-import { breakerReset } from './tokens.ts'
+import { type BreakerAdmission, breakerReset } from './tokens.ts'
 
 const P = 'provider_openai'
 const ILL = { result: 'failed', failure: 'unreachable' } as const
@@ -24,7 +24,7 @@ async function open(at: ReturnType<typeof place>): Promise<void> {
 
 test('a provider that never failed costs one read and leaves no row', async () => {
   const at = place()
-  expect(await askBreaker(at, P)).toEqual({ admitted: true, probeId: undefined })
+  expect(await askBreaker(at, P, null)).toEqual({ admitted: true, probeId: undefined })
   await tellBreaker(at, P, undefined, { result: 'answered' })
   expect(await at.store.tables.breakers.list()).toEqual([])
 })
@@ -32,7 +32,7 @@ test('a provider that never failed costs one read and leaves no row', async () =
 test('refuses while open, and says what happened and until when', async () => {
   const at = place()
   await open(at)
-  expect(await askBreaker(at, P)).toEqual({
+  expect(await askBreaker(at, P, null)).toEqual({
     admitted: false,
     phase: 'open',
     lastFailure: 'unreachable',
@@ -52,11 +52,11 @@ test('refuses while open, and says what happened and until when', async () => {
   ])
 })
 
-test('lets exactly one of many through when the cooldown is over', async () => {
+test('lets exactly one call of a caller through when the cooldown is over', async () => {
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  const answers = await Promise.all(Array.from({ length: 20 }, () => askBreaker(at, P)))
+  const answers = await Promise.all(Array.from({ length: 20 }, () => askBreaker(at, P, null)))
   expect(answers.filter(({ admitted }) => admitted)).toHaveLength(1)
   expect(answers.filter((answer) => !answer.admitted && answer.phase === 'probing')).toHaveLength(19)
 })
@@ -65,9 +65,9 @@ test('a probe that is answered lets everyone through again', async () => {
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  const probe = await askBreaker(at, P)
+  const probe = await askBreaker(at, P, null)
   await tellBreaker(at, P, probe.admitted ? probe.probeId : '', { result: 'answered' })
-  expect(await askBreaker(at, P)).toEqual({ admitted: true, probeId: undefined })
+  expect(await askBreaker(at, P, null)).toEqual({ admitted: true, probeId: undefined })
   expect(await at.store.tables.breakers.list()).toEqual([])
 })
 
@@ -75,55 +75,125 @@ test('a probe that is given back unused leaves the turn to the next', async () =
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  const first = await askBreaker(at, P)
+  const first = await askBreaker(at, P, null)
   await tellBreaker(at, P, first.admitted ? first.probeId : '', { result: 'released' })
-  expect(await askBreaker(at, P)).toMatchObject({ admitted: true, probeId: expect.any(String) })
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: true, probeId: expect.any(String) })
 })
 
 test("a dead process's probe is free at once; a living one's is not", async () => {
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  await askBreaker({ ...at, owner: deadOwner(at.owner) }, P)
-  const next = await askBreaker(at, P)
+  await askBreaker({ ...at, owner: deadOwner(at.owner) }, P, null)
+  const next = await askBreaker(at, P, null)
   expect(next).toMatchObject({ admitted: true, probeId: expect.any(String) })
-  expect(await askBreaker(at, P)).toMatchObject({ admitted: false, phase: 'probing' })
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false, phase: 'probing' })
 })
 
 test('a probe whose process cannot be seen is taken for lost after its lease', async () => {
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  await askBreaker({ ...at, owner: { ...at.owner, pidNamespace: 'elsewhere' } }, P)
+  await askBreaker({ ...at, owner: { ...at.owner, pidNamespace: 'elsewhere' } }, P, null)
   at.clock.advance(CALL_MS_MAX - 1)
-  expect(await askBreaker(at, P)).toMatchObject({ admitted: false })
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false })
   at.clock.advance(1)
-  expect(await askBreaker(at, P)).toMatchObject({ admitted: true })
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: true })
 })
 
 test('the late report of a probe that lost its turn changes nothing', async () => {
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  const lost = await askBreaker({ ...at, owner: deadOwner(at.owner) }, P)
-  const current = await askBreaker(at, P)
+  const lost = await askBreaker({ ...at, owner: deadOwner(at.owner) }, P, null)
+  const current = await askBreaker(at, P, null)
   await tellBreaker(at, P, lost.admitted ? lost.probeId : '', { result: 'answered' })
-  expect(await askBreaker(at, P)).toMatchObject({ admitted: false, phase: 'probing' })
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false, phase: 'probing' })
   await tellBreaker(at, P, current.admitted ? current.probeId : '', ILL)
-  expect(await askBreaker(at, P)).toMatchObject({ phase: 'open', retryAtMs: at.clock.nowMs() + 60_000 })
+  expect(await askBreaker(at, P, null)).toMatchObject({ phase: 'open', retryAtMs: at.clock.nowMs() + 60_000 })
 })
 
 test('a reset by hand ends a pause at once, and what a probe reports after it changes nothing', async () => {
   const at = place()
   await open(at)
   at.clock.advance(30_000)
-  const probe = await askBreaker(at, P)
+  const probe = await askBreaker(at, P, null)
   await at.store.write(breakerReset, { providerId: P, operator: 'local-user:test' })
-  expect(await askBreaker(at, P)).toEqual({ admitted: true, probeId: undefined })
+  expect(await askBreaker(at, P, null)).toEqual({ admitted: true, probeId: undefined })
   await tellBreaker(at, P, probe.admitted ? probe.probeId : '', ILL)
   expect(await at.store.tables.breakers.list()).toEqual([])
   await expect(
     at.store.write(breakerReset, { providerId: P, operator: 'local-user:test' }),
   ).rejects.toMatchObject({ code: 'conflict' })
   expect(await at.store.bodies()).toMatchObject([{ operation: 'reset_breaker', operator: 'local-user:test' }])
+})
+
+const idOf = (turn: BreakerAdmission) => (turn.admitted ? turn.probeId : undefined)
+
+test('no caller holds the probe against another, however long its own lasts or often it is taken again', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  for (let n = 0; n < 3; n++) {
+    const hostile = await askBreaker(at, P, 'hostile')
+    await tellBreaker(at, P, idOf(hostile), { result: 'released' })
+  }
+  await askBreaker(at, P, 'hostile')
+  expect(await askBreaker(at, P, 'hostile')).toMatchObject({ admitted: false, phase: 'probing' })
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: true, probeId: expect.any(String) })
+  const other = await askBreaker(at, P, 'other')
+  expect(other).toMatchObject({ admitted: true, probeId: expect.any(String) })
+  await tellBreaker(at, P, idOf(other), { result: 'answered' })
+  expect(await askBreaker(at, P, 'hostile')).toEqual({ admitted: true, probeId: undefined })
+  expect(await at.store.tables.breakers.list()).toEqual([])
+})
+
+test('probes that fail together double the cooldown once', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const probes = await Promise.all(['a', 'b', 'c'].map((caller) => askBreaker(at, P, caller)))
+  for (const probe of probes) await tellBreaker(at, P, idOf(probe), ILL)
+  expect(await askBreaker(at, P, 'a')).toMatchObject({
+    phase: 'open',
+    openUntilMs: at.clock.nowMs() + 60_000,
+  })
+  expect(await at.store.tables.breakers.list()).toMatchObject([{ openings: 2, probes: [] }])
+})
+
+test("one caller's failed probe does not discard another's answer", async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const [failing, answered] = [await askBreaker(at, P, 'hostile'), await askBreaker(at, P, 'other')]
+  await tellBreaker(at, P, idOf(failing), ILL)
+  await tellBreaker(at, P, idOf(answered), { result: 'answered' })
+  expect(await askBreaker(at, P, 'third')).toEqual({ admitted: true, probeId: undefined })
+})
+
+test('a probe from before the last cooldown does not keep its caller from the next one', async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const [slow, failing] = [await askBreaker(at, P, 'slow'), await askBreaker(at, P, 'other')]
+  await tellBreaker(at, P, idOf(failing), ILL)
+  at.clock.advance(60_000)
+  expect(await askBreaker(at, P, 'slow')).toMatchObject({ admitted: true, probeId: expect.any(String) })
+  await tellBreaker(at, P, idOf(slow), ILL)
+  expect(await breakerStates(at.store, at.clock.nowMs())).toMatchObject([{ phase: 'half_open' }])
+})
+
+test("a row of an earlier version, with one probe of nobody in particular, is taken for the operator's own", async () => {
+  const at = place()
+  await open(at)
+  at.clock.advance(30_000)
+  const { bootId, pid, startedAt, pidNamespace } = at.owner
+  at.store.database
+    .prepare(`UPDATE provider_breakers SET probe_id = 'probe_old', probe_boot_id = ?, probe_pid = ?,
+      probe_started_at = ?, probe_pid_namespace = ?, probe_since_ms = ?`)
+    .run(bootId, pid, startedAt, pidNamespace, at.clock.nowMs())
+  expect(await askBreaker(at, P, null)).toMatchObject({ admitted: false, phase: 'probing' })
+  expect(await askBreaker(at, P, 'other')).toMatchObject({ admitted: true, probeId: expect.any(String) })
+  await tellBreaker(at, P, 'probe_old', { result: 'answered' })
+  expect(await at.store.tables.breakers.list()).toEqual([])
 })

@@ -25,12 +25,25 @@ interface BreakerPlace {
 export async function askBreaker(
   { store, clock, owner }: BreakerPlace,
   providerId: string,
+  caller: string | null,
 ): Promise<BreakerAdmission> {
   const nowMs = clock.nowMs()
   const row = await store.read((tables) => tables.breakers.get(providerId))
   const known = admissionWithoutProbe(row, nowMs)
   if (known !== undefined) return known
-  return store.write(breakerAdmit, { providerId, owner, probeId: newId('probe', nowMs) })
+  return store.write(breakerAdmit, { providerId, owner, caller, probeId: newId('probe', nowMs) })
+}
+
+/**
+ * The answer for a call that never becomes a probe. It goes through as soon as the cooldown is over: a program that counts
+ * tokens before its first call would otherwise wait for a probe that nobody makes.
+ */
+export async function askBreakerWithoutProbe(
+  { store, clock }: Pick<BreakerPlace, 'store' | 'clock'>,
+  providerId: string,
+): Promise<BreakerAdmission> {
+  const row = await store.read((tables) => tables.breakers.get(providerId))
+  return admissionWithoutProbe(row, clock.nowMs()) ?? { admitted: true, probeId: undefined }
 }
 
 /** Writes only what changes something: nobody waits for good news from a provider that never failed. */
@@ -91,6 +104,6 @@ export async function breakerStates(store: Store, nowMs: number): Promise<readon
     failures: row.failures,
     lastFailure: row.lastFailure,
     openUntilMs: row.openUntilMs,
-    probing: row.probe !== null,
+    probing: row.probes.length > 0,
   }))
 }

@@ -3,7 +3,7 @@ import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
-import type { BreakerRow } from '../../store/breaker-table.ts'
+import type { ProbeRow } from '../../store/breaker-table.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
@@ -35,33 +35,44 @@ export function breakerProcedures(
 
 async function admit(
   tables: Tables,
-  { providerId, owner, probeId }: BreakerAdmitInput,
+  { providerId, owner, caller, probeId }: BreakerAdmitInput,
   nowMs: number,
   stateOfOwner: (owner: Owner) => 'alive' | 'dead' | 'unknown',
 ): Promise<BreakerAdmission> {
   const row = await tables.breakers.get(providerId)
   const plain = admissionWithoutProbe(row, nowMs)
   if (row === undefined || plain !== undefined) return plain ?? { admitted: true, probeId: undefined }
-  if (row.probe !== null && !isOver(row.probe, nowMs, stateOfOwner)) {
+  const openUntilMs = row.openUntilMs!
+  const underWay = row.probes.filter(
+    (probe) => !isLate(probe, openUntilMs) && !isOver(probe, nowMs, stateOfOwner),
+  )
+  // Only a caller's own probe stands in its way, so that nobody can hold off the others.
+  if (underWay.some((probe) => probe.caller === caller)) {
     return {
       admitted: false,
       phase: 'probing',
       lastFailure: row.lastFailure as FailureKind,
       nowMs,
-      openUntilMs: row.openUntilMs!,
+      openUntilMs,
       retryAtMs: nowMs + PROBE_RETRY_MS,
     }
   }
-  await tables.breakers.put({ ...row, probe: { id: probeId, owner, sinceMs: nowMs }, updatedAtMs: nowMs })
+  const probes = [...underWay, { id: probeId, caller, owner, sinceMs: nowMs }]
+  await tables.breakers.put({ ...row, probes, updatedAtMs: nowMs })
   return { admitted: true, probeId }
 }
 
-/** When somebody else's probe is likely to have come out. */
+/** When a caller's other probe is likely to have come out. */
 const PROBE_RETRY_MS = 1000
+
+/** Another probe has failed since it began. */
+function isLate({ sinceMs }: ProbeRow, openUntilMs: number | null): boolean {
+  return openUntilMs !== null && sinceMs < openUntilMs
+}
 
 /** A dead owner's probe is free at once; one that nothing can be known of, when no call lasts that long. */
 function isOver(
-  { owner, sinceMs }: NonNullable<BreakerRow['probe']>,
+  { owner, sinceMs }: ProbeRow,
   nowMs: number,
   stateOfOwner: (owner: Owner) => 'alive' | 'dead' | 'unknown',
 ): boolean {
@@ -74,11 +85,13 @@ async function report(
   nowMs: number,
 ): Promise<void> {
   const row = await tables.breakers.get(providerId)
-  const isProbe = probeId !== undefined && row?.probe?.id === probeId
+  const probe = probeId === undefined ? undefined : row?.probes.find(({ id }) => id === probeId)
+  const isProbe = probe !== undefined
   // A probe that lost its turn to another one has nothing to say any more.
   if (probeId !== undefined && !isProbe) return
   const before = stateOf(row)
-  const after = afterReport(before, news, { isProbe, nowMs, cooldownMs })
+  const isLateProbe = isProbe && isLate(probe, before.openUntilMs)
+  const after = afterReport(before, news, { isProbe, isLateProbe, nowMs, cooldownMs })
   if (phaseOf(after, nowMs) === 'closed' && after.failures === CLOSED.failures && after.openings === 0) {
     if (row !== undefined) await tables.breakers.remove(providerId)
     return
@@ -87,12 +100,12 @@ async function report(
   await tables.breakers.put({
     providerId,
     ...after,
-    probe: isProbe ? null : (row?.probe ?? null),
+    probes: row?.probes.filter(({ id }) => id !== probeId) ?? [],
     updatedAtMs: nowMs,
   })
 }
 
-/** The probe that is under way has nothing to say any more: its breaker is gone. */
+/** Probes that are under way have nothing to say any more: their breaker is gone. */
 async function reset(
   tables: Tables,
   { providerId, operator }: BreakerResetInput,

@@ -14,7 +14,7 @@ export interface BreakerState {
   readonly failures: number
   /** Times it opened without a success in between. */
   readonly openings: number
-  /** Null: closed. Before it: open. From then on: half-open, one probe at a time. */
+  /** Null: closed. Before it: open. From then on: half-open, one probe at a time for each caller. */
   readonly openUntilMs: number | null
   readonly lastFailure: FailureKind | null
 }
@@ -55,15 +55,24 @@ export function afterReport(
   report: BreakerReport,
   {
     isProbe,
+    isLateProbe = false,
     nowMs,
     cooldownMs,
-  }: { readonly isProbe: boolean; readonly nowMs: number; readonly cooldownMs: number },
+  }: {
+    readonly isProbe: boolean
+    /** It began before the present cooldown, which another probe caused. */
+    readonly isLateProbe?: boolean
+    readonly nowMs: number
+    readonly cooldownMs: number
+  },
 ): BreakerState {
   const closed = state.openUntilMs === null
   if (!closed && !isProbe) return state
   const verdict = verdictOf(report)
   if (verdict === 'none') return state
   if (verdict === 'well') return CLOSED
+  // The cooldown doubles once for all probes that fail together.
+  if (isLateProbe) return state
   const { failure, retryAfterMs } = report as Extract<BreakerReport, { result: 'failed' }>
   if (failure === 'rate_limited' && retryAfterMs !== undefined && retryAfterMs > 0) {
     return {

@@ -8,6 +8,8 @@ import type { BreakerReport } from './state.ts'
 export interface BreakerAdmitInput {
   readonly providerId: string
   readonly owner: Owner
+  /** The sandbox that calls; null: the operator. */
+  readonly caller: string | null
   /** Names the probe, should this call become one. */
   readonly probeId: string
 }
@@ -16,7 +18,7 @@ export type BreakerAdmission =
   | { readonly admitted: true; readonly probeId: string | undefined }
   | {
       readonly admitted: false
-      /** `probing`: half-open, and somebody else's call is finding out. */
+      /** `probing`: half-open, and another call of the same caller is finding out. */
       readonly phase: 'open' | 'probing'
       readonly lastFailure: FailureKind
       readonly nowMs: number

@@ -34,9 +34,7 @@ test('a probe that policy denies is given back', async () => {
   for (let i = 0; i < 3; i++) await run.call()
   run.at.clock.advance(30_000)
   expect(await run.call({ grantFor: async () => undefined })).toMatchObject({ by: 'policy' })
-  expect(await run.at.store.tables.breakers.list()).toMatchObject([
-    { lastFailure: 'overloaded', probe: null },
-  ])
+  expect(await run.at.store.tables.breakers.list()).toMatchObject([{ lastFailure: 'overloaded', probes: [] }])
   expect(await run.call()).toMatchObject({ outcome: 'answered' })
 })
 
@@ -71,7 +69,7 @@ test('a breaker that cannot be written hides neither an answer that was paid for
     openings: 0,
     openUntilMs: null,
     lastFailure: 'overloaded',
-    probe: null,
+    probes: [],
     updatedAtMs: run.at.clock.nowMs(),
   })
   expect(await callWithoutBreaker(run.at)).toMatchObject({ outcome: 'answered', text: 'hello' })

@@ -1,5 +1,5 @@
 /** A call's turn at a provider: its breaker is asked before anything is held, and hears how it came out. */
-import { askBreaker, tellBreaker } from '../breaker/breakers.ts'
+import { askBreaker, askBreakerWithoutProbe, tellBreaker } from '../breaker/breakers.ts'
 import type { BreakerReport } from '../breaker/state.ts'
 import { denyHere } from './denials.ts'
 import type { Hop, Unanswered } from './hop.ts'
@@ -9,15 +9,24 @@ export interface Turn {
   readonly tell: (report: BreakerReport) => Promise<void>
 }
 
-/** What dials nothing says nothing about the provider's health, and its turn is anybody's. */
+const UNREPORTED: Turn = { tell: async () => {} }
+
+/**
+ * What dials nothing says nothing about the provider's health, and its turn is anybody's. A `free` call obeys the breaker
+ * and reports nothing to it: nothing limits such calls, so one caller could keep the provider in cooldown for all.
+ */
 export async function takeTurn(
   hop: Hop,
   route: Pick<Route, 'baseUrl' | 'facts'>,
+  { free = false }: { readonly free?: boolean } = {},
 ): Promise<Turn | Unanswered> {
   const { place, record } = hop
-  if (route.baseUrl === undefined) return { tell: async () => {} }
+  if (route.baseUrl === undefined) return UNREPORTED
   const breaker = { store: place.store, clock: place.clock, owner: place.log.owner }
-  const turn = await askBreaker(breaker, record.id)
+  const turn = free
+    ? await askBreakerWithoutProbe(breaker, record.id)
+    : await askBreaker(breaker, record.id, hop.call.scope.sandbox_id ?? null)
+  if (turn.admitted && free) return UNREPORTED
   if (turn.admitted) {
     // What was answered is settled and on record, and what was thrown says more: a breaker that misses a report must
     // hide neither. At worst it stays open until a lost probe's time is over.

@@ -1,33 +1,35 @@
 /** Breakers over SQLite. */
 import type { DatabaseSync } from 'node:sqlite'
-import type { BreakerRow, BreakerTable } from '../breaker-table.ts'
+import type { BreakerRow, BreakerTable, ProbeRow } from '../breaker-table.ts'
 import { lazily } from './statement.ts'
 
-const COLUMNS = `provider_id, failures, openings, open_until_ms, last_failure, probe_id, probe_boot_id, probe_pid,
-  probe_started_at, probe_pid_namespace, probe_since_ms, updated_at_ms`
+const COLUMNS = 'provider_id, failures, openings, open_until_ms, last_failure, probe_id, updated_at_ms'
+/** Where an earlier version recorded the only probe there was. */
+const SINGLE_PROBE = 'probe_boot_id, probe_pid, probe_started_at, probe_pid_namespace, probe_since_ms'
 
 export function breakerTable(database: DatabaseSync): BreakerTable {
   const put = lazily(
     database,
-    `INSERT OR REPLACE INTO provider_breakers (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO provider_breakers (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
   )
-  const get = lazily(database, `SELECT ${COLUMNS} FROM provider_breakers WHERE provider_id = ?`)
-  const list = lazily(database, `SELECT ${COLUMNS} FROM provider_breakers ORDER BY provider_id`)
+  const get = lazily(
+    database,
+    `SELECT ${COLUMNS}, ${SINGLE_PROBE} FROM provider_breakers WHERE provider_id = ?`,
+  )
+  const list = lazily(
+    database,
+    `SELECT ${COLUMNS}, ${SINGLE_PROBE} FROM provider_breakers ORDER BY provider_id`,
+  )
   const remove = lazily(database, 'DELETE FROM provider_breakers WHERE provider_id = ?')
   return {
-    async put({ probe, ...row }) {
+    async put(row) {
       put().run(
         row.providerId,
         row.failures,
         row.openings,
         row.openUntilMs,
         row.lastFailure,
-        probe?.id ?? null,
-        probe?.owner.bootId ?? null,
-        probe?.owner.pid ?? null,
-        probe?.owner.startedAt ?? null,
-        probe?.owner.pidNamespace ?? null,
-        probe?.sinceMs ?? null,
+        row.probes.length === 0 ? null : JSON.stringify(row.probes),
         row.updatedAtMs,
       )
     },
@@ -47,19 +49,21 @@ function parse(row: Record<string, unknown>): BreakerRow {
     openings: row.openings as number,
     openUntilMs: row.open_until_ms as number | null,
     lastFailure: row.last_failure as string | null,
-    probe:
-      row.probe_id === null
-        ? null
-        : {
-            id: row.probe_id as string,
-            owner: {
-              bootId: row.probe_boot_id as string,
-              pid: row.probe_pid as number,
-              startedAt: row.probe_started_at as string,
-              pidNamespace: row.probe_pid_namespace as string,
-            },
-            sinceMs: row.probe_since_ms as number,
-          },
+    probes: parseProbes(row),
     updatedAtMs: row.updated_at_ms as number,
   }
+}
+
+/** `probe_id` is a list in JSON. A bare id is from an earlier version, which had one probe for all callers. */
+function parseProbes(row: Record<string, unknown>): readonly ProbeRow[] {
+  const text = row.probe_id as string | null
+  if (text === null) return []
+  if (text.startsWith('[')) return JSON.parse(text) as ProbeRow[]
+  const owner = {
+    bootId: row.probe_boot_id as string,
+    pid: row.probe_pid as number,
+    startedAt: row.probe_started_at as string,
+    pidNamespace: row.probe_pid_namespace as string,
+  }
+  return [{ id: text, caller: null, owner, sinceMs: row.probe_since_ms as number }]
 }

@@ -270,11 +270,12 @@ test.each([
   },
 )
 
-test('a provider that nothing listens at: 426, and the breaker has heard of it', async () => {
+test('a provider that nothing listens at: 426, a failed receipt, and no part in a cooldown', async () => {
   const scene = await socketScene([HELLO])
   await scene.server[Symbol.asyncDispose]()
   expect(await scene.refused()).toMatchObject({ status: 426, body: expect.stringContaining('no connection') })
   expect(await scene.ends()).toEqual([{ status: 'failed', failure: 'unreachable' }])
+  expect(await scene.gateway.at.store.tables.breakers.list()).toEqual([])
 })
 
 test('a flood of upgrades that policy refuses is counted, and each is told', async () => {
