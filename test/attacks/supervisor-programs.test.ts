@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { judgeTrace, STRACE, straceArguments } from '../program-trace.ts'
-import { canBe, EVERY_IDENTITY } from '../sandbox-home.ts'
+import { EVERY_IDENTITY } from '../sandbox-home.ts'
 import { traceLifecycle } from './supervisor-programs.ts'
 
 describe.each(EVERY_IDENTITY)('the programs of a supervisor of %s', (identity) => {
