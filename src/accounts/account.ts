@@ -32,6 +32,8 @@ export interface Account {
 /** What goes into one upstream request. It is used and dropped, never kept, logged or returned to a caller. */
 export interface Credential {
   readonly accountId: string
+  /** The account's own at this moment: config may have changed since the account was listed. */
+  readonly baseUrl: string
   /** Lower-case names. They replace whatever the client sent under these names. */
   readonly headers: Readonly<Record<string, string>>
   /** Added to the comma-separated values that the client sent, such as `anthropic-beta`. */

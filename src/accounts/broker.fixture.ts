@@ -42,6 +42,7 @@ export function brokerOf(issuer: Issuer, place: Machine, more: Partial<BrokerOpt
   const refresh = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(10_000))
   return createBroker({
     ...{ home: place.home, surroundings: place.surroundings, probes: PROBES, refresh },
+    overrides: async () => place.surroundings.overrides,
     ...{ operator: 'local-user:tester', authorities: [issuer.authority], ...more },
   })
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Issuer, startIssuer } from '../../test/accounts/issuer.ts'
 import { inProcessStore } from '../../test/in-process-store.ts'
+import { CraikError } from '../errors.ts'
 import { type Machine, madeUpJwt, NEVER } from './accounts.fixture.ts'
 import { brokerOf, CLAUDE, type Format, HOUR_MS, machineOf } from './broker.fixture.ts'
 import type { BrokerOptions } from './broker.ts'
@@ -309,6 +310,54 @@ it('every refresh is on record before the issuer is asked, with its outcome and 
   store.database.close()
   await expect(brokerAt(place, { log }).credential('claude-code', NEVER)).rejects.toThrow()
   expect(issuer.refreshes).toHaveLength(before)
+})
+
+describe('an address that changes in config', () => {
+  it('holds from the next call on, for what is listed and for what is sent', async () => {
+    using place = here({ OPENAI_API_KEY: 'made-up-key' })
+    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() + HOUR_MS))
+    let base_url = 'https://one.example/v1'
+    const overrides = async () => ({ 'claude-code': { base_url }, 'env/OPENAI_API_KEY': { base_url } })
+    const broker = brokerAt(place, { overrides })
+    const ids = ['claude-code', 'env/OPENAI_API_KEY']
+    const listed = async () => (await broker.accounts(NEVER)).map((account) => account.baseUrl)
+    const sent = () => Promise.all(ids.map(async (id) => (await broker.credential(id, NEVER)).baseUrl))
+    expect([await listed(), await sent()]).toEqual([
+      [base_url, base_url],
+      [base_url, base_url],
+    ])
+    base_url = 'https://two.example/v1'
+    expect([await sent(), await listed()]).toEqual([
+      [base_url, base_url],
+      [base_url, base_url],
+    ])
+  })
+
+  it('is where a login is renewed', async () => {
+    using place = here()
+    place.write(CLAUDE.file, CLAUDE.write(issuer.login(), Date.now() - 1))
+    let token_url = 'https://127.0.0.1:1/token'
+    const broker = brokerAt(place, { overrides: async () => ({ 'claude-code': { token_url } }) })
+    await broker.accounts(NEVER)
+    token_url = issuer.tokenUrl
+    expect((await broker.credential('claude-code', NEVER)).headers.authorization).toMatch(/^Bearer /)
+  })
+
+  it('refuses everything while config cannot be used', async () => {
+    using place = here({ OPENAI_API_KEY: 'made-up-key' })
+    let isDamaged = false
+    const overrides = async () => {
+      if (isDamaged) throw new CraikError('invalid_config', 'config/accounts.yaml: damaged')
+      return {}
+    }
+    const broker = brokerAt(place, { overrides })
+    const { generation } = await broker.credential('env/OPENAI_API_KEY', NEVER)
+    isDamaged = true
+    const refused = { code: 'invalid_config' }
+    await expect(broker.accounts(NEVER)).rejects.toMatchObject(refused)
+    await expect(broker.credential('env/OPENAI_API_KEY', NEVER)).rejects.toMatchObject(refused)
+    await expect(broker.refused('env/OPENAI_API_KEY', generation, NEVER)).rejects.toMatchObject(refused)
+  })
 })
 
 describe('a login that is handed over as it is', () => {

@@ -17,13 +17,16 @@ import {
 import { type ForwardedLogin, forwardedLogin } from './forwarding.ts'
 import { logInAgain, loginCommandOf } from './log-in-again.ts'
 import type { Tokens } from './logins/format.ts'
+import type { Overrides } from './overrides.ts'
 import { digestOf, hasJournal, refreshFile } from './refresh/journal.ts'
 import type { RefreshOutcome, RefreshTask } from './refresh/transaction.ts'
 import { recordRefresh } from './refresh-receipt.ts'
 
 export interface BrokerOptions {
   readonly home: Home
-  readonly surroundings: Surroundings
+  readonly surroundings: Omit<Surroundings, 'overrides'>
+  /** Asked anew for every call: a login is sent to the address that holds now. */
+  readonly overrides: () => Promise<Overrides>
   readonly probes: readonly Probe[]
   /** Ends by itself; it is not stopped when a caller leaves. */
   readonly refresh: (task: RefreshTask) => Promise<RefreshOutcome>
@@ -69,6 +72,8 @@ export function createBroker(options: BrokerOptions): HostLogins {
 
 interface Seen {
   readonly stamp: string | undefined
+  /** What config said then. */
+  readonly overrides: string
   readonly findings: Promise<readonly Finding[]>
 }
 
@@ -110,9 +115,11 @@ class HostBroker implements HostLogins {
 
   looked(): readonly Looked[] {
     const { probes, surroundings } = this.#options
+    // Config names addresses, never places.
+    const everywhere = { ...surroundings, overrides: {} }
     return probes.map((probe) => ({
       name: probe.name,
-      places: probe.places(surroundings),
+      places: probe.places(everywhere),
       loginCommand: loginCommandOf(probe.name),
     }))
   }
@@ -123,13 +130,13 @@ class HostBroker implements HostLogins {
     if (await this.#recover(accountId, login, until)) return this.credential(accountId, until)
     const leftMs = this.#leftMs(login.tokens)
     if (leftMs > this.#skewMs || !this.#mayRefresh(accountId, login, leftMs))
-      return this.#usable(accountId, login)
+      return this.#usable(account, login)
     const refresh = this.#refresh(accountId, login)
-    if (leftMs > USABLE_MS) return this.#fromTokens(accountId, login)
+    if (leftMs > USABLE_MS) return this.#fromTokens(account, login)
     const outcome = await orLeave(refresh, until)
     if (outcome.outcome === 'failed' && leftMs <= 0) throw unavailable(accountId, outcome.reason)
     const now = await this.#find(accountId, until)
-    if (now.login.kind === 'oauth') return this.#usable(accountId, now.login)
+    if (now.login.kind === 'oauth') return this.#usable(now.account, now.login)
     throw unavailable(accountId, 'it is another kind of login now')
   }
 
@@ -166,7 +173,7 @@ class HostBroker implements HostLogins {
       const { account, login } = await this.#find(accountId, until)
       const credential =
         login.kind === 'oauth'
-          ? this.#fromTokens(accountId, login)
+          ? this.#fromTokens(account, login)
           : this.#fromKey(account, login.headers(await login.read(until)))
       return { login, credential }
     } catch (error) {
@@ -181,16 +188,22 @@ class HostBroker implements HostLogins {
 
   /** What a probe found, looked up again whenever it might find something else. */
   async #look(probe: Probe, until: AbortSignal): Promise<readonly Finding[]> {
-    const { surroundings } = this.#options
+    const surroundings = await this.#surroundings()
+    const overrides = JSON.stringify(surroundings.overrides)
     const stamp = await probe.stamp(surroundings)
     const seen = this.#seen.get(probe)
-    if (seen !== undefined && stamp !== undefined && seen.stamp === stamp)
+    if (seen !== undefined && stamp !== undefined && seen.stamp === stamp && seen.overrides === overrides)
       return orLeave(seen.findings, until)
     // Shared by all that ask, so it does not end with one of them; each probe has deadlines of its own.
     const findings = probe.probe(surroundings, new AbortController().signal)
     findings.catch(() => this.#seen.delete(probe))
-    this.#seen.set(probe, { stamp, findings })
+    this.#seen.set(probe, { stamp, overrides, findings })
     return orLeave(findings, until)
+  }
+
+  async #surroundings(): Promise<Surroundings> {
+    const { surroundings, overrides } = this.#options
+    return { ...surroundings, overrides: await overrides() }
   }
 
   async #find(accountId: string, until: AbortSignal): Promise<Found> {
@@ -215,9 +228,10 @@ class HostBroker implements HostLogins {
     if (probe !== undefined) this.#seen.delete(probe)
   }
 
-  #usable(accountId: string, login: OAuthLogin): Credential {
+  #usable(account: Account, login: OAuthLogin): Credential {
+    const { id: accountId } = account
     const isRefused = this.#ended.of(accountId, login)?.refused === true
-    if (!isRefused && this.#leftMs(login.tokens) > 0) return this.#fromTokens(accountId, login)
+    if (!isRefused && this.#leftMs(login.tokens) > 0) return this.#fromTokens(account, login)
     const failed = this.#failed.get(accountId)
     if (failed !== undefined) throw unavailable(accountId, failed.reason)
     throw new CraikError('unavailable', `the login ${accountId} has ended: its issuer does not renew it`, {
@@ -252,7 +266,8 @@ class HostBroker implements HostLogins {
   }
 
   async #refreshNow(accountId: string, login: OAuthLogin, unwanted: string): Promise<RefreshOutcome> {
-    const { home, surroundings, authorities, refresh, log, operator } = this.#options
+    const { home, authorities, refresh, log, operator } = this.#options
+    const surroundings = await this.#surroundings()
     const task: RefreshTask = { home, accountId, login, surroundings, unwanted, authorities }
     const result = await recordRefresh(log, operator, accountId, () => refresh(task))
     if (result.outcome === 'failed')
@@ -284,14 +299,15 @@ class HostBroker implements HostLogins {
     return expiresAtMs === undefined ? Number.POSITIVE_INFINITY : expiresAtMs - this.#nowMs()
   }
 
-  #fromTokens(accountId: string, { format, tokens }: OAuthLogin): Credential {
+  #fromTokens({ id, baseUrl }: Account, { format, tokens }: OAuthLogin): Credential {
     const generation = this.#generation(tokens.accessToken)
-    return { accountId, headers: format.headers(tokens), mergedHeaders: format.mergedHeaders, generation }
+    const { mergedHeaders } = format
+    return { accountId: id, baseUrl, headers: format.headers(tokens), mergedHeaders, generation }
   }
 
-  #fromKey({ id }: Account, headers: Readonly<Record<string, string>>): Credential {
+  #fromKey({ id, baseUrl }: Account, headers: Readonly<Record<string, string>>): Credential {
     const generation = this.#generation(Object.values(headers).join('\n'))
-    return { accountId: id, headers, mergedHeaders: {}, generation }
+    return { accountId: id, baseUrl, headers, mergedHeaders: {}, generation }
   }
 
   #generation(value: string): string {

@@ -5,7 +5,7 @@ import type { Home } from '../store/home.ts'
 import { mountedFolders } from '../store/mounted-folders.ts'
 import type { Store } from '../store/store.ts'
 import { createBroker, type HostLogins } from './broker.ts'
-import { parseOverrides } from './overrides.ts'
+import type { Overrides } from './overrides.ts'
 import { allProbes } from './probes/all.ts'
 import { refreshApart } from './refresh/apart.ts'
 
@@ -14,8 +14,8 @@ export interface HostLoginsOptions {
   /** The home folder of the person. */
   readonly userHome: string
   readonly environment: NodeJS.ProcessEnv
-  /** What `config/accounts.yaml` says, as it was read. */
-  readonly config: unknown
+  /** What `config/accounts.yaml` says now. */
+  readonly overrides: () => Promise<Overrides>
   readonly store: () => Promise<Store>
   readonly operator: string
   readonly log?: ReceiptLog | undefined
@@ -24,13 +24,12 @@ export interface HostLoginsOptions {
 }
 
 export function openHostLogins(options: HostLoginsOptions): HostLogins {
-  const { home, userHome, environment, config, store, operator, log, asksAgain = false } = options
+  const { home, userHome, environment, overrides, store, operator, log, asksAgain = false } = options
   return createBroker({
-    ...{ home, operator, log, asksAgain, refresh: refreshApart },
+    ...{ home, operator, log, asksAgain, overrides, refresh: refreshApart },
     surroundings: {
       ...{ userHome, environment, platform: process.platform, nowMs: () => Date.now() },
       mounted: () => mountedFolders(home, store),
-      overrides: parseOverrides(config),
     },
     // Looking makes no database where there is none.
     probes: allProbes(home, async () => (existsSync(home.database) ? store() : undefined)),

@@ -2,6 +2,9 @@
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
 
+/** In the folder `config` of a home. */
+export const ACCOUNTS_FILE = 'accounts.yaml'
+
 /** Only https: a credential never leaves over anything else, not even on loopback. */
 const address = z
   .string()

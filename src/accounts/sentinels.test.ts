@@ -160,7 +160,13 @@ describe('the files inside', () => {
 
 it('git gets the token of GitHub as a password', () => {
   const headers = { authorization: 'Bearer made-up', 'x-other': 'kept' }
-  const basic = asBasic({ accountId: 'github', headers, mergedHeaders: {}, generation: '1' })
+  const basic = asBasic({
+    accountId: 'github',
+    baseUrl: 'https://api.github.com',
+    headers,
+    mergedHeaders: {},
+    generation: '1',
+  })
   expect(basic.headers['x-other']).toBe('kept')
   const [scheme, value] = basic.headers.authorization!.split(' ')
   expect(scheme).toBe('Basic')

@@ -9,14 +9,16 @@ export async function hostLogins(
   context: CliContext,
   more: Partial<Pick<HostLoginsOptions, 'operator' | 'log' | 'asksAgain'>> = {},
 ): Promise<HostLogins> {
-  const [{ openHostLogins }, { readConfigFile }] = await Promise.all([
+  const [{ openHostLogins }, { ACCOUNTS_FILE, parseOverrides }, { readConfigFile }] = await Promise.all([
     import('../accounts/host-logins.ts'),
+    import('../accounts/overrides.ts'),
     import('../providers/config-file.ts'),
   ])
   const { home, environment, localUser } = context
+  const overrides = parseOverrides(await readConfigFile(home.config, ACCOUNTS_FILE))
   return openHostLogins({
     ...{ home, environment, userHome: environment.HOME || homedir(), store: () => context.store() },
-    config: await readConfigFile(home.config, 'accounts.yaml'),
+    overrides: async () => overrides,
     operator: localUser,
     ...more,
   })

@@ -50,12 +50,12 @@ export class MemoryBroker implements Broker {
     return this.credential(accountId)
   }
 
-  #held({ id, family, kind }: Account): Credential {
+  #held({ id, baseUrl, family, kind }: Account): Credential {
     const isKey = kind === 'api_key'
     const name =
       isKey && family === 'anthropic' ? 'x-api-key' : isKey && family === 'gemini' ? 'x-goog-api-key' : ''
     return {
-      accountId: id,
+      ...{ accountId: id, baseUrl },
       headers: name === '' ? { authorization: `Bearer ${this.value}` } : { [name]: this.value },
       mergedHeaders: family === 'anthropic' && !isKey ? { 'anthropic-beta': 'oauth-2025-04-20' } : {},
       generation: this.value,

@@ -4,7 +4,8 @@ import type { Account, Broker } from '../accounts/account.ts'
 import type { HostLogins } from '../accounts/broker.ts'
 import { openHostLogins } from '../accounts/host-logins.ts'
 import { API_KEYS } from '../accounts/keys.ts'
-import { parseOverrides } from '../accounts/overrides.ts'
+import { ACCOUNTS_FILE } from '../accounts/overrides.ts'
+import { OverridesFile } from '../accounts/overrides-file.ts'
 import { openSentinels, type Sentinels } from '../accounts/sentinels.ts'
 import { tokenHosts } from '../accounts/token-hosts.ts'
 import type { Caller } from '../gateway/caller.ts'
@@ -60,12 +61,15 @@ export interface HostGateway {
 
 export async function openHostGateway(options: HostGatewayOptions): Promise<HostGateway> {
   const { store, log, clock, home, environment, userHome, operator, logger } = options
-  const config = await readConfigFile(home.config, 'accounts.yaml')
+  const overrides = new OverridesFile(home.config, () => readConfigFile(home.config, ACCOUNTS_FILE))
+  // A file that cannot be used is told to whoever starts this.
+  let known = await overrides.current()
   const seenEnvironment = { ...environment }
   // A command may tell of programs while this runs.
   Object.defineProperty(seenEnvironment, PINNED, { get: () => environment[PINNED], enumerable: true })
   const logins = openHostLogins({
-    ...{ home, userHome, environment: seenEnvironment, config, operator, log },
+    ...{ home, userHome, environment: seenEnvironment, operator, log },
+    overrides: () => overrides.current(),
     store: async () => store,
   })
   const sentinels = openSentinels(home)
@@ -84,7 +88,11 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     logger('error', `the gateway: ${error instanceof Error ? error.message : String(error)}`)
   const egress = createEgress({
     ...{ store, log, clock, home },
-    isTokenEndpoint: tokenHosts(parseOverrides(config)),
+    async isTokenEndpoint(host) {
+      // While the file cannot be used, the hosts that it named before stay closed.
+      known = await overrides.current().catch(() => known)
+      return tokenHosts(known)(host)
+    },
     credentials: ({ credentials }) => credentials,
   })
   const github = githubRoute({ store, log, clock, broker })

@@ -15,8 +15,8 @@ const broker = createBroker({
   surroundings: {
     ...{ userHome, environment: process.env, platform: 'linux', nowMs: () => Date.now() },
     mounted: async () => [],
-    overrides: { 'claude-code': { token_url: tokenUrl } },
   },
+  overrides: async () => ({ 'claude-code': { token_url: tokenUrl } }),
   probes: [claudeCodeProbe],
   refresh: role === 'broker-apart' ? refreshApart : here,
   operator: 'local-user:tester',

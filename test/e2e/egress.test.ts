@@ -52,7 +52,7 @@ describe('from inside a sandbox of namespaces', () => {
     const { store } = scene
     egress = createEgress({
       ...{ store, log: store.log, home: store.home, clock: systemClock, web: local.web },
-      isTokenEndpoint: () => false,
+      isTokenEndpoint: async () => false,
       credentials: () => 'broker',
     })
     id = await scene.create({ isolation: 'process' })

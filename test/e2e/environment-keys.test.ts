@@ -82,6 +82,42 @@ it('a key in the environment of who creates a sandbox works inside, and is nowhe
   expect(await home.run(['receipts', 'verify', '--replay'])).toMatchObject({ code: 0 })
 })
 
+it('a running supervisor sends a key only where config/accounts.yaml says now, and nowhere while it does not parse', async () => {
+  await using home = await SandboxHome.open({ identity: 'root' })
+  const certificate = selfSigned(['127.0.0.1'])
+  const replies = Array.from({ length: 4 }, () => ({ kind: 'text', text: 'hello back' }) as const)
+  await using before = await startAnthropic(replies, certificate)
+  await using after = await startAnthropic(replies, certificate)
+  const configure = (text: string) => home.configure('accounts.yaml', text)
+  const addressOf = (baseUrl: string) => `env/ANTHROPIC_API_KEY:\n  base_url: ${baseUrl}\n`
+  configure(addressOf(before.baseUrl))
+  const authority = home.path('authority.pem')
+  put(authority, certificate.cert)
+  const env = { NODE_EXTRA_CA_CERTS: authority, ANTHROPIC_API_KEY: KEY }
+  const { id } = await home.json<{ id: string }>(['sandbox', 'create', '--format', 'json'], { env })
+  const ask = async () => (await home.run(['sandbox', 'exec', id, '--', NODE_INSIDE, '-e', ASK])).stdout
+  const asked = () => [before.requests.length, after.requests.length]
+
+  expect(await ask()).toMatch(/^200 /)
+  expect(asked()).toEqual([1, 0])
+  configure(addressOf(after.baseUrl))
+  expect(await ask()).toMatch(/^200 /)
+  expect(asked()).toEqual([1, 1])
+
+  for (const damaged of ['env/ANTHROPIC_API_KEY: [', addressOf('http://127.0.0.1:1/v1')]) {
+    configure(damaged)
+    const refused = await ask()
+    expect(refused).toMatch(/^500 /)
+    expect(refused).toContain('config/accounts.yaml')
+    const logins = await home.run(['sandbox', 'logins', id], { env })
+    expect(logins.stdout + logins.stderr).toContain('config/accounts.yaml')
+    expect(asked()).toEqual([1, 1])
+  }
+  configure(addressOf(before.baseUrl))
+  expect(await ask()).toMatch(/^200 /)
+  expect(asked()).toEqual([2, 1])
+})
+
 /** The root of a sandbox as its processes see it; not as what sets it up does, which sees the machine. */
 function rootOf(id: string): string {
   const own = readlinkSync('/proc/self/ns/mnt')

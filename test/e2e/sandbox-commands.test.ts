@@ -214,6 +214,28 @@ describe('cp', () => {
     expect(readFileSync(home.path('two/a.txt'), 'utf8')).toBe('hello\n')
   })
 
+  it('prints where it wrote, also when the destination is a folder that exists', async () => {
+    await exec('--', 'sh', '-c', 'mkdir -p told/src && echo a > told/src/a && ln -sfn told linked')
+    mkdirSync(home.path('told/src'), { recursive: true })
+    writeFileSync(home.path('told/src/b'), 'b')
+    const at = async (source: string, destination: string) =>
+      (await home.json<{ destination: string }>(['sandbox', 'cp', source, destination])).destination
+    const local = home.path('told/src')
+    expect(await at('parser:told/src', local)).toBe(`${local}/src`)
+    expect(await at('parser:told/src', `${local}/`)).toBe(`${local}/src`)
+    expect(await at('parser:told/src/a', local)).toBe(`${local}/a`)
+    expect(await at('parser:told/src/.', local)).toBe(local)
+    expect(await at('parser:told/src', `${local}/new`)).toBe(`${local}/new`)
+    expect(await at(local, 'parser:told')).toBe('parser:told/src')
+    expect(await at(local, 'parser:linked/')).toBe('parser:linked/src')
+    expect(await at(`${local}/b`, 'parser:told')).toBe('parser:told/b')
+    expect(await at(`${local}/b`, 'parser:')).toBe('parser:b')
+    expect(await at(`${local}/b`, 'parser:c')).toBe('parser:c')
+    expect(await at(`${local}/.`, 'parser:told')).toBe('parser:told')
+    const table = await home.run(['sandbox', 'cp', 'parser:told/src', local, '--format', 'table'])
+    expect(table.stdout).toContain(`→ ${local}/src ·`)
+  })
+
   it('lets no link from inside lead out, and says what it left out', async () => {
     await exec('--', 'sh', '-c', 'mkdir -p trap && ln -sf /etc/passwd trap/out && echo fine > trap/file')
     const { code, stdout, stderr } = await home.run(['sandbox', 'cp', 'parser:trap', home.path('trap')])

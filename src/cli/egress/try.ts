@@ -1,6 +1,6 @@
 /** `egress test`: what would happen, and by which rule; nothing is connected to, and nothing is written down. */
 import { Command } from 'commander'
-import { parseOverrides } from '../../accounts/overrides.ts'
+import { ACCOUNTS_FILE, parseOverrides } from '../../accounts/overrides.ts'
 import { tokenHosts } from '../../accounts/token-hosts.ts'
 import { CraikError, ERRORS } from '../../errors.ts'
 import { judgeEgress } from '../../gateway/egress/decide.ts'
@@ -81,7 +81,7 @@ async function verdictOn(
   { id, operator, policy_envelope_id, spec }: SandboxRecord,
 ): Promise<Outcome> {
   const store = await context.store()
-  const isTokenHost = tokenHosts(parseOverrides(await readConfigFile(context.home.config, 'accounts.yaml')))
+  const isTokenHost = tokenHosts(parseOverrides(await readConfigFile(context.home.config, ACCOUNTS_FILE)))
   const caller = { operator, sandboxId: id, policyEnvelopeId: policy_envelope_id, scope: {} }
   const reader = homeReader(context.home)
   const verdict = await store.read((tables) =>

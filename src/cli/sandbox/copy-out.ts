@@ -19,13 +19,22 @@ import { statInside } from './copy-in.ts'
 import { type CopySpec, STDOUT } from './copy-spec.ts'
 import { requireSafe } from './hold-back.ts'
 import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
-import { enterFolder, freeBytes, LocalFile, openDestination, openFolderAt } from './local-file.ts'
+import {
+  type Destination,
+  enterFolder,
+  freeBytes,
+  LocalFile,
+  openDestination,
+  openFolderAt,
+} from './local-file.ts'
 import { writeTo } from './streams.ts'
 import { TransferBar } from './transfer-bar.ts'
 
 const MAX_ENTRIES = 2_000_000
 
-export interface CopiedOut {
+export interface Copied {
+  /** Where the copy is, in the form in which its destination was written. */
+  readonly to: string
   readonly files: number
   readonly bytes: number
   readonly skipped: readonly string[]
@@ -49,7 +58,7 @@ export async function copyOut(
   sandbox: string,
   spec: CopySpec,
   options: CopyOutOptions,
-): Promise<CopiedOut> {
+): Promise<Copied> {
   const { maxBytes } = options
   const found = await statInside(client, sandbox, spec.inside, context.signal)
   if (found === undefined)
@@ -81,7 +90,7 @@ async function copyFileOut(
     maxBytes,
     includeUnsafe,
   }: CopyOutOptions & { readonly bytes: number; readonly mode: number },
-): Promise<CopiedOut> {
+): Promise<Copied> {
   const { signal } = context
   const destination = await openDestination(local, nameOf(inside))
   try {
@@ -96,7 +105,7 @@ async function copyFileOut(
       bar.set(copied)
     }
     await file.commit(mode)
-    return { files: 1, bytes: copied, ...NOTHING_LEFT }
+    return { to: shownAt(local, destination), files: 1, bytes: copied, ...NOTHING_LEFT }
   } finally {
     await destination.folder.close()
   }
@@ -108,14 +117,14 @@ async function printFile(
   sandbox: string,
   inside: string,
   maxBytes: number,
-): Promise<CopiedOut> {
+): Promise<Copied> {
   let bytes = 0
   for await (const chunk of readFile(client, sandbox, inside, { signal: context.signal })) {
     bytes += chunk.length
     if (bytes > maxBytes) throw largerThan(maxBytes, howLarge(sandbox, inside, '-shL'))
     await writeTo(context.stdout, chunk)
   }
-  return { files: 1, bytes, ...NOTHING_LEFT }
+  return { to: STDOUT, files: 1, bytes, ...NOTHING_LEFT }
 }
 
 async function copyFolderOut(
@@ -124,7 +133,7 @@ async function copyFolderOut(
   sandbox: string,
   { inside, local }: CopySpec,
   { maxBytes, includeUnsafe }: CopyOutOptions,
-): Promise<CopiedOut> {
+): Promise<Copied> {
   // `folder/.` is what is in the folder, as for cp.
   const contentsOnly = inside === '.' || inside.endsWith('/.')
   const destination = await (contentsOnly ? openFolderAt(local) : openDestination(local, nameOf(inside)))
@@ -154,7 +163,7 @@ async function copyFolderOut(
     const { files, bytes, skipped, skippedCount, heldBack, heldBackCount } = report
     const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
     return {
-      ...{ files, bytes, heldBack, heldBackCount },
+      ...{ to: shownAt(local, destination), files, bytes, heldBack, heldBackCount },
       skippedCount: skippedCount + complaints.ignoredCount,
       skipped: [...left, ...complaints.ignored],
     }
@@ -243,6 +252,11 @@ function largerThan(maxBytes: number, hint: string): CraikError {
 /** Where only the inside could tell. */
 function howLarge(sandbox: string, inside: string, how: '-sh' | '-shL'): string {
   return `see how large it is, and allow that with --max-copy:  craik sandbox exec ${sandbox} -- du ${how} ${quoteArgument(inside)}`
+}
+
+/** A folder that exists takes the copy under its own name; otherwise the copy is what was written. */
+function shownAt(local: string, { name, isIn }: Destination): string {
+  return isIn ? `${local.replace(/\/+$/, '')}/${name}` : local
 }
 
 /** The last part of a path inside; what has none needs a name of its own here. */

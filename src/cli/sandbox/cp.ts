@@ -10,7 +10,7 @@ import { Progress } from '../progress.ts'
 import { allowCopy, filesOf, formatBytes, parseBytes } from './amounts.ts'
 import { connect } from './connect.ts'
 import { copyFileIn, copyFolderIn, insideName, kindOfLocal, statInside } from './copy-in.ts'
-import { type CopiedOut, copyOut } from './copy-out.ts'
+import { type Copied, copyOut } from './copy-out.ts'
 import { type CopySpec, parseCopy, STDOUT } from './copy-spec.ts'
 import { measureFolder } from './workspace.ts'
 
@@ -53,8 +53,7 @@ export function cpCommand(context: CliContext): Command {
       const copied = await copying.catch((error) => {
         throw asTyped(error, id, spec.sandbox)
       })
-      if (spec.local !== STDOUT)
-        print(context, options, source, destination, copied, performance.now() - startedMs)
+      if (spec.local !== STDOUT) print(context, options, source, copied, performance.now() - startedMs)
     })
 }
 
@@ -78,10 +77,10 @@ async function copyIn(
   sandbox: string,
   spec: CopySpec,
   maxBytes: number,
-): Promise<CopiedOut> {
+): Promise<Copied> {
   if ((await kindOfLocal(spec.local)) === 'file') {
-    const { bytes } = await copyFileIn(context, client, sandbox, spec, maxBytes)
-    return { files: 1, bytes, skipped: [], skippedCount: 0, ...NOTHING_HELD }
+    const { to, bytes } = await copyFileIn(context, client, sandbox, spec, maxBytes)
+    return { to: shownInside(spec, to), files: 1, bytes, skipped: [], skippedCount: 0, ...NOTHING_HELD }
   }
   const to = await folderInside(context, client, sandbox, spec)
   using progress = new Progress(context, 'looking through the folder:')
@@ -91,7 +90,12 @@ async function copyIn(
     { maxBytes, allow: allowCopy },
     (entries) => progress.tick(entries),
   )
-  return { ...(await copyFolderIn(context, client, sandbox, to, source)), ...NOTHING_HELD }
+  const copied = await copyFolderIn(context, client, sandbox, to, source)
+  return { to: shownInside(spec, to), ...copied, ...NOTHING_HELD }
+}
+
+function shownInside({ sandbox }: CopySpec, path: string): string {
+  return `${sandbox}:${path}`
 }
 
 /** As for cp: into a folder that is there under its own name, otherwise under the name that was written. */
@@ -120,8 +124,7 @@ function print(
   context: CliContext,
   options: CopyOptions,
   source: string,
-  destination: string,
-  { files, bytes, skipped, skippedCount, heldBack, heldBackCount }: CopiedOut,
+  { to: destination, files, bytes, skipped, skippedCount, heldBack, heldBackCount }: Copied,
   durationMs: number,
 ): void {
   const record = {

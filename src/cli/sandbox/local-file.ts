@@ -17,17 +17,19 @@ const LOT_BYTES = 1024 * 1024
 export interface Destination {
   readonly folder: HeldFolder
   readonly name: string
+  /** Whether the folder is the path that was written, and the name one below it. */
+  readonly isIn?: boolean
 }
 
 /** What a person typed leads to: a folder that exists, in which `name` goes, or the very name that it gets. */
 export async function openDestination(typed: string, name: string): Promise<Destination> {
   const path = resolve(typed)
-  if (path === '/') return { folder: await openFolder(path), name: oneName(name) }
+  if (path === '/') return { folder: await openFolder(path), name: oneName(name), isIn: true }
   const parent = await openFolder(dirname(path))
   try {
     const folder = await parent.enter(basename(path))
     await parent.close()
-    return { folder, name: oneName(name) }
+    return { folder, name: oneName(name), isIn: true }
   } catch (error) {
     const problem = await explain(error, parent, basename(path), typed)
     if (problem === undefined) return { folder: parent, name: basename(path) }

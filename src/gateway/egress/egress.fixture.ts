@@ -101,7 +101,7 @@ export async function openScene(options: SceneOptions = {}): Promise<Scene> {
     clock,
     log: store.log,
     home: store.home,
-    isTokenEndpoint: (host) => host === 'auth.allowed.example',
+    isTokenEndpoint: async (host) => host === 'auth.allowed.example',
     credentials: () => 'broker',
     ...options.egress,
     web: { ...web, ...options.web },

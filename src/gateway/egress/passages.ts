@@ -23,7 +23,7 @@ export interface PassageOptions {
   readonly web: Web
   readonly limits: EgressLimits
   /** Where logins are renewed: refused although granted, but for who holds the credential itself. */
-  readonly isTokenEndpoint: (host: string) => boolean
+  readonly isTokenEndpoint: (host: string) => Promise<boolean>
   readonly credentials: (caller: Caller) => 'broker' | 'forward' | 'none'
 }
 
@@ -188,7 +188,7 @@ export class Passages {
     const decided = await store.write(decideEgress, {
       caller: who,
       asked,
-      isTokenEndpoint: isTokenEndpoint(asked.host) && credentials(caller) !== 'forward',
+      isTokenEndpoint: (await isTokenEndpoint(asked.host)) && credentials(caller) !== 'forward',
       isNoted,
       owner: log.owner,
     })

@@ -17,6 +17,7 @@ import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
 import type { Caller } from '../caller.ts'
+import { faultMessage, isConfigFault, sameAddress } from '../config-fault.ts'
 import { githubDenials } from './refusals.ts'
 import { apiTarget, type GithubTarget, gitTarget } from './target.ts'
 
@@ -102,7 +103,12 @@ export function githubRoute(options: GithubOptions): GithubRoute {
       response.once('close', () => {
         if (!response.writableFinished) until.abort(new CraikError('interrupted', 'the client left'))
       })
-      const account = (await options.broker.accounts(until.signal)).find(({ family }) => family === 'github')
+      const accounts = await options.broker.accounts(until.signal).catch((error: unknown) => {
+        if (!isConfigFault(error)) throw error
+        answer(response, 500, faultMessage(error))
+      })
+      if (accounts === undefined) return
+      const account = accounts.find(({ family }) => family === 'github')
       if (account === undefined) {
         answer(response, 401, 'there is no GitHub login on the host: log in there with  gh auth login')
         return
@@ -173,7 +179,7 @@ async function pass(
   let status: number | undefined
   let failure: string | undefined
   try {
-    const { headers } = await broker.credential(account.id, until)
+    const { headers } = sameAddress(account, await broker.credential(account.id, until))
     const secret = credentialHeader(headers, form)
     const mask = new CredentialMask(Object.values(headers).map((value) => value.replace(/^\S+\s+/, '')))
     const upstream = await agent.request({
@@ -204,6 +210,7 @@ async function pass(
   } catch (error) {
     failure = until.aborted ? 'cancelled' : codeOf(error)
     if (response.headersSent) response.destroy()
+    else if (isConfigFault(error)) answer(response, 500, faultMessage(error))
     else answer(response, 502, `GitHub could not be reached, or its answer could not be read (${failure})`)
   }
   const observed = (name: string, value: number): Measure => ({ name, value, source: 'observed' })

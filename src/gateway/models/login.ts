@@ -7,6 +7,7 @@ import type { Route } from '../../providers/dispatch/route.ts'
 import type { ProviderPlace } from '../../providers/dispatch-types.ts'
 import type { ProviderRecord } from '../../providers/record.ts'
 import type { Caller } from '../caller.ts'
+import { sameAddress } from '../config-fault.ts'
 import type { Dialect } from './dialects/dialect.ts'
 import { meantBy } from './presented.ts'
 
@@ -103,10 +104,10 @@ function accountLogin({ broker }: LoginPlace, account: Account): Login {
     account,
     baseUrl: account.baseUrl,
     billing: account.billing,
-    credential: async (until) => held(await broker.credential(account.id, until)),
+    credential: async (until) => held(sameAddress(account, await broker.credential(account.id, until))),
     async renewed({ generation }, until) {
       const newer = await broker.refused(account.id, generation, until)
-      return newer && held(newer)
+      return newer && held(sameAddress(account, newer))
     },
   }
 }

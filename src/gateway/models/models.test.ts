@@ -384,3 +384,16 @@ test('a provider that is named is asked with its own family’s login', async ()
   expect(other.status).toBe(401)
   expect(server.requests).toHaveLength(1)
 })
+
+test('a login whose address changes while its call is decided is sent to neither', async () => {
+  const { server, login, broker, gateway, ask } = await scene(ANTHROPIC, [HELLO])
+  const listed = [login]
+  broker.accounts = async () => listed
+  broker.list[0] = { ...login, baseUrl: 'https://127.0.0.1:1/v1' }
+  const response = await ask()
+  expect([response.status, response.headers.get('x-should-retry')]).toEqual([500, 'false'])
+  expect(await response.text()).toContain('config/accounts.yaml')
+  expect(server.requests).toEqual([])
+  await gateway.gateway.close()
+  expect(await gateway.settled()).toEqual({ open: 0, holds: 0 })
+})

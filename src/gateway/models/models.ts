@@ -6,6 +6,7 @@ import { CraikError } from '../../errors.ts'
 import type { ProviderPlace } from '../../providers/dispatch-types.ts'
 import { findProvider } from '../../providers/registry.ts'
 import type { Caller } from '../caller.ts'
+import { faultMessage, isConfigFault } from '../config-fault.ts'
 import type { GatewayLimits } from '../limits.ts'
 import { answerRaw } from '../raw-answer.ts'
 import { RefusalReceipts } from '../refusal-receipts.ts'
@@ -260,8 +261,8 @@ class ModelGateway implements Models {
       return
     }
     this.#options.report(error)
-    const message = 'the call could not be made because of a fault on the host; see:  craik supervisor logs'
-    client.fail(dialect, { status: 500, message: words(message, '') })
+    const headers = isConfigFault(error) ? NO_RETRY : {}
+    client.fail(dialect, { status: 500, message: words(faultMessage(error), '') }, headers)
   }
 }
 

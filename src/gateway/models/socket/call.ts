@@ -61,7 +61,10 @@ export async function callOverSocket(call: SocketCall, message: Buffer): Promise
   const addressee = await whoFor(call)
   if ('error' in addressee) return addressee
   const { hop } = addressee
-  const accounts = await place.broker.accounts(until)
+  const accounts = await place.broker.accounts(until).catch((error: unknown) => {
+    drop(link)
+    throw error
+  })
   const found = await addressed(place, hop, { caller, wanted, accounts, presented, model: UNKNOWN_MODEL })
   if (typeof found === 'string') {
     drop(link)

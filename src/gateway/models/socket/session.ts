@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events'
 import type { IncomingHttpHeaders } from 'node:http'
+import { faultMessage } from '../../config-fault.ts'
 import type { GatewayLimits } from '../../limits.ts'
 import { KNOWN_ANSWERS_MAX, WAITING_MAX } from '../../limits.ts'
 import type { Room } from '../body.ts'
@@ -127,8 +128,7 @@ export class SocketSession {
       this.#outcome(await callOverSocket(call, body))
     } catch (error) {
       report(error)
-      const message = 'the call could not be made because of a fault on the host; see:  craik supervisor logs'
-      this.#tell({ status: 500, message: words(message, ''), headers: {} })
+      this.#tell({ status: 500, message: words(faultMessage(error), ''), headers: {} })
     } finally {
       clearTimeout(timer)
       load.requests--

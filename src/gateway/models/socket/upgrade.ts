@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import { CraikError } from '../../../errors.ts'
 import type { ProviderRecord } from '../../../providers/record.ts'
+import { faultMessage } from '../../config-fault.ts'
 import { answerRaw } from '../../raw-answer.ts'
 import { addressed, SIDE, underway } from '../admitted-call.ts'
 import { openaiResponses } from '../dialects/openai-responses.ts'
@@ -92,12 +93,14 @@ async function opening(call: Opening): Promise<UpstreamSocket | string> {
   const addressee = await whoFor(call)
   if ('error' in addressee) return addressee.error.message
   const { hop } = addressee
-  const accounts = await place.broker.accounts(until)
-  const asked = { caller, wanted, accounts, presented, model: wanted.model }
-  const found = await addressed(place, hop, asked).catch((error: unknown) => {
+  const orConfigError = (error: unknown): CraikError => {
     if (error instanceof CraikError && error.code === 'invalid_config') return error
     throw error
-  })
+  }
+  const accounts = await place.broker.accounts(until).catch(orConfigError)
+  if (accounts instanceof CraikError) return faultMessage(accounts)
+  const asked = { caller, wanted, accounts, presented, model: wanted.model }
+  const found = await addressed(place, hop, asked).catch(orConfigError)
   if (found instanceof CraikError) return found.message
   if (typeof found === 'string') {
     const { rule, message } = refusedEarly(found, hop.record)

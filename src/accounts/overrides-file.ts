@@ -1,0 +1,44 @@
+/** `config/accounts.yaml` of a home, read again whenever the file changes. */
+import { join } from 'node:path'
+import { CraikError } from '../errors.ts'
+import { ACCOUNTS_FILE, type Overrides, parseOverrides } from './overrides.ts'
+import { fileStamp } from './vaults/file-vault.ts'
+
+export class OverridesFile {
+  readonly #path: string
+  readonly #read: () => Promise<unknown>
+  #stamp: string | undefined
+  #overrides: Overrides = {}
+
+  /** `read` returns the content of the file; undefined if there is none. */
+  constructor(config: string, read: () => Promise<unknown>) {
+    this.#path = join(config, ACCOUNTS_FILE)
+    this.#read = read
+  }
+
+  /**
+   * The overrides as the file states them now. Throws `invalid_config` if it cannot be used: the addresses of before
+   * may be the very ones that a login must not be sent to any more.
+   */
+  async current(): Promise<Overrides> {
+    // Taken before the file is read, so that a change in between is noticed by the next call.
+    const stamp = await fileStamp([this.#path], Date.now())
+    if (stamp !== undefined && stamp === this.#stamp) return this.#overrides
+    const overrides = await this.#parse()
+    this.#stamp = stamp
+    this.#overrides = overrides
+    return overrides
+  }
+
+  async #parse(): Promise<Overrides> {
+    try {
+      return parseOverrides(await this.#read())
+    } catch (error) {
+      if (!(error instanceof CraikError) || error.code !== 'invalid_config') throw error
+      const { message, hint } = error
+      throw new CraikError('invalid_config', message, {
+        ...{ hint, details: { file: `config/${ACCOUNTS_FILE}` }, cause: error },
+      })
+    }
+  }
+}

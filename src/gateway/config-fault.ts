@@ -1,0 +1,33 @@
+/** Calls that are refused because a file of `config/` cannot be used, or changed while they were made. */
+import type { Account, Credential } from '../accounts/account.ts'
+import { ACCOUNTS_FILE } from '../accounts/overrides.ts'
+import { CraikError } from '../errors.ts'
+
+/** Whether the error says which file of `config/` is at fault. */
+export function isConfigFault(error: unknown): boolean {
+  return fileOf(error) !== undefined
+}
+
+/** What a client in a sandbox is told: the name of the file, and nothing of what is in it. */
+export function faultMessage(error: unknown): string {
+  const file = fileOf(error)
+  return file === undefined
+    ? 'the call could not be made because of a fault on the host; see:  craik supervisor logs'
+    : `the call was refused: ${file} on the host cannot be used, or has just changed; see there:  craik accounts`
+}
+
+/** Throws if the account's address changed since the call was decided: the credential is for the new one. */
+export function sameAddress(account: Account, credential: Credential): Credential {
+  if (credential.baseUrl === account.baseUrl) return credential
+  const file = `config/${ACCOUNTS_FILE}`
+  throw new CraikError('invalid_config', `${file}: the address of ${account.id} changed during a call`, {
+    hint: 'repeat the call',
+    details: { file },
+  })
+}
+
+function fileOf(error: unknown): string | undefined {
+  if (!(error instanceof CraikError) || error.code !== 'invalid_config') return undefined
+  const file = error.details?.file
+  return typeof file === 'string' ? file : undefined
+}
