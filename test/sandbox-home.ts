@@ -1,4 +1,5 @@
 /** A home with real sandboxes, as root or as an ordinary user, that leaves nothing on the machine when it is disposed of. */
+import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   chownSync,
@@ -9,12 +10,14 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { cacheOfHome } from '../src/lib/user-cache.ts'
 import type { ExecBody, SandboxBody } from '../src/operator/api/bodies.ts'
 import type { ExecRequestBody } from '../src/operator/api/requests.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
@@ -102,6 +105,33 @@ export class LiveSandbox {
   }
 }
 
+/** Where a home has the runtime of its sandboxes, and where the homes of one run leave theirs for the next. */
+function runtimesOf(home: string, uid: number): { readonly own: string; readonly shared: string } {
+  const own = join(cacheOfHome(home, { HOME: dirname(home) }), 'runtime')
+  return { own, shared: join(process.env.CRAIK_TEST_RUN_FOLDER!, `runtime-${uid}`) }
+}
+
+/** By hard links: to copy Node and to fill its compile cache takes a second, and hundreds of homes need it. */
+function takeRuntime(home: string, uid: number): void {
+  const { own, shared } = runtimesOf(home, uid)
+  if (!existsSync(shared)) return
+  for (const folder of [dirname(dirname(own)), dirname(own)]) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    chownSync(folder, uid, uid)
+  }
+  execFileSync('cp', ['-al', shared, own])
+  if (uid !== OWN_UID) execFileSync('chown', ['-R', `${uid}:${uid}`, own])
+}
+
+function keepRuntime(home: string, uid: number): void {
+  const { own, shared } = runtimesOf(home, uid)
+  try {
+    if (!existsSync(shared)) renameSync(own, shared)
+  } catch {
+    // It has none, or another home was first.
+  }
+}
+
 export class SandboxHome implements AsyncDisposable {
   readonly identity: Identity
   /** What its sandboxes are, and how they are reached. */
@@ -130,6 +160,7 @@ export class SandboxHome implements AsyncDisposable {
     chownSync(this.folder, this.uid, this.uid)
     warmHome(this.home, this.uid)
     if (backend === 'docker') this.configure('limits.yaml', `warm: ${warm}\n`)
+    else takeRuntime(this.home, this.uid)
     this.#node = OWN_UID === this.uid ? NODE : nodeForAll()
   }
 
@@ -252,6 +283,7 @@ export class SandboxHome implements AsyncDisposable {
     this.#client?.close()
     await this.run(['supervisor', 'stop'], CLEANING)
     const left = [...failed, ...(await this.#leftovers())]
+    if (this.kind === 'process') keepRuntime(this.home, this.uid)
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 })
     if (left.length > 0) throw new Error(`left behind by ${this.folder}: ${left.join('; ')}`)
   }
