@@ -51,6 +51,13 @@ export function ensurePrivateFolder(path: string, label = basename(path)): void 
   requireOwnAndPrivate(stats, path, label, '700')
 }
 
+/** Whether a folder is there. One that is there is checked like that of `ensurePrivateFolder`; none is created. */
+export function hasPrivateFolder(path: string, label = basename(path)): boolean {
+  if (lstatSync(resolve(path), { throwIfNoEntry: false }) === undefined) return false
+  ensurePrivateFolder(path, label)
+  return true
+}
+
 /** One by one: Node's own recursion never returns where a file system answers that the parent does not exist. */
 function makeFolders(folder: string): void {
   const parent = dirname(folder)

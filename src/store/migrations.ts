@@ -16,6 +16,12 @@ export interface Migration {
   readonly sql: string
 }
 
+/** Which steps a database has had; made before the first of them. */
+export const VERSIONS_TABLE = `
+  CREATE TABLE IF NOT EXISTS schema_versions (
+    version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL
+  ) STRICT`
+
 export const MIGRATIONS: readonly Migration[] = [
   { version: 1, name: 'ground floor', sql: groundFloor },
   {

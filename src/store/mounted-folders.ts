@@ -1,9 +1,9 @@
 /** Folders of the host that sandboxes can write: no program in one of them is executed on the host. */
-import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../errors.ts'
-import { writePrivateFile } from '../lib/private-files.ts'
+import { readPrivateFile, writePrivateFile } from '../lib/private-files.ts'
 import type { Home } from './home.ts'
 import type { Store } from './store.ts'
 
@@ -12,6 +12,8 @@ const MAX_ROWS = 1024
 
 /** The newest folders that sandboxes could write count, so that the file stays small. */
 const MAX_LENT = 1024
+/** Of the file. Longer paths than usual leave room for fewer folders. */
+const MAX_BYTES = 1024 * 1024
 const lentFolders = z.array(z.string().max(4096)).max(MAX_LENT)
 
 /**
@@ -21,7 +23,9 @@ export function rememberLent(home: Home, folder: string): void {
   const lent = readLent(home)
   if (lent.includes(folder)) return
   mkdirSync(dirname(lentFile(home)), { recursive: true, mode: 0o700 })
-  writePrivateFile(lentFile(home), JSON.stringify([...lent, folder].slice(-MAX_LENT)))
+  let kept = [...lent, folder].slice(-MAX_LENT)
+  while (Buffer.byteLength(JSON.stringify(kept)) > MAX_BYTES) kept = kept.slice(1)
+  writePrivateFile(lentFile(home), JSON.stringify(kept))
 }
 
 function lentFile(home: Home): string {
@@ -30,13 +34,15 @@ function lentFile(home: Home): string {
 
 function readLent(home: Home): readonly string[] {
   const file = lentFile(home)
-  if (!existsSync(file)) return []
+  // A link that leads nowhere is no missing list.
+  if (lstatSync(file, { throwIfNoEntry: false }) === undefined) return []
   try {
-    return lentFolders.parse(JSON.parse(readFileSync(file, 'utf8')))
+    return lentFolders.parse(JSON.parse(readPrivateFile(file, MAX_BYTES, 'file').toString()))
   } catch (cause) {
+    const problem = cause instanceof CraikError ? cause.message : 'the file is not a JSON list of paths'
     throw new CraikError(
       'invalid_config',
-      `cannot read the list of folders that sandboxes could write: ${file}`,
+      `cannot read ${file}, the list of folders that sandboxes could write: ${problem}`,
       {
         hint: 'remove that file; programs in folders of deleted sandboxes then count as yours again',
         cause,

@@ -1,13 +1,14 @@
 /** Reads the end of the supervisor's log, and what is added to it. */
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, fstatSync, readSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { openLogToRead } from './log.ts'
 
 const TAIL_BYTES = 256 * 1024
 const POLL_MS = 200
 
 /** The last lines; none when there is no log. */
 export function lastLines(path: string, count: number): readonly string[] {
-  const file = open(path)
+  const file = openLogToRead(path)
   if (file === undefined) return []
   try {
     const { size } = fstatSync(file)
@@ -27,7 +28,7 @@ export async function* newLines(path: string, until: AbortSignal): AsyncGenerato
   let pending = ''
   let first = true
   while (!until.aborted) {
-    const file = open(path)
+    const file = openLogToRead(path)
     if (file !== undefined) {
       try {
         const { ino, size } = fstatSync(file)
@@ -50,14 +51,6 @@ export async function* newLines(path: string, until: AbortSignal): AsyncGenerato
       }
     }
     await sleep(POLL_MS, undefined, { signal: until }).catch(() => {})
-  }
-}
-
-function open(path: string): number | undefined {
-  try {
-    return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW)
-  } catch {
-    return undefined
   }
 }
 

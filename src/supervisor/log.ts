@@ -1,5 +1,7 @@
 /** The supervisor's log: lines of JSON without payloads or secrets, in files that never grow beyond their number. */
-import { closeSync, constants, fchmodSync, openSync, renameSync, statSync, writeSync } from 'node:fs'
+import { closeSync, constants, fchmodSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs'
+import { CraikError } from '../errors.ts'
+import { quoteArgument } from '../lib/shlex.ts'
 import { redactValue } from '../receipts/redaction/redact.ts'
 
 const FILES = 5
@@ -23,7 +25,7 @@ export function openSupervisorLog(
   let bytes = 0
   const open = () => {
     file = openLogFile(path)
-    bytes = statSync(path).size
+    bytes = fstatSync(file).size
   }
   const close = () => {
     if (file !== undefined) closeSync(file)
@@ -49,12 +51,45 @@ export function openSupervisorLog(
   }
 }
 
-/** For appending; made with mode 0600. */
+/** For appending; made with mode 0600. Refuses a link, a pipe and all else that is not a regular file. */
 export function openLogFile(path: string): number {
-  const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW
-  const file = openSync(path, flags, 0o600)
+  const file = openRegular(path, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT)
   fchmodSync(file, 0o600)
   return file
+}
+
+/** For reading; undefined when there is none. */
+export function openLogToRead(path: string): number | undefined {
+  try {
+    return openRegular(path, constants.O_RDONLY)
+  } catch (error) {
+    if (error instanceof CraikError && (error.cause as NodeJS.ErrnoException)?.code === 'ENOENT')
+      return undefined
+    throw error
+  }
+}
+
+function openRegular(path: string, flags: number): number {
+  let file: number
+  try {
+    // Non-blocking, because opening a named pipe would otherwise wait for its other end.
+    file = openSync(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK, 0o600)
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    // What the system says of a link, and of a pipe that nobody reads.
+    if (code === 'ELOOP' || code === 'ENXIO') throw notRegular(path, cause)
+    throw new CraikError('home_unwritable', `cannot open the supervisor’s log ${path} (${code})`, { cause })
+  }
+  if (fstatSync(file).isFile()) return file
+  closeSync(file)
+  throw notRegular(path)
+}
+
+function notRegular(path: string, cause?: unknown): CraikError {
+  return new CraikError('home_unwritable', `the supervisor’s log ${path} is not a regular file`, {
+    hint: `remove it:  rm ${quoteArgument(path)}`,
+    cause,
+  })
 }
 
 function rotate(path: string, files: number): void {

@@ -13,13 +13,14 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { crc32 } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import { readHarness } from '../../src/harnesses/packages/catalogue.ts'
 import { builtCraik } from '../built-craik.ts'
@@ -281,5 +282,80 @@ describe('a database that somebody sent', () => {
       for (const suffix of ['-wal', '-shm']) rmSync(database + suffix, { force: true })
       copyFileSync(received.path('database'), database)
     }
+  })
+})
+
+describe('a home of traps that somebody sent', () => {
+  let good: TestHome
+  let bad: TestHome
+  beforeAll(async () => {
+    good = new TestHome()
+    expect(await good.run(['shell', 'true'])).toMatchObject({ code: 0 })
+  })
+  afterAll(() => good?.[Symbol.dispose]())
+  beforeEach(() => {
+    bad = new TestHome()
+    execFileSync('cp', ['-a', good.home, bad.home])
+  })
+  afterEach(async () => {
+    await bad.run(['supervisor', 'stop'])
+    bad[Symbol.dispose]()
+  })
+  const inBad = (path: string) => join(bad.home, path)
+
+  /** Killed when it does not end by itself: a query of SQLite hears no other signal. */
+  const ends = (args: readonly string[]) => bad.run(args, { timeoutMs: 60_000 })
+
+  it('is refused when receipts are a view without end, and says so', async () => {
+    {
+      using hostile = new DatabaseSync(inBad('state/craik.sqlite3'))
+      const columns = hostile.prepare('PRAGMA table_info(receipts)').all()
+      const select = columns.map(({ name }) => (name === 'seq' ? 'c.n AS seq' : `r.${name}`))
+      hostile.exec(`CREATE TABLE spare AS SELECT * FROM receipts; DROP TRIGGER receipts_never_leave;
+        DROP TABLE receipts; CREATE VIEW receipts AS
+        WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT ${select} FROM c, spare AS r`)
+    }
+    for (const args of [['receipts', 'verify'], ['receipts', 'list'], ['doctor'], ['sandbox', 'list']]) {
+      const { code, stdout, stderr } = await ends(args)
+      expect([args, code === null, code === 0], stderr).toEqual([args, false, false])
+      expect(stdout + stderr).toContain('is not a Craik database: it has a ')
+    }
+  })
+
+  it.each([
+    ['a pipe', () => execFileSync('mkfifo', ['-m', '600', inBad('state/lent-folders.json')])],
+    ['a link to /dev/zero', () => symlinkSync('/dev/zero', inBad('state/lent-folders.json'))],
+  ])('is refused when its list of writable folders is %s', async (_, make) => {
+    make()
+    // Only who executes a program on the host asks for the list.
+    for (const args of [['sandbox', 'list'], ['doctor']]) expect((await ends(args)).code).not.toBeNull()
+    const { code, stderr } = await ends(['accounts'])
+    expect(stderr).toContain('home/state/lent-folders.json, the list of folders that sandboxes could write')
+    expect(code).toBe(ERRORS.invalid_config.exit)
+  })
+
+  it.each([
+    ['a pipe', () => execFileSync('mkfifo', ['-m', '600', inBad('state/supervisor.log')])],
+    ['a link', () => symlinkSync(bad.path('mine'), inBad('state/supervisor.log'))],
+  ])('is refused when the supervisor’s log is %s', async (_, make) => {
+    make()
+    const { code, stderr } = await ends(['sandbox', 'list'])
+    expect(stderr).toContain('supervisor.log is not a regular file')
+    expect([code, existsSync(bad.path('mine'))]).toEqual([ERRORS.home_unwritable.exit, false])
+  })
+
+  it.each(['volumes', 'snapshots', 'sandboxes'])('has nothing removed where its %s lead', async (name) => {
+    const mine = [
+      '.gone-x',
+      '.partial-x',
+      'snap_00000000000000000000000000',
+      'sbx_00000000000000000000000000',
+    ]
+    for (const one of mine) mkdirSync(bad.path('mine', one), { recursive: true, mode: 0o700 })
+    rmSync(inBad(name), { recursive: true, force: true })
+    symlinkSync(bad.path('mine'), inBad(name))
+    expect((await ends(['sandbox', 'list'])).code).toBe(0)
+    await ends(['supervisor', 'stop'])
+    expect(readdirSync(bad.path('mine')).sort()).toEqual(mine.sort())
   })
 })

@@ -1,11 +1,18 @@
 /** What happened to a sandbox: the newest in memory, and beside it on disk, both bounded. */
-import { open, readFile, rename, stat } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { open, rename, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readPrivateFile } from '../../lib/private-files.ts'
 import type { SandboxEvent } from '../manager-types.ts'
 
 /** Kept in memory, and shown. */
 const KEPT = 1000
 const FILE_BYTES = 512 * 1024
+/** A file may go beyond its size by what was unwritten, once. */
+const MAX_READ_BYTES = 4 * 1024 * 1024
+/** Never through a link, and without waiting for whoever reads a pipe. */
+const APPEND =
+  constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const MESSAGE_CHARACTERS = 500
 /** What the inside can cause as often as it likes would push everything else out. */
 const CAUSED_INSIDE: ReadonlySet<string> = new Set([
@@ -38,7 +45,7 @@ export class EventLog {
   static async open(folder: string, nowMs: () => number): Promise<EventLog> {
     const log = new EventLog(folder, nowMs)
     for (const name of [`${log.#path}.1`, log.#path]) {
-      for (const line of (await textOf(name)).split('\n')) {
+      for (const line of textOf(name).split('\n')) {
         const event = parseEvent(line)
         if (event !== undefined) log.#keep(event)
       }
@@ -125,7 +132,7 @@ export class EventLog {
         () => 0,
       )
       if (size > FILE_BYTES) await rename(this.#path, `${this.#path}.1`)
-      const file = await open(this.#path, 'a', 0o600)
+      const file = await open(this.#path, APPEND, 0o600)
       try {
         await file.writeFile(lines)
       } finally {
@@ -135,9 +142,9 @@ export class EventLog {
   }
 }
 
-async function textOf(path: string): Promise<string> {
+function textOf(path: string): string {
   try {
-    return await readFile(path, 'utf8')
+    return readPrivateFile(path, MAX_READ_BYTES).toString()
   } catch {
     return ''
   }

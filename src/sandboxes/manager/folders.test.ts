@@ -33,6 +33,15 @@ describe('the folder of a sandbox', () => {
     await removeFolder(sandboxes, ID)
   })
 
+  it('is neither closed nor removed where the folder above it is a link', async () => {
+    await makeFolder(sandboxes, ID)
+    const link = join(sandboxes, 'link')
+    symlinkSync(sandboxes, link)
+    for (const attempt of [removeFolder(link, ID), closeFolder(link, ID)])
+      await expect(attempt).rejects.toMatchObject({ code: 'key_exposed' })
+    expect(modeOf(join(sandboxes, ID))).toBe(0o700)
+  })
+
   it('is not made where there is something already', async () => {
     mkdirSync(join(sandboxes, ID))
     await expect(makeFolder(sandboxes, ID)).rejects.toMatchObject({ code: 'home_unwritable' })

@@ -2,8 +2,10 @@
 import { chmod, lstat, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
-import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { ensurePrivateFolder, hasPrivateFolder } from '../../lib/private-files.ts'
 import { removeTree } from '../remove-tree.ts'
+
+const LABEL = 'folder of the sandboxes'
 
 export function folderOf(sandboxes: string, id: string): string {
   if (!/^sbx_[0-9A-Z]{26}$/.test(id)) throw new CraikError('internal', 'a sandbox has no proper id')
@@ -11,7 +13,7 @@ export function folderOf(sandboxes: string, id: string): string {
 }
 
 export async function makeFolder(sandboxes: string, id: string): Promise<string> {
-  ensurePrivateFolder(sandboxes, 'folder of the sandboxes')
+  ensurePrivateFolder(sandboxes, LABEL)
   const folder = folderOf(sandboxes, id)
   try {
     await mkdir(folder, { mode: 0o700 })
@@ -28,6 +30,7 @@ export async function makeFolder(sandboxes: string, id: string): Promise<string>
 
 /** Of a sandbox that was stopped: whatever became of it, another one is not made in its place. */
 export async function requireFolder(sandboxes: string, id: string): Promise<void> {
+  hasPrivateFolder(sandboxes, LABEL)
   try {
     await lstat(folderOf(sandboxes, id))
   } catch (cause) {
@@ -41,6 +44,7 @@ export async function requireFolder(sandboxes: string, id: string): Promise<void
 /** A backend may open it a little so that a sandbox's user passes through while it starts; then nobody has to. */
 export async function closeFolder(sandboxes: string, id: string): Promise<void> {
   const folder = folderOf(sandboxes, id)
+  hasPrivateFolder(sandboxes, LABEL)
   const stats = await lstat(folder)
   if (!stats.isDirectory() || stats.uid !== process.geteuid?.()) {
     throw new CraikError('key_exposed', `the folder of sandbox ${id} is not the one that Craik made`, {
@@ -52,6 +56,7 @@ export async function closeFolder(sandboxes: string, id: string): Promise<void> 
 
 /** Only when nothing runs in the sandbox any more. */
 export async function removeFolder(sandboxes: string, id: string): Promise<void> {
+  if (!hasPrivateFolder(sandboxes, LABEL)) return
   try {
     await removeTree(folderOf(sandboxes, id))
   } catch (cause) {

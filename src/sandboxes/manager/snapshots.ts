@@ -241,7 +241,11 @@ async function examine(path: string, manifest: Manifest, until: AbortSignal): Pr
 export async function recoverSnapshots(options: ManagerOptions): Promise<void> {
   const listed = await listSnapshots(options)
   const known = new Set(listed.map(({ id }) => id))
-  for (const name of await sweepSnapshotFiles(options.home.snapshots, (id) => known.has(id)))
+  const swept = await sweepSnapshotFiles(options.home.snapshots, (id) => known.has(id)).catch((error) => {
+    options.logger('warn', `what is left of a snapshot could not be removed: ${reasonOf(error)}`)
+    return []
+  })
+  for (const name of swept)
     options.logger('info', 'what was left of a snapshot that was never finished is removed', {
       snapshot: name,
     })

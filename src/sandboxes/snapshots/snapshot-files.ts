@@ -1,15 +1,16 @@
 /** Where a snapshot's files are, and how they get there: under another name first, whole or not at all. */
-import { existsSync, lstatSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
-import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { ensurePrivateFolder, hasPrivateFolder } from '../../lib/private-files.ts'
 import { SNAPSHOT_ID } from './manifest.ts'
 
 export const ARCHIVE_NAME = 'disk.tar.zst'
 export const MANIFEST_NAME = 'manifest.json'
 const PARTIAL = '.partial-'
+const LABEL = 'folder of the snapshots'
 
 /** `snapshots` is the folder of all of them. */
 function archiveOf(snapshots: string, id: SnapshotId): string {
@@ -25,7 +26,7 @@ export interface PartialSnapshot {
 }
 
 export async function beginSnapshotFiles(snapshots: string, id: SnapshotId): Promise<PartialSnapshot> {
-  ensurePrivateFolder(snapshots, 'folder of the snapshots')
+  ensurePrivateFolder(snapshots, LABEL)
   const folder = join(snapshots, `${PARTIAL}${id}`)
   const published = folderOf(snapshots, id)
   await written(() => mkdir(folder, { mode: 0o700 }))
@@ -54,7 +55,8 @@ export async function beginSnapshotFiles(snapshots: string, id: SnapshotId): Pro
 }
 
 export async function removeSnapshotFiles(snapshots: string, id: SnapshotId): Promise<void> {
-  await rm(folderOf(snapshots, id), { recursive: true, force: true })
+  const folder = folderOf(snapshots, id)
+  if (hasPrivateFolder(snapshots, LABEL)) await rm(folder, { recursive: true, force: true })
 }
 
 /** Only when nothing is being made: whatever is not listed was never finished. The names of what went. */
@@ -62,7 +64,7 @@ export async function sweepSnapshotFiles(
   snapshots: string,
   isListed: (id: string) => boolean,
 ): Promise<readonly string[]> {
-  if (!existsSync(snapshots)) return []
+  if (!hasPrivateFolder(snapshots, LABEL)) return []
   const left = (await readdir(snapshots)).filter(
     (name) => name.startsWith(PARTIAL) || (SNAPSHOT_ID.test(name) && !isListed(name)),
   )

@@ -97,6 +97,16 @@ describe('the folder of a volume', () => {
     expect((await findVolumes(root)).map(({ name }) => name)).toEqual(['tools'])
   })
 
+  it('is not looked for, nor is anything removed, where the folder of the volumes is a link', async () => {
+    const outside = join(root, '../outside')
+    mkdirSync(join(outside, '.gone-x'), { recursive: true, mode: 0o700 })
+    mkdirSync(join(outside, 'tools'))
+    symlinkSync(outside, root)
+    for (const attempt of [sweepVolumes(root), findVolumes(root), setAside(root, 'tools')])
+      await expect(attempt).rejects.toMatchObject({ code: 'key_exposed' })
+    expect(readdirSync(outside).sort()).toEqual(['.gone-x', 'tools'])
+  })
+
   it('loses its name before anything in it goes; what a crash left of it is removed later', async () => {
     const outside = join(root, '../outside')
     mkdirSync(outside)

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { CraikError } from '../../errors.ts'
 import { findSystemProgram } from '../../lib/host-programs.ts'
-import { ensurePrivateFolder } from '../../lib/private-files.ts'
+import { ensurePrivateFolder, hasPrivateFolder } from '../../lib/private-files.ts'
 import type { HostUser, ShownVolume } from '../backend.ts'
 import { folderIdentity } from '../backends/process/look-at-folder.ts'
 import { SYSTEM_PATH } from '../backends/process/programs.ts'
@@ -19,6 +19,7 @@ const run = promisify(execFile)
 const OWNER_DEADLINE_MS = 10 * 60_000
 const MEASURE_DEADLINE_MS = 5_000
 const GONE = '.gone-'
+const LABEL = 'folder of the volumes'
 
 /**
  * Each is there afterwards, closed to everybody but `user`; undefined: whoever runs Craik. Nobody else uses it: it
@@ -31,7 +32,7 @@ export async function openVolumes(
   const opened: ExpectedVolume[] = []
   for (const volume of volumes) {
     const { folder, name, at } = volume
-    ensurePrivateFolder(dirname(folder), 'folder of the volumes')
+    ensurePrivateFolder(dirname(folder), LABEL)
     await making(name, () => mkdir(folder, { mode: 0o700 }))
     const found = await lookAt(volume)
     // Whoever used it before may have opened or closed it.
@@ -95,7 +96,7 @@ export interface FoundVolume {
 }
 
 export async function findVolumes(root: string): Promise<readonly FoundVolume[]> {
-  if (!existsSync(root)) return []
+  if (!hasPrivateFolder(root, LABEL)) return []
   const found: FoundVolume[] = []
   for (const name of (await readdir(root)).filter((one) => VOLUME_NAME.test(one)).sort()) {
     const folder = join(root, name)
@@ -119,7 +120,7 @@ export async function measureVolume(folder: string, until: AbortSignal): Promise
 /** From now on it is not there, whatever becomes of the rest; the name of what is left to remove, if there was any. */
 export async function setAside(root: string, name: string): Promise<string | undefined> {
   const folder = join(root, name)
-  if (!existsSync(folder)) return undefined
+  if (!hasPrivateFolder(root, LABEL) || !existsSync(folder)) return undefined
   const aside = await mkdtemp(join(root, GONE))
   await rename(folder, join(aside, name))
   return aside
@@ -127,7 +128,7 @@ export async function setAside(root: string, name: string): Promise<string | und
 
 /** Only when nothing is being deleted: what an earlier process set aside. */
 export async function sweepVolumes(root: string): Promise<void> {
-  if (!existsSync(root)) return
+  if (!hasPrivateFolder(root, LABEL)) return
   for (const name of await readdir(root)) if (name.startsWith(GONE)) await removeTree(join(root, name))
 }
 

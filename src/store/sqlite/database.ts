@@ -6,8 +6,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import type { Home } from '../home.ts'
-import { MIGRATIONS, SCHEMA_VERSION } from '../migrations.ts'
-import { APPLICATION_ID, hasPendingLog, inspectDatabase, refuseNewer, versionOf } from './inspect.ts'
+import { MIGRATIONS, SCHEMA_VERSION, VERSIONS_TABLE } from '../migrations.ts'
+import {
+  APPLICATION_ID,
+  hasPendingLog,
+  inspectDatabase,
+  inspectSchema,
+  refuseNewer,
+  STRICT,
+  versionOf,
+} from './inspect.ts'
 
 /** How long a write waits for another process before it says that the store is busy. */
 const BUSY_TIMEOUT_MS = 30_000
@@ -19,10 +27,10 @@ export async function openDatabase(home: Home): Promise<DatabaseSync> {
   return withPatience(home, () => {
     createDatabase(home.database)
     inspectDatabase(home.database, BUSY_TIMEOUT_MS)
-    const database = new DatabaseSync(home.database, { timeout: BUSY_TIMEOUT_MS })
+    const database = new DatabaseSync(home.database, { ...STRICT, timeout: BUSY_TIMEOUT_MS })
     try {
-      // Before anything else is read: a database that somebody sent has a schema of theirs.
-      database.exec('PRAGMA trusted_schema = OFF')
+      // Again, because opening it may have completed it: from a journal, or what another process wrote meanwhile.
+      inspectSchema(database)
       migrate(database)
       // FULL: a commit that was acknowledged survives power loss. Recursive: replacing a row removes it, and that
       // has to be refused like any other removal.
@@ -72,10 +80,7 @@ function migrate(database: DatabaseSync): void {
   try {
     // Another process may have migrated while this one waited for the lock.
     const version = versionOf(database)
-    database.exec(`
-      CREATE TABLE IF NOT EXISTS schema_versions (
-        version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at TEXT NOT NULL
-      ) STRICT`)
+    database.exec(VERSIONS_TABLE)
     for (const step of MIGRATIONS.filter((migration) => migration.version > version)) {
       database.exec(step.sql)
       database

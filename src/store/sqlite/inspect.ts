@@ -9,11 +9,19 @@ import { pathToFileURL } from 'node:url'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 import { SCHEMA_VERSION } from '../migrations.ts'
+import { requireOwnSchema } from './own-schema.ts'
 
 /** `CRAI` in the header tells our file from any other SQLite database. */
 export const APPLICATION_ID = 0x43524149
 const NAME = 'state/craik.sqlite3'
 const SQLITE_CORRUPT = 11
+
+/** For a file that a stranger may have made. */
+export const STRICT = {
+  allowExtension: false,
+  defensive: true,
+  enableDoubleQuotedStringLiterals: false,
+} as const
 
 /** Refuses an exposed, foreign, newer, empty or truncated database. Only reads. */
 export function inspectDatabase(path: string, timeoutMs: number): void {
@@ -28,6 +36,19 @@ export function inspectDatabase(path: string, timeoutMs: number): void {
   const pending = hasPendingLog(path)
   inspectFile(path, pending)
   if (pending) inspectLogged(path, timeoutMs)
+}
+
+/** Before any of its tables is read, and of one version: a migration may come between two reads. */
+export function inspectSchema(database: DatabaseSync): void {
+  // Else views, triggers and defaults of a stranger may call functions that reach out of the database.
+  database.exec('PRAGMA trusted_schema = OFF; BEGIN')
+  try {
+    const version = versionOf(database)
+    refuseNewer(version)
+    requireOwnSchema(database, version)
+  } finally {
+    if (database.isTransaction) database.exec('ROLLBACK')
+  }
 }
 
 export function refuseNewer(version: number): void {
@@ -51,12 +72,14 @@ export function hasPendingLog(path: string): boolean {
 function inspectFile(path: string, pending: boolean): void {
   const url = pathToFileURL(path)
   url.searchParams.set('immutable', '1')
-  using database = new DatabaseSync(url, { readOnly: true })
+  using database = new DatabaseSync(url, { ...STRICT, readOnly: true })
   try {
     if (pragma(database, 'application_id') !== APPLICATION_ID) {
       throw new CraikError('store_damaged', `${NAME} is a database of another program`)
     }
-    refuseNewer(versionOf(database))
+    // With a log, the file alone may be between two versions.
+    if (pending) refuseNewer(versionOf(database))
+    else inspectSchema(database)
   } catch (error) {
     // A checkpoint that was killed leaves a file that is too short by itself, and is whole with its log.
     const tooShort = ((error as { errcode?: number }).errcode ?? 0) & 0xff
@@ -66,8 +89,8 @@ function inspectFile(path: string, pending: boolean): void {
 
 /** The file as its log completes it. The size is taken last: a log begins anew only when the file has grown. */
 function inspectLogged(path: string, timeoutMs: number): void {
-  using database = new DatabaseSync(path, { readOnly: true, timeout: timeoutMs })
-  refuseNewer(versionOf(database))
+  using database = new DatabaseSync(path, { ...STRICT, readOnly: true, timeout: timeoutMs })
+  inspectSchema(database)
   const pageSize = pragma(database, 'page_size')
   const pages = pragma(database, 'page_count')
   if (statSync(path).size >= pages * pageSize) return

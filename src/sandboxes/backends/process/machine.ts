@@ -1,8 +1,9 @@
 /** What this machine offers to sandboxes, each looked for once and only when it is needed. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
+import { readPrivateFile } from '../../../lib/private-files.ts'
 import { ensureCacheOfHome } from '../../../lib/user-cache.ts'
 import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
 import { type Cgroups, probeCgroups } from './cgroups.ts'
@@ -13,6 +14,7 @@ import { findPrograms, type HostPrograms } from './programs.ts'
 import { warmCompileCache } from './warm.ts'
 
 const RUNTIME_NOTE = 'runtime.json'
+const MAX_NOTE_BYTES = 1024
 const noteSchema = z.strictObject({ digest: z.string() })
 
 export class Machine {
@@ -69,9 +71,10 @@ export class Machine {
     })
     const runtime = await this.#runtime
     // Should it be lost with the machine's memory, so is every sandbox that it is about.
-    writeFileSync(join(sandboxFolder, RUNTIME_NOTE), JSON.stringify({ digest: runtime.digest }), {
-      mode: 0o600,
-    })
+    const note = join(sandboxFolder, RUNTIME_NOTE)
+    // First, so that nothing is written where a link in a home that somebody sent leads.
+    rmSync(note, { force: true })
+    writeFileSync(note, JSON.stringify({ digest: runtime.digest }), { mode: 0o600, flag: 'wx' })
     return runtime
   }
 
@@ -91,7 +94,7 @@ export class Machine {
     const sandboxes = join(this.#craikHome, 'sandboxes')
     return namesIn(sandboxes).flatMap((name) => {
       try {
-        const note = readFileSync(join(sandboxes, name, RUNTIME_NOTE), 'utf8')
+        const note = readPrivateFile(join(sandboxes, name, RUNTIME_NOTE), MAX_NOTE_BYTES).toString()
         return [noteSchema.parse(JSON.parse(note)).digest]
       } catch {
         return []

@@ -9,7 +9,6 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
   rmdirSync,
   unlinkSync,
   writeSync,
@@ -17,7 +16,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
-import { writePrivateFile } from '../../../lib/private-files.ts'
+import { readPrivateFile, writePrivateFile } from '../../../lib/private-files.ts'
 import type { HostUser } from '../../backend.ts'
 import { COPY_INSTEAD } from '../../told-instead.ts'
 import type { InPlace } from './in-place.ts'
@@ -34,6 +33,8 @@ export interface Guarded {
 }
 
 const STUBS = 'stubs.json'
+/** More than every protected path of a large workspace takes. */
+const MAX_STUBS_BYTES = 1024 * 1024
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
 
 const recordSchema = z.strictObject({
@@ -301,7 +302,9 @@ function write(sandboxFolder: string, record: StubRecord): void {
 
 function read(sandboxFolder: string): StubRecord | undefined {
   try {
-    return recordSchema.parse(JSON.parse(readFileSync(join(sandboxFolder, STUBS), 'utf8')))
+    return recordSchema.parse(
+      JSON.parse(readPrivateFile(join(sandboxFolder, STUBS), MAX_STUBS_BYTES).toString()),
+    )
   } catch {
     return undefined
   }

@@ -1,8 +1,9 @@
 /** The image that a sandbox is recorded with: found again for every start, and kept for the next. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ImageInspectInfo } from 'dockerode'
 import { CraikError } from '../../../../errors.ts'
+import { readPrivateFile } from '../../../../lib/private-files.ts'
 import { type ContainerSpec, isOwnImageName } from '../../../backend.ts'
 import { agentsOf, harnessName, isHarnessId } from '../../../harness-package.ts'
 import { isGone } from '../engine/ask.ts'
@@ -11,6 +12,8 @@ import { LABEL } from './dockerfile.ts'
 import { wantedImage } from './ensure-image.ts'
 import { harnessesOf, imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
 import { parsePackages } from './packages.ts'
+
+const MAX_NOTE_BYTES = 64 * 1024
 
 export interface FoundImage {
   /** `sha256:…` */
@@ -122,7 +125,8 @@ interface NotedParts {
 
 async function notedParts(craikHome: string, name: string): Promise<NotedParts | undefined> {
   try {
-    const text = await readFile(join(await folderOf(craikHome), noteName(name)), 'utf8')
+    const path = join(await folderOf(craikHome), noteName(name))
+    const text = readPrivateFile(path, MAX_NOTE_BYTES).toString()
     const [packages = '', ...harnesses] = text.split('\n')
     return {
       packages: packages === '' ? [] : parsePackages(packages),

@@ -1,15 +1,16 @@
 /** The digests of the files at /opt/craik. Node is large: its digest is kept until the file changes. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../../../errors.ts'
-import { writePrivateFile } from '../../../../lib/private-files.ts'
+import { readPrivateFile, writePrivateFile } from '../../../../lib/private-files.ts'
 import type { RuntimeFile } from '../../../runtime.ts'
 
 const noteSchema = z.strictObject({ file: z.string(), sha256: z.string().regex(/^[0-9a-f]{64}$/) })
 const NOTE = 'node-digest.json'
+const MAX_NOTE_BYTES = 16 * 1024
 
 /** By name. `folder` is private to us. */
 export async function digestsOf(
@@ -28,13 +29,19 @@ export async function digestsOf(
 async function notedDigest(path: string, note: string): Promise<string> {
   const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
   const file = [path, dev, ino, size, mtimeNs, ctimeNs].join(' ')
-  const known = await readFile(note, 'utf8')
-    .then((text) => noteSchema.parse(JSON.parse(text)))
-    .catch(() => undefined)
+  const known = readNote(note)
   if (known?.file === file) return known.sha256
   const sha256 = await digestOf(path)
   writePrivateFile(note, JSON.stringify({ file, sha256 }), 'digest of Node')
   return sha256
+}
+
+function readNote(path: string): z.infer<typeof noteSchema> | undefined {
+  try {
+    return noteSchema.parse(JSON.parse(readPrivateFile(path, MAX_NOTE_BYTES).toString()))
+  } catch {
+    return undefined
+  }
 }
 
 async function digestOf(path: string): Promise<string> {

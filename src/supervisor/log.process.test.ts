@@ -1,8 +1,18 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openSupervisorLog } from './log.ts'
+import { openLogFile, openSupervisorLog } from './log.ts'
 import { lastLines, newLines } from './log-tail.ts'
 
 let folder: string
@@ -35,6 +45,21 @@ describe('the supervisor’s log', () => {
       { at: '1970-01-01T00:00:00.000Z', level: 'warn', message: 'odd', pid: process.pid },
     ])
     expect(statSync(path).mode & 0o777).toBe(0o600)
+  })
+
+  it.each([
+    ['a named pipe', () => execFileSync('mkfifo', ['-m', '600', path])],
+    ['a link to a file', () => symlinkSync('other', path)],
+    ['a link to a device', () => symlinkSync('/dev/zero', path)],
+  ])('is refused by name, and at once, when it is %s', (_, make) => {
+    writeFileSync(join(folder, 'other'), 'mine\n')
+    make()
+    const refused = { code: 'home_unwritable', message: expect.stringContaining(`${path} is not a regular`) }
+    for (const open of [() => openLogFile(path), () => lastLines(path, 1)])
+      expect(open).toThrow(expect.objectContaining(refused))
+    using log = openSupervisorLog(path, () => 0)
+    log.write('info', 'lost')
+    expect(readFileSync(join(folder, 'other'), 'utf8')).toBe('mine\n')
   })
 
   it('is rotated by size and never has more files than it may', () => {
