@@ -59,8 +59,13 @@ export function scriptedBackend(): ScriptedBackend {
       return placeOf(spec)
     },
     async recover(_, spec) {
-      // By then somebody listens there again.
-      setTimeout(dial, 50)
+      // Until somebody listens there again.
+      const dialUntilConnected = () => {
+        dial()
+        const again = () => setTimeout(dialUntilConnected, 20)
+        socket!.once('error', again).once('connect', () => socket!.off('error', again))
+      }
+      setTimeout(dialUntilConnected, 20)
       return placeOf(spec)
     },
     async sweep() {},
