@@ -43,7 +43,9 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['docker', ['matrix'], 'test/docker/{copy-out,credential-oracle,host-programs,hostile-bodies}.test.ts'],
   ['docker', ['matrix'], 'test/docker/{login-sandbox,supervisor-programs}.test.ts'],
   // They make images of Debian's packages, or of each agent, and container disks of each kind.
-  ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,pool-folders}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,packages,pool-folders}.test.ts'],
+  // They kill at many points, for each transport, or need a second engine.
+  ['docker', ['matrix'], 'test/docker/{docker-place-ends,volumes}.test.ts'],
   ['docker', ['main', 'matrix'], 'test/docker/{mounts,pool,prompts,snapshots}.test.ts'],
   ['docker', ['main'], 'test/docker/**/*.test.ts'],
 
@@ -56,6 +58,8 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   // They trace every program, kill at many points, or type every example.
   ['system', ['matrix'], 'test/attacks/supervisor-programs.test.ts'],
   ['system', ['matrix'], 'test/e2e/{examples,sandbox-manager}.test.ts'],
+  // They run all five agents.
+  ['system', ['matrix'], 'test/e2e/{harnesses,project-programs}.test.ts'],
   ['system', ['matrix'], 'test/faults/{agent-kill,budget}.test.ts'],
   ['system', ['main'], 'test/**/*.test.ts'],
 ]

@@ -23,10 +23,10 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
   const said: Record<string, string> = {}
 
   beforeAll(async () => {
-    await readyHarnessImage()
+    await readyHarnessImage(NAMES)
     scene = await openPrompts({ identity: 'root', backend: 'docker' }, answers.answer)
     for (const name of NAMES) reals[name] = await logInFor(scene, name)
-    box = await scene.create(['--harness', 'all', '--memory', '4g', '--pids', '512'])
+    box = await scene.create(['--harness', NAMES.join(','), '--memory', '4g', '--pids', '512'])
   }, HARNESSES_MS)
   afterAll(() => scene?.[Symbol.asyncDispose]())
 
