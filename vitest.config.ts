@@ -68,7 +68,7 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
 const maxWorkers = Math.max(3, availableParallelism() - 1)
 const globalSetup = ['./test/run-folder.ts']
 const withCraik = [...globalSetup, './test/built-craik.ts']
-const setupFiles = ['./test/fixed-seed.ts']
+const setupFiles = ['./test/fixed-seed.ts', './test/remove-folders.ts']
 const ofProcesses = {
   globalSetup: withCraik,
   setupFiles,

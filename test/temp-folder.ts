@@ -2,23 +2,18 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll } from 'vitest'
 
-/** Of the file that imports this: each has its own modules. */
 const made = new Set<string>()
-const removeAll = () => {
-  for (const folder of made) rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
-}
-try {
-  // Not when the worker exits: the pool ends workers by force.
-  afterAll(removeAll)
-} catch {
-  // A script that a test started is no suite; it ends by itself.
-  process.once('exit', removeAll)
-}
+// For a script that a test started. Of a test file, test/remove-folders.ts does it: the pool ends workers by force.
+process.once('exit', removeTempFolders)
 
 export function tempFolder(prefix: string): string {
   const folder = mkdtempSync(join(tmpdir(), prefix))
   made.add(folder)
   return folder
+}
+
+export function removeTempFolders(): void {
+  for (const folder of made) rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  made.clear()
 }

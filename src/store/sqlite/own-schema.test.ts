@@ -63,7 +63,7 @@ describe('a database with a schema that is not Craik’s', () => {
        sql = 'CREATE VIEW commands AS SELECT 1' WHERE name = 'commands'`,
       'damaged',
     ],
-    ['the version of an earlier one', 'PRAGMA user_version = 1', 'it has a '],
+    ['the version of an earlier one', 'PRAGMA user_version = 1', 'it has a'],
   ])('is refused, and not touched: %s', async (_, sql, message) => {
     await tamper(sql)
     const before = readFileSync(home.database)
