@@ -37,6 +37,8 @@ const START_DEADLINE_MS = 60_000
 /** Until the engine's runtime has become the first program inside, it looks like itself. */
 const LOOK_DEADLINE_MS = 10_000
 const LOOK_PAUSE_MS = 10
+const PAUSE_ATTEMPTS = 5
+const PAUSE_RETRY_MS = 200
 
 /** Fails with what it made left to the caller to sweep. */
 export async function startContainer(
@@ -208,8 +210,8 @@ export function containerPlace(
       return { ...use, ...(diskBytes !== undefined && { diskBytes }) }
     },
     ...(canPause && {
-      pause: () => asked('pause a container', (one) => standStill(containerOf(one), true)),
-      unpause: () => asked('let a container go on', (one) => standStill(containerOf(one), false)),
+      pause: () => asked('pause a container', (one) => setPaused(containerOf(one), true)),
+      unpause: () => asked('let a container go on', (one) => setPaused(containerOf(one), false)),
     }),
     ...(following && {
       async show(shown: SandboxSpec) {
@@ -236,10 +238,22 @@ export function containerPlace(
   }
 }
 
-/** An engine refuses what is done already. */
-async function standStill(container: Container, isWanted: boolean): Promise<void> {
-  const { State } = await container.inspect()
-  if (State.Paused !== isWanted) await (isWanted ? container.pause() : container.unpause())
+/**
+ * Pauses a container, or lets it run again. An engine refuses what is done already. With the first version of cgroups, runc
+ * gives up on a container that starts processes all the time, or on a busy machine: then it is asked again.
+ */
+export async function setPaused(container: Container, isPaused: boolean): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const { State } = await container.inspect()
+    if (State.Paused === isPaused) return
+    try {
+      await (isPaused ? container.pause() : container.unpause())
+      return
+    } catch (error) {
+      if (attempt === PAUSE_ATTEMPTS || !/unable to freeze/.test((error as Error).message)) throw error
+      await sleep(PAUSE_RETRY_MS)
+    }
+  }
 }
 
 /** What the host itself holds for a container that is gone. */
