@@ -80,6 +80,7 @@ async function saying(bytes: string): Promise<GatewayScene> {
 const OK = 'HTTP/1.1 200 OK\r\n'
 const EVENTS = `${OK}content-type: text/event-stream\r\n\r\n`
 const CHUNKED = `${OK}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`
+const CHUNK = `${JSON.stringify(MESSAGE).length.toString(16)}\r\n${JSON.stringify(MESSAGE)}\r\n`
 const whole = (json: string) =>
   `${OK}content-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json}`
 const START = `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message: MESSAGE })}\n\n`
@@ -117,7 +118,7 @@ test.each([
   ],
   [
     'an answer that is nested deeply',
-    whole(`{"x":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}`),
+    whole(`{"type":"message","x":${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}}`),
     'garbage',
   ],
   [
@@ -125,8 +126,8 @@ test.each([
     `${EVENTS}data: {"type":"x","x":[${'1,'.repeat(1_000_000)}1]}\n\n`,
     'garbage',
   ],
-  ['an event of thousands of lines', `${EVENTS}${'data:\n'.repeat(20_000)}\n`, 'garbage'],
-  ['an answer in pieces of a byte', `${CHUNKED}${'1\r\n \r\n'.repeat(20_000)}0\r\n\r\n`, 'garbage'],
+  ['an event of thousands of lines', `${EVENTS}${':\n'.repeat(20_000)}${START}`, 'garbage'],
+  ['an answer in pieces of a byte', `${CHUNKED}${'1\r\n \r\n'.repeat(20_000)}${CHUNK}0\r\n\r\n`, 'garbage'],
   [
     'one early hint after the other',
     `${'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(100)}${EVENTS}${START}`,
