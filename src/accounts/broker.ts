@@ -25,7 +25,7 @@ import { recordRefresh } from './refresh-receipt.ts'
 export interface BrokerOptions {
   readonly home: Home
   readonly surroundings: Omit<Surroundings, 'overrides'>
-  /** Asked anew for every call: a login is sent to the address that holds now. */
+  /** Read for every call, so that a login goes to the address that is configured now. */
   readonly overrides: () => Promise<Overrides>
   readonly probes: readonly Probe[]
   /** Ends by itself; it is not stopped when a caller leaves. */

@@ -17,8 +17,8 @@ export class OverridesFile {
   }
 
   /**
-   * The overrides as the file states them now. Throws `invalid_config` if it cannot be used: the addresses of before
-   * may be the very ones that a login must not be sent to any more.
+   * The overrides as the file states them now. Throws `invalid_config` if it cannot be used: the earlier addresses
+   * may be the ones that must not get this login.
    */
   async current(): Promise<Overrides> {
     // Taken before the file is read, so that a change in between is noticed by the next call.

@@ -8,7 +8,7 @@ export function isConfigFault(error: unknown): boolean {
   return fileOf(error) !== undefined
 }
 
-/** What a client in a sandbox is told: the name of the file, and nothing of what is in it. */
+/** The message for a client in a sandbox: it names the file and repeats nothing of its content. */
 export function faultMessage(error: unknown): string {
   const file = fileOf(error)
   return file === undefined
