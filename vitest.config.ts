@@ -31,13 +31,14 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['unit', ['main'], '{src,scripts}/**/*.test.ts'],
 
   // These kill at many points, for each kind of user.
-  ['alone', ['matrix'], 'test/faults/supervisor-{faults,kill-commands,lifecycle}.test.ts'],
+  ['alone', ['matrix'], 'test/faults/supervisor-{faults,kill,kill-commands,lifecycle}.test.ts'],
   ['alone', ['matrix'], 'test/faults/docker-kill.test.ts'],
-  ['alone', ['main', 'matrix'], 'test/faults/supervisor-{kill,leftovers}.test.ts'],
+  ['alone', ['main', 'matrix'], 'test/faults/supervisor-leftovers.test.ts'],
   ['alone', ['main'], 'test/faults/{supervisor,docker}-*.test.ts'],
 
-  ['docker', ['main'], 'test/docker/{contract,escape}-user-relay.test.ts'],
+  // `npm test` runs the contract and the attempts to escape in process sandboxes, and prompts too.
   ['docker', ['matrix'], 'test/docker/{contract,escape}-*.test.ts'],
+  ['docker', ['matrix'], 'test/docker/prompts.test.ts'],
   ['docker', ['matrix'], 'test/docker/{load,podman}.test.ts'],
   // `npm test` runs the same attacks in process sandboxes, and the login's sandbox too.
   ['docker', ['matrix'], 'test/docker/{copy-out,credential-oracle,host-programs,hostile-bodies}.test.ts'],
@@ -46,11 +47,12 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,packages,pool-folders}.test.ts'],
   // They kill at many points, for each transport, or need a second engine.
   ['docker', ['matrix'], 'test/docker/{docker-place-ends,volumes}.test.ts'],
-  ['docker', ['main', 'matrix'], 'test/docker/{mounts,pool,prompts,snapshots}.test.ts'],
+  ['docker', ['main', 'matrix'], 'test/docker/{mounts,pool,snapshots}.test.ts'],
   ['docker', ['main'], 'test/docker/**/*.test.ts'],
 
   ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
   ['system', ['matrix'], 'test/escape/process-root.test.ts'],
+  ['system', ['main', 'matrix'], 'test/e2e/{kept-agents,slow-agents}.test.ts'],
   ['system', ['main', 'matrix'], 'test/e2e/{sandbox-lifecycle,snapshots,two-terminals}.test.ts'],
   ['system', ['main', 'matrix'], 'test/gateway/models.test.ts'],
   ['system', ['main', 'matrix'], 'test/login-sandbox/verbs.test.ts'],

@@ -23,7 +23,7 @@ import { connectSupervisor } from '../src/supervisor/ensure.ts'
 export const COMMAND = 'npm run bench -- sandboxes'
 const ROOT = join(import.meta.dirname, '..')
 /** The published bundle, made by `buildCraik`. */
-const MAIN = join(ROOT, 'dist/src/main.js')
+const MAIN = join(ROOT, 'dist/src/main.cjs')
 /** Nobody's number on a machine that measures. */
 export const HOST_USER = process.geteuid?.() === 0 ? { uid: 2_000_999_999, gid: 2_000_999_999 } : undefined
 const GIB = 1024 ** 3

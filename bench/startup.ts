@@ -16,7 +16,7 @@ export async function startupRows(): Promise<Row[]> {
     ['grant', 'list'],
   ]) {
     const samples = Array.from({ length: ROUNDS }, () => ({
-      ours: timeProcess(process.execPath, [join(ROOT, 'dist/src/main.js'), ...args], env),
+      ours: timeProcess(process.execPath, [join(ROOT, 'dist/src/main.cjs'), ...args], env),
       theirs: timeProcess(process.execPath, ['-e', '0'], env),
     })).slice(3)
     const [ours, theirs] = [median(samples.map((s) => s.ours)), median(samples.map((s) => s.theirs))]

@@ -8,7 +8,7 @@ const { pathToFileURL } = require('url')
 
 const major = Number(process.versions.node.split('.')[0])
 const source = join(__dirname, '..', 'src', 'main.ts')
-const compiled = source.replace(/ts$/, 'js')
+const compiled = source.replace(/ts$/, 'cjs')
 
 if (major < 24) {
   process.stderr.write(
@@ -19,7 +19,7 @@ if (major < 24) {
   // Before the first file of Craik is read: then none of them is TypeScript that has to be compiled once more.
   const cache = process.argv.includes('verify') ? undefined : privateCache()
   if (cache !== undefined) enableCompileCache(join(cache, 'compile'))
-  import(pathToFileURL(existsSync(compiled) ? compiled : source).href)
+  existsSync(compiled) ? require(compiled) : import(pathToFileURL(source).href)
 }
 
 // As in src/lib/user-cache.ts, which cannot be loaded yet: undefined where somebody else could put code.

@@ -38,9 +38,9 @@ const bundle = await rolldown({
 })
 await bundle.write({
   dir: join(dist, 'src'),
-  format: 'esm',
-  entryFileNames: '[name].js',
-  chunkFileNames: 'chunks/[name]-[hash].js',
+  format: 'cjs',
+  entryFileNames: '[name].cjs',
+  chunkFileNames: 'chunks/[name]-[hash].cjs',
 })
 await bundle.close()
 

@@ -18,8 +18,6 @@ import type { Store } from './store/store.ts'
 const INTERRUPT_PATIENCE_MS = 10_000
 /** For what is still open when everything is done and written. */
 const LEAVE_MS = 1_000
-/** Node's own exit code for it, when this is the file that it was started with. */
-const UNSETTLED = 13
 
 const home = homeAt()
 useCompileCache()
@@ -36,7 +34,10 @@ let outputFailure: NodeJS.ErrnoException | undefined
 let failed = false
 let settled = false
 
-const writerModule = new URL(import.meta.url.endsWith('.ts') ? './writer.ts' : './writer.js', import.meta.url)
+const writerModule = new URL(
+  import.meta.url.endsWith('.ts') ? './writer.ts' : './writer.cjs',
+  import.meta.url,
+)
 const context: CliContext = {
   home,
   clock: systemClock,
@@ -146,24 +147,28 @@ for (const stream of [process.stdout, process.stderr]) {
 // When nothing is left that could wake it, Node ends a process in the middle of a command, and as a rule calls that
 // success.
 process.on('exit', (code) => {
-  if (settled || (code !== 0 && code !== UNSETTLED)) return
+  if (settled || code !== 0) return
   process.exitCode = ERRORS.internal.exit
   writeSync(2, `craik: internal: the command stopped before its end\n  ${ERRORS.internal.hint}\n`)
 })
 
-try {
-  const { runCommand } = await import('./cli/run-command.ts')
-  await runCommand(context, NOUNS, process.argv.slice(2))
-} catch (error) {
-  failed = true
-  await report(error)
-} finally {
-  await closeStore()
+void start()
+
+async function start(): Promise<void> {
+  try {
+    const { runCommand } = await import('./cli/run-command.ts')
+    await runCommand(context, NOUNS, process.argv.slice(2))
+  } catch (error) {
+    failed = true
+    await report(error)
+  } finally {
+    await closeStore()
+  }
+  if (!failed) await report(undefined)
+  settled = true
+  process.exitCode = readerLeft ? unreadExitCode : exitCode
+  leaveWithin(LEAVE_MS, (leftOpen) => writeSync(2, `craik: left open at the end: ${leftOpen.join(', ')}\n`))
 }
-if (!failed) await report(undefined)
-settled = true
-process.exitCode = readerLeft ? unreadExitCode : exitCode
-leaveWithin(LEAVE_MS, (leftOpen) => writeSync(2, `craik: left open at the end: ${leftOpen.join(', ')}\n`))
 
 /** What went wrong, if anything did: also that something of the output could not be written. */
 async function report(thrown: unknown): Promise<void> {

@@ -22,38 +22,42 @@ import type { Tables } from './store/store.ts'
 
 const { home } = workerData as { readonly home: Home }
 const port = parentPort!
-try {
-  const database = await openDatabase(home)
-  const sealer = new Sealer(home, systemClock)
-  await serveWriter(
-    port,
-    database,
-    home.state,
-    {
-      ...receiptProcedures(sealer),
-      ...policyProcedures(sealer, systemClock),
-      ...sandboxProcedures(sealer, systemClock),
-      ...lifecycleProcedures(sealer, systemClock),
-      ...secretProcedures(sealer, systemClock),
-      ...providerSettingProcedures(sealer, systemClock),
-      ...agentProcedures(sealer, systemClock, home),
-      ...demoProcedures(sealer, systemClock, home),
-      ...promptProcedures(sealer, systemClock, home),
-      ...breakerProcedures(sealer, systemClock),
-      ...ledgerProcedures(sealer, systemClock),
-      ...egressProcedures(sealer, systemClock),
-      // What processes that died left behind: receipts without an end, holds that nobody settles.
-      'writer.start': async (tables: Tables) => {
-        await sealer.closeDead(tables)
-        await sweepDead(tables, sealer, systemClock)
+void start()
+
+async function start(): Promise<void> {
+  try {
+    const database = await openDatabase(home)
+    const sealer = new Sealer(home, systemClock)
+    await serveWriter(
+      port,
+      database,
+      home.state,
+      {
+        ...receiptProcedures(sealer),
+        ...policyProcedures(sealer, systemClock),
+        ...sandboxProcedures(sealer, systemClock),
+        ...lifecycleProcedures(sealer, systemClock),
+        ...secretProcedures(sealer, systemClock),
+        ...providerSettingProcedures(sealer, systemClock),
+        ...agentProcedures(sealer, systemClock, home),
+        ...demoProcedures(sealer, systemClock, home),
+        ...promptProcedures(sealer, systemClock, home),
+        ...breakerProcedures(sealer, systemClock),
+        ...ledgerProcedures(sealer, systemClock),
+        ...egressProcedures(sealer, systemClock),
+        // What processes that died left behind: receipts without an end, holds that nobody settles.
+        'writer.start': async (tables: Tables) => {
+          await sealer.closeDead(tables)
+          await sweepDead(tables, sealer, systemClock)
+        },
       },
-    },
-    {
-      atStart: 'writer.start',
-      atClose: 'receipts.close',
-      afterWrite: { procedure: 'receipts.checkpoint', delayMs: 1_000 },
-    },
-  )
-} catch (error) {
-  port.postMessage({ failed: plain(translateError(error, home.state)) })
+      {
+        atStart: 'writer.start',
+        atClose: 'receipts.close',
+        afterWrite: { procedure: 'receipts.checkpoint', delayMs: 1_000 },
+      },
+    )
+  } catch (error) {
+    port.postMessage({ failed: plain(translateError(error, home.state)) })
+  }
 }

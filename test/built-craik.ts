@@ -18,7 +18,8 @@ export default function setup(): void {
     const path = join('node_modules', name)
     cpSync(join(ROOT, path), join(built, path), { recursive: true })
   }
-  if (process.env.CRAIK_TEST_TRACE) traceSupervisors(join(built, 'src/main.js'), process.env.CRAIK_TEST_TRACE)
+  if (process.env.CRAIK_TEST_TRACE)
+    traceSupervisors(join(built, 'src/main.cjs'), process.env.CRAIK_TEST_TRACE)
   // Tests run as several users, whatever the one who made it shows to others.
   execFileSync('chmod', ['-R', 'a+rX', built])
 }

@@ -30,7 +30,7 @@ export interface RunOptions {
 
 /** What a person's `craik` runs. */
 export function builtMain(): string {
-  return join(builtCraik(), 'src/main.js')
+  return join(builtCraik(), 'src/main.cjs')
 }
 
 export class TestHome implements Disposable {

@@ -1,5 +1,6 @@
 /** A home with real sandboxes, as root or as an ordinary user, that leaves nothing on the machine when it is disposed of. */
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -14,6 +15,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -211,9 +213,10 @@ export class SandboxHome implements AsyncDisposable {
   client(): ApiClient {
     this.#client ??= createClient({
       connect: async () => {
-        await this.json(['sandbox', 'list', '--format', 'json'])
+        const socketPath = join(this.home, 'run/craik.sock')
+        if (!(await isHeard(socketPath))) await this.json(['sandbox', 'list', '--format', 'json'])
         const token = readFileSync(join(this.home, 'run/token'), 'utf8').trim()
-        return { socketPath: join(this.home, 'run/craik.sock'), token }
+        return { socketPath, token }
       },
     })
     return this.#client
@@ -273,13 +276,8 @@ export class SandboxHome implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const { stdout } = await this.run(['sandbox', 'list', '--format', 'json'], CLEANING)
-    const listed = stdout.trim() === '' ? [] : (JSON.parse(stdout) as { readonly id: string }[])
-    const failed: string[] = []
-    for (const { id } of listed) {
-      const { code, stderr } = await this.run(['sandbox', 'delete', '--yes', id], CLEANING)
-      if (code !== 0) failed.push(stderr.trim())
-    }
+    const { code, stderr } = await this.run(['sandbox', 'delete', '--all', '--yes'], CLEANING)
+    const failed = code === 0 ? [] : [stderr.trim()]
     this.#client?.close()
     await this.run(['supervisor', 'stop'], CLEANING)
     const left = [...failed, ...(await this.#leftovers())]
@@ -326,6 +324,19 @@ export class SandboxHome implements AsyncDisposable {
       if (left.length === 0 || performance.now() > endsMs) return left
       await sleep(POLL_MS)
     }
+  }
+}
+
+/** Whether a supervisor listens there. */
+async function isHeard(socketPath: string): Promise<boolean> {
+  const socket = connect(socketPath)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
   }
 }
 

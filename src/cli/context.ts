@@ -42,4 +42,4 @@ export interface CliContext {
 }
 
 /** A noun's file exports one of these. */
-export type NounBuilder = (context: CliContext) => Command
+export type NounBuilder = (context: CliContext, verb?: string) => Command | Promise<Command>

@@ -36,9 +36,8 @@ async function craik(argv: readonly string[], isTTY = false) {
       exitCode = code
     },
   } as unknown as CliContext
-  await egressCommand(context)
-    .exitOverride()
-    .parseAsync(['node', 'craik', ...argv])
+  const command = await egressCommand(context)
+  await command.exitOverride().parseAsync(['node', 'craik', ...argv])
   return { stdout, exitCode, json: () => JSON.parse(stdout) }
 }
 

@@ -58,7 +58,7 @@ async function craik(noun: NounBuilder, argv: readonly string[], isTTY = false) 
     },
     exitWhenUnread: () => {},
   }
-  const command = noun(context)
+  const command = await noun(context)
   for (const each of [command, ...command.commands])
     each.exitOverride().configureOutput({ writeErr: () => {} })
   await command.parseAsync([...argv], { from: 'user' })

@@ -24,11 +24,12 @@ export async function runCommand(
     // What follows the program of `craik exec` is that program's.
     .enablePositionalOptions()
     .addHelpText('after', HELP)
-  const named = nouns.find((noun) => noun.name === argv.find((argument) => !argument.startsWith('-')))
+  const [nounName, verb] = argv.filter((argument) => !argument.startsWith('-'))
+  const named = nouns.find((noun) => noun.name === nounName)
   for (const noun of nouns) {
     const command =
       noun === named
-        ? withExample((await noun.load())(context).description(noun.summary), noun.example)
+        ? withExample((await (await noun.load())(context, verb)).description(noun.summary), noun.example)
         : new Command(noun.name).description(noun.summary)
     program.addCommand(noun.group === undefined ? command : command.helpGroup(noun.group))
   }

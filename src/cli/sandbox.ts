@@ -1,36 +1,36 @@
 /** `craik sandbox`: places of their own, what runs in them, and what goes in and out. */
 import { Command } from 'commander'
-import type { NounBuilder } from './context.ts'
-import { cpCommand } from './sandbox/cp.ts'
-import { createCommand } from './sandbox/create.ts'
-import { deleteCommand } from './sandbox/delete.ts'
-import { execCommand } from './sandbox/exec.ts'
-import { forwardCommand } from './sandbox/forward.ts'
-import { loginsCommand, psCommand, signalCommand, statsCommand } from './sandbox/inspect.ts'
-import { pauseCommand, resumeCommand, stopCommand } from './sandbox/lifecycle.ts'
-import { listCommand, showCommand } from './sandbox/list.ts'
-import { logsCommand } from './sandbox/logs.ts'
-import { shellCommand } from './sandbox/shell.ts'
-import { forkCommand, restoreCommand, snapshotCommand } from './sandbox/snapshot.ts'
+import type { CliContext, NounBuilder } from './context.ts'
 
-export const sandboxCommand: NounBuilder = (context) =>
-  new Command('sandbox')
-    .addCommand(createCommand(context))
-    .addCommand(listCommand(context))
-    .addCommand(showCommand(context))
-    .addCommand(execCommand(context))
-    .addCommand(shellCommand(context))
-    .addCommand(cpCommand(context))
-    .addCommand(statsCommand(context))
-    .addCommand(loginsCommand(context))
-    .addCommand(psCommand(context))
-    .addCommand(signalCommand(context))
-    .addCommand(logsCommand(context))
-    .addCommand(forwardCommand(context))
-    .addCommand(stopCommand(context))
-    .addCommand(resumeCommand(context))
-    .addCommand(pauseCommand(context))
-    .addCommand(snapshotCommand(context))
-    .addCommand(restoreCommand(context))
-    .addCommand(forkCommand(context))
-    .addCommand(deleteCommand(context))
+type Loader = () => Promise<(context: CliContext) => Command>
+
+const VERBS: readonly (readonly [name: string, load: Loader])[] = [
+  ['create', async () => (await import('./sandbox/create.ts')).createCommand],
+  ['list', async () => (await import('./sandbox/list.ts')).listCommand],
+  ['show', async () => (await import('./sandbox/list.ts')).showCommand],
+  ['exec', async () => (await import('./sandbox/exec.ts')).execCommand],
+  ['shell', async () => (await import('./sandbox/shell.ts')).shellCommand],
+  ['cp', async () => (await import('./sandbox/cp.ts')).cpCommand],
+  ['stats', async () => (await import('./sandbox/inspect.ts')).statsCommand],
+  ['logins', async () => (await import('./sandbox/inspect.ts')).loginsCommand],
+  ['ps', async () => (await import('./sandbox/inspect.ts')).psCommand],
+  ['signal', async () => (await import('./sandbox/inspect.ts')).signalCommand],
+  ['logs', async () => (await import('./sandbox/logs.ts')).logsCommand],
+  ['forward', async () => (await import('./sandbox/forward.ts')).forwardCommand],
+  ['stop', async () => (await import('./sandbox/lifecycle.ts')).stopCommand],
+  ['resume', async () => (await import('./sandbox/lifecycle.ts')).resumeCommand],
+  ['pause', async () => (await import('./sandbox/lifecycle.ts')).pauseCommand],
+  ['snapshot', async () => (await import('./sandbox/snapshot.ts')).snapshotCommand],
+  ['restore', async () => (await import('./sandbox/snapshot.ts')).restoreCommand],
+  ['fork', async () => (await import('./sandbox/snapshot.ts')).forkCommand],
+  ['delete', async () => (await import('./sandbox/delete.ts')).deleteCommand],
+]
+
+/** Loads the verb that was typed and no other, or all of them when there is none of that name: for help. */
+export const sandboxCommand: NounBuilder = async (context, verb) => {
+  const isKnown = VERBS.some(([name]) => name === verb)
+  const sandbox = new Command('sandbox')
+  for (const [name, load] of VERBS)
+    sandbox.addCommand(!isKnown || name === verb ? (await load())(context) : new Command(name))
+  return sandbox
+}

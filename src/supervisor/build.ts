@@ -17,7 +17,7 @@ export function buildOf(mainFile: string): Build {
   const hash = createHash('sha256')
   let newestMs = 0
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-    .filter((file) => /\.(ts|js|cedar|cedarschema)$/.test(file) && !/\.(test|fixture)\.ts$/.test(file))
+    .filter((file) => /\.(ts|cjs|cedar|cedarschema)$/.test(file) && !/\.(test|fixture)\.ts$/.test(file))
     .sort()
   for (const file of files) {
     const { size, mtimeMs } = statSync(join(folder, file), { throwIfNoEntry: false }) ?? {

@@ -47,7 +47,7 @@ let program: string
 beforeAll(async () => {
   received = new TestHome()
   cpSync(builtCraik(), received.path('craik'), { recursive: true })
-  main = received.path('craik/src/main.js')
+  main = received.path('craik/src/main.cjs')
   program = received.path('craik/bin/craik.cjs')
   expect(await craik(['shell', 'echo hello'])).toMatchObject({ code: 0 })
   // What is compiled from here on is the attacker's.

@@ -10,10 +10,8 @@ import { FaultyAnswers } from '../harnesses/agent-providers.ts'
 import { areExportedOnce } from '../harnesses/agent-transcripts.ts'
 import { AGENTS, type AgentName, logInFor, openPrompts, prompt } from '../harnesses/prompt-scene.ts'
 import type { LiveSandbox } from '../sandbox-home.ts'
-import { ofThisTier } from '../tier.ts'
 
-/** Codex speaks WebSocket and writes its record behind: if one of the five breaks, it is the first. */
-const NAMES = ofThisTier<AgentName>(['codex'], Object.keys(AGENTS) as AgentName[])
+const NAMES = Object.keys(AGENTS) as AgentName[]
 
 describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? ''}`, () => {
   const answers = new FaultyAnswers()

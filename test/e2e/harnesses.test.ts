@@ -134,7 +134,11 @@ describe('agents’ command lines in process sandboxes', () => {
     writeFileSync(changed, '#!/bin/sh\necho changed\n', { mode: 0o555 })
 
     // Nobody listens there.
-    const offline = { npm_config_registry: 'http://127.0.0.1:9', npm_config_cache: other.path('npm-cache') }
+    const offline = {
+      npm_config_registry: 'http://127.0.0.1:9',
+      npm_config_cache: other.path('npm-cache'),
+      npm_config_fetch_retries: '0',
+    }
     const refused = await other.run(['sandbox', 'resume', 'later'], { env: offline })
     expect(refused.code).toBe(ERRORS.unavailable.exit)
     expect(refused.stderr).toContain('registry cannot be reached')

@@ -76,8 +76,8 @@ describe('the published package', () => {
         'LICENSE',
         'CHANGELOG.md',
         'bin/craik.cjs',
-        'src/main.js',
-        'src/writer.js',
+        'src/main.cjs',
+        'src/writer.cjs',
       ]),
     )
     expect(files.filter((name) => /\.ts$|\.(test|fixture)\.|corpus/.test(name))).toEqual([])

@@ -177,7 +177,7 @@ describe('exec', () => {
 
   it('has no network, and what tries is told so and receipted', async () => {
     const attempt =
-      'exec 3<>/dev/tcp/127.0.0.1/8118; printf "GET http://collector.example/ HTTP/1.1\\r\\nHost: collector.example\\r\\n\\r\\n" >&3; cat <&3'
+      'exec 3<>/dev/tcp/127.0.0.1/8118; printf "GET http://collector.example/ HTTP/1.1\\r\\nHost: collector.example\\r\\nConnection: close\\r\\n\\r\\n" >&3; cat <&3'
     const { stdout } = await exec('--', 'bash', '-c', attempt)
     expect(stdout).toContain('blocked by craik: egress to collector.example:80 is not granted')
     expect((await exec('--', 'bash', '-c', 'exec 3<>/dev/tcp/1.1.1.1/80')).code).not.toBe(0)

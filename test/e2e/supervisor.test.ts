@@ -262,7 +262,7 @@ describe('going', () => {
 function copyOfCode(atMs: number): string {
   const copy = test.path(`craik-${atMs}`)
   cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
-  const main = join(copy, 'src/main.js')
+  const main = join(copy, 'src/main.cjs')
   utimesSync(main, new Date(atMs), new Date(atMs))
   return main
 }

@@ -193,7 +193,7 @@ describe('twenty commands at once', () => {
 async function newer(home: SandboxHome): Promise<string> {
   const copy = home.path('newer')
   cpSync(builtCraik(), copy, { recursive: true, preserveTimestamps: true })
-  const main = join(copy, 'src/main.js')
+  const main = join(copy, 'src/main.cjs')
   const later = new Date(Date.now() + 60_000)
   utimesSync(main, later, later)
   const ran = await run(home.program.node, [main, 'sandbox', 'list', '--format', 'json'], {

@@ -1,7 +1,7 @@
 /** The supervisor is killed at random moments while much is going on: what runs inside runs on, and no byte is lost. */
 import { describe, expect, it } from 'vitest'
 import { readFile, writeFile } from '../../src/sdk/transfer.ts'
-import { canBe, IDENTITIES, type Identity, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, type Identity, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
 import { checkProgram, ExpectedBytes, Gate, gatedFile, keystreamProgram } from './supervisor-kill-bytes.ts'
 import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
@@ -26,7 +26,7 @@ const SIZES: Readonly<Record<Identity, { readonly in: number; readonly out: numb
   user: { in: SOAK ? GIB : 64 * MIB, out: GIB },
 }
 
-describe.each(IDENTITIES)('as %s', (identity) => {
+describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
     `a supervisor killed ${KILLS} times (seed ${SEED}) loses no byte, no process and no receipt`,
     { timeout: LIMIT_MS },

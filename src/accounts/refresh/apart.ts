@@ -29,7 +29,7 @@ const PASSED_ON = [
   PINNED,
 ]
 
-const HELPER = import.meta.url.endsWith('.ts') ? 'src/accounts/refresh/main.ts' : 'src/refresh-login.js'
+const HELPER = import.meta.url.endsWith('.ts') ? 'src/accounts/refresh/main.ts' : 'src/refresh-login.cjs'
 
 export async function refreshApart(task: RefreshTask): Promise<RefreshOutcome> {
   const { environment, userHome, platform, overrides } = task.surroundings

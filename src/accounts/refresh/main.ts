@@ -6,29 +6,33 @@ import { homeAt } from '../../store/home.ts'
 import { isProblem } from '../finding.ts'
 import { parseOverrides } from '../overrides.ts'
 import { PROGRAM_PROBES } from '../probes/program-probes.ts'
-import { refreshRequest } from './request.ts'
+import { type RefreshRequest, refreshRequest } from './request.ts'
 import { type RefreshOutcome, refreshLogin } from './transaction.ts'
 
 // Whoever asked may be gone, and its pipe with it.
 process.stdout.on('error', () => {})
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGPIPE'] as const) process.on(signal, () => {})
 
-const chunks: Buffer[] = []
-for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
-const task = refreshRequest.parse(JSON.parse(Buffer.concat(chunks).toString()))
-const until = AbortSignal.timeout(task.deadlineMs)
-const surroundings = {
-  userHome: task.userHome,
-  environment: process.env,
-  mounted: async () => task.mounted,
-  platform: task.platform as NodeJS.Platform,
-  overrides: parseOverrides(task.overrides),
-  nowMs: () => Date.now(),
-}
-process.stdout.write(JSON.stringify(await outcome()))
+void start()
 
-async function outcome(): Promise<RefreshOutcome> {
+async function start(): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
+  const task = refreshRequest.parse(JSON.parse(Buffer.concat(chunks).toString()))
+  process.stdout.write(JSON.stringify(await outcome(task)))
+}
+
+async function outcome(task: RefreshRequest): Promise<RefreshOutcome> {
   const { accountId } = task
+  const until = AbortSignal.timeout(task.deadlineMs)
+  const surroundings = {
+    userHome: task.userHome,
+    environment: process.env,
+    mounted: async () => task.mounted,
+    platform: task.platform as NodeJS.Platform,
+    overrides: parseOverrides(task.overrides),
+    nowMs: () => Date.now(),
+  }
   const probe = PROGRAM_PROBES.find(({ name }) => name === accountId)
   if (probe === undefined) return { outcome: 'failed', reason: 'it is not a login that is refreshed' }
   const findings = await probe.probe(surroundings, until)

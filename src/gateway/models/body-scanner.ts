@@ -32,7 +32,7 @@ const FAILURES_MAX = 3
 const FAILURES_WINDOW_MS = 60_000
 /** Its own heap; the bytes of bodies are not part of it. */
 const HEAP = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, codeRangeSizeMb: 16, stackSizeMb: 2 }
-const MODULE = import.meta.url.endsWith('.ts') ? 'src/gateway/models/scan-worker.ts' : 'src/scan-body.js'
+const MODULE = import.meta.url.endsWith('.ts') ? 'src/gateway/models/scan-worker.ts' : 'src/scan-body.cjs'
 
 interface Job {
   readonly body: Buffer

@@ -11,7 +11,7 @@ import { type DatabaseLine, databaseLine, ROW_BYTES } from './rows.ts'
 const DEADLINE_MS = 2 * 60_000
 const HELPER = import.meta.url.endsWith('.ts')
   ? 'src/transcripts/opencode/main.ts'
-  : 'src/read-opencode-database.js'
+  : 'src/read-opencode-database.cjs'
 /** JSON in a string of JSON: each byte of a row can become six. */
 const LINE_BYTES = 6 * ROW_BYTES + 64 * 1024
 

@@ -22,12 +22,16 @@ class Refusal extends Error {}
 // Whoever asked may be gone.
 process.stdout.on('error', () => process.exit(0))
 
-try {
-  using database = open(process.argv[2]!)
-  for await (const line of linesOf(database)) await tell(line)
-} catch (error) {
-  const code = (error as { readonly errcode?: number }).errcode
-  await tell({ refused: error instanceof Refusal ? error.message : `SQLite says ${code ?? 'no'}` })
+void start()
+
+async function start(): Promise<void> {
+  try {
+    using database = open(process.argv[2]!)
+    for await (const line of linesOf(database)) await tell(line)
+  } catch (error) {
+    const code = (error as { readonly errcode?: number }).errcode
+    await tell({ refused: error instanceof Refusal ? error.message : `SQLite says ${code ?? 'no'}` })
+  }
 }
 
 async function tell(line: DatabaseLine): Promise<void> {
