@@ -8,18 +8,21 @@ type Kind = 'unit' | 'system' | 'docker' | 'alone'
 type Tier = 'main' | 'matrix'
 
 /**
- * Which test file runs how, and in which tier: the first row that matches counts. `npm test` runs the tier `main`, every
- * behaviour once, on the combination most likely to break. `npm run test:matrix` runs the tier `matrix`: the same suites
- * for the other users, transports, engines and agents, and files that do one thing very often. A file of both tiers asks
- * test/tier.ts for its combinations.
+ * Which test file runs how, and in which tier: the first row that matches counts. `npm test` runs the tier `main`, what
+ * people use, once, on the combination most likely to break. `npm run test:matrix` runs the tier `matrix`: the same
+ * suites for the other users, transports, engines and agents, files that do one thing very often, and endings that take
+ * long: kills, full disks, deadlines. A file of both tiers asks test/tier.ts for its combinations.
  *
  * `unit` starts no process, `system` real processes, `docker` real containers. `alone` kills supervisors and engines
  * against deadlines: two files at a time, after all others.
  */
 const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: string])[] = [
+  // They die at many points, or try very many inputs.
+  ['system', ['matrix'], 'src/sandboxes/manager/{lifecycle-model,snapshots-crash}.process.test.ts'],
+  ['system', ['matrix'], 'src/receipts/{redaction/redact.cost,verifier/diagnosis}.test.ts'],
   ['system', ['main'], '{src,scripts}/**/*.process.test.ts'],
   // They start no process, but compute or wait for seconds, or count what their process has open.
-  ['system', ['main'], 'src/receipts/redaction/redact.{cost,properties}.test.ts'],
+  ['system', ['main'], 'src/receipts/redaction/redact.properties.test.ts'],
   ['system', ['main'], 'src/receipts/{plain-draft,tree,verifier/*}.test.ts'],
   ['system', ['main'], 'src/{accounts/broker,accounts/probes/probes,policy/replay,sdk/tries}.test.ts'],
   ['system', ['main'], 'src/gateway/models/{body-scanner,faults,models,refusal-flood,socket/*}.test.ts'],
@@ -38,7 +41,7 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
 
   // `npm test` runs the contract and the attempts to escape in process sandboxes, and prompts too.
   ['docker', ['matrix'], 'test/docker/{contract,escape}-*.test.ts'],
-  ['docker', ['matrix'], 'test/docker/prompts.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{docker-place,prompts}.test.ts'],
   ['docker', ['matrix'], 'test/docker/{load,podman}.test.ts'],
   // `npm test` runs the same attacks in process sandboxes, and the login's sandbox too.
   ['docker', ['matrix'], 'test/docker/{copy-out,credential-oracle,host-programs,hostile-bodies}.test.ts'],
@@ -52,22 +55,35 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
 
   ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
   ['system', ['matrix'], 'test/escape/process-root.test.ts'],
-  ['system', ['main', 'matrix'], 'test/e2e/{kept-agents,slow-agents}.test.ts'],
-  ['system', ['main', 'matrix'], 'test/e2e/{sandbox-lifecycle,snapshots,two-terminals}.test.ts'],
+  ['system', ['main', 'matrix'], 'test/e2e/{snapshots,two-terminals}.test.ts'],
   ['system', ['main', 'matrix'], 'test/gateway/models.test.ts'],
   ['system', ['main', 'matrix'], 'test/login-sandbox/verbs.test.ts'],
   ['system', ['main', 'matrix'], 'test/transcripts/autosave.test.ts'],
-  // They trace every program, kill at many points, or type every example.
+  // They trace every program, kill at many points, type every example, or install everything anew.
   ['system', ['matrix'], 'test/attacks/supervisor-programs.test.ts'],
-  ['system', ['matrix'], 'test/e2e/{examples,sandbox-manager}.test.ts'],
-  // They run all five agents.
-  ['system', ['matrix'], 'test/e2e/{harnesses,project-programs}.test.ts'],
-  ['system', ['matrix'], 'test/faults/{agent-kill,budget}.test.ts'],
+  [
+    'system',
+    ['matrix'],
+    'test/e2e/{examples,first-use,process-place,sandbox-lifecycle,sandbox-manager}.test.ts',
+  ],
+  ['system', ['matrix'], 'test/gateway/{budget,packages,rotation,surplus}.test.ts'],
+  ['system', ['matrix'], 'test/login-sandbox/{copies,hazards,verify}.test.ts'],
+  // They run all five agents, or one for each ending.
+  [
+    'system',
+    ['matrix'],
+    'test/e2e/{acp,codex-terminal,harnesses,kept-agents,project-programs,slow-agents}.test.ts',
+  ],
+  [
+    'system',
+    ['matrix'],
+    'test/faults/{agent-kill,budget,checkpoint,concurrency,full-disk,kill,rotation}.test.ts',
+  ],
   ['system', ['main'], 'test/**/*.test.ts'],
 ]
 
-/** Tests of real processes wait about as long as they compute: three files at once also where there are two cores. */
-const maxWorkers = Math.max(3, availableParallelism() - 1)
+/** Tests of real processes also wait: four files at once also where there are two cores. */
+const maxWorkers = Math.max(4, availableParallelism() - 1)
 const globalSetup = ['./test/run-folder.ts']
 const withCraik = [...globalSetup, './test/built-craik.ts']
 const setupFiles = ['./test/fixed-seed.ts', './test/remove-folders.ts']

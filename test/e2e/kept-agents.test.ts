@@ -9,11 +9,17 @@ import { LLM_STATE, MIRRORS } from '../../src/login-sandbox/keep/mirrors.ts'
 import type { LoginScene } from '../gateway/login-scene.ts'
 import { HARNESSES_MS } from '../harness-image.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
-import { type AgentName, expectRan, logInFor, openPrompts, prompt } from '../harnesses/prompt-scene.ts'
-import { ofThisTier } from '../tier.ts'
+import {
+  AGENTS,
+  type AgentName,
+  expectRan,
+  logInFor,
+  openPrompts,
+  prompt,
+} from '../harnesses/prompt-scene.ts'
 
 const SANDBOX = 'octo-sandbox'
-const NAMES = ofThisTier<AgentName>(['claude-code', 'codex'], ['gemini', 'kimi', 'opencode'])
+const NAMES = Object.keys(AGENTS) as AgentName[]
 /** How each is given a server of the user's. Kimi has no command for it: its file is written. */
 const ADD: Readonly<Record<AgentName, string>> = {
   'claude-code': 'claude mcp add -s user kept-server -- /bin/true',
@@ -78,7 +84,7 @@ describe('agents in the sandbox of a login', () => {
     for (const name of NAMES)
       expect(await sh(`cat "$HOME/${LLM_STATE}/${ADDED[name]}"`)).toContain('kept-server')
     expect(await links()).toEqual(ALL)
-    if (NAMES.includes('codex')) expect(await sh('codex mcp list 2>/dev/null')).toContain('kept-server')
-    if (NAMES.includes('claude-code')) expect(await sh('claude mcp get kept-server')).toContain('/bin/true')
+    expect(await sh('codex mcp list 2>/dev/null')).toContain('kept-server')
+    expect(await sh('claude mcp get kept-server')).toContain('/bin/true')
   })
 })

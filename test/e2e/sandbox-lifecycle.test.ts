@@ -6,14 +6,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import { SEED, SupervisorKiller, seeded } from '../faults/supervisor-kill.ts'
 import { receiptsOf, requireWholeLog, withEvidence } from '../faults/supervisor-kill-receipts.ts'
-import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 
 const ROUNDS = process.env.CRAIK_SOAK === '1' ? 50 : 3
 const LIMIT_MS = 1_200_000
 /** Longer than either takes on a machine that has time. */
 const SPAN_MS = 1_000
 
-describe.each(IDENTITIES)('as %s', (identity) => {
+describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   describe.runIf(canBe(identity))('the commands', () => {
     let home: SandboxHome
     beforeAll(async () => {

@@ -7,6 +7,7 @@ import type { LoginScene } from '../gateway/login-scene.ts'
 import { HARNESSES_MS } from '../harness-image.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
 import {
+  AGENTS,
   type AgentName,
   beginPrompt,
   logInFor,
@@ -14,10 +15,8 @@ import {
   type Prompted,
 } from '../harnesses/prompt-scene.ts'
 import type { LiveSandbox } from '../sandbox-home.ts'
-import { ofThisTier } from '../tier.ts'
 
-/** Codex writes its record behind: if one of the five loses a prompt, it is the first. */
-const NAMES = ofThisTier<AgentName>(['codex'], ['claude-code', 'gemini', 'kimi', 'opencode'])
+const NAMES = Object.keys(AGENTS) as AgentName[]
 const PROGRAMS: Readonly<Record<AgentName, string>> = {
   'claude-code': 'claude-agent-acp',
   codex: 'codex-acp',
@@ -66,7 +65,7 @@ let box: LiveSandbox
 beforeAll(async () => {
   scene = await openPrompts({ identity: 'root' }, new FaultyAnswers().answer)
   for (const name of NAMES) await logInFor(scene, name)
-  box = await scene.create(['--harness', NAMES.join(','), '--memory', '4g', '--pids', '512'])
+  box = await scene.create(['--harness', 'all', '--memory', '4g', '--pids', '512'])
   for (const name of NAMES)
     await sh('mkdir -p ~/.local/bin && printf %s "$1" >"$0" && chmod +x "$0"', [
       `/workspace/home/.local/bin/${PROGRAMS[name]}`,
