@@ -33,15 +33,11 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['system', ['main'], 'src/transcripts/{export,readers}/*.test.ts'],
   ['unit', ['main'], '{src,scripts}/**/*.test.ts'],
 
-  // These kill at many points, for each kind of user.
-  ['alone', ['matrix'], 'test/faults/supervisor-{faults,kill,kill-commands,lifecycle}.test.ts'],
-  ['alone', ['matrix'], 'test/faults/docker-kill.test.ts'],
-  ['alone', ['main', 'matrix'], 'test/faults/supervisor-leftovers.test.ts'],
-  ['alone', ['main'], 'test/faults/{supervisor,docker}-*.test.ts'],
+  ['alone', ['matrix'], 'test/faults/{supervisor,docker}-*.test.ts'],
 
   // `npm test` runs the contract and the attempts to escape in process sandboxes, and prompts too.
   ['docker', ['matrix'], 'test/docker/{contract,escape}-*.test.ts'],
-  ['docker', ['matrix'], 'test/docker/{docker-place,prompts}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{docker-place,gateway,mounts,prompts}.test.ts'],
   ['docker', ['matrix'], 'test/docker/{load,podman}.test.ts'],
   // `npm test` runs the same attacks in process sandboxes, and the login's sandbox too.
   ['docker', ['matrix'], 'test/docker/{copy-out,credential-oracle,host-programs,hostile-bodies}.test.ts'],
@@ -50,22 +46,19 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,packages,pool-folders}.test.ts'],
   // They kill at many points, for each transport, or need a second engine.
   ['docker', ['matrix'], 'test/docker/{docker-place-ends,volumes}.test.ts'],
-  ['docker', ['main', 'matrix'], 'test/docker/{mounts,pool,snapshots}.test.ts'],
+  ['docker', ['main', 'matrix'], 'test/docker/{pool,snapshots}.test.ts'],
   ['docker', ['main'], 'test/docker/**/*.test.ts'],
 
   ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
   ['system', ['matrix'], 'test/escape/process-root.test.ts'],
-  ['system', ['main', 'matrix'], 'test/e2e/{snapshots,two-terminals}.test.ts'],
+  ['system', ['main', 'matrix'], 'test/e2e/two-terminals.test.ts'],
   ['system', ['main', 'matrix'], 'test/gateway/models.test.ts'],
   ['system', ['main', 'matrix'], 'test/login-sandbox/verbs.test.ts'],
   ['system', ['main', 'matrix'], 'test/transcripts/autosave.test.ts'],
   // They trace every program, kill at many points, type every example, or install everything anew.
   ['system', ['matrix'], 'test/attacks/supervisor-programs.test.ts'],
-  [
-    'system',
-    ['matrix'],
-    'test/e2e/{examples,first-use,process-place,sandbox-lifecycle,sandbox-manager}.test.ts',
-  ],
+  ['system', ['matrix'], 'test/e2e/{examples,first-use,forgery,process-place}.test.ts'],
+  ['system', ['matrix'], 'test/e2e/{sandbox-lifecycle,sandbox-manager,snapshots}.test.ts'],
   ['system', ['matrix'], 'test/gateway/{budget,packages,rotation,surplus}.test.ts'],
   ['system', ['matrix'], 'test/login-sandbox/{copies,hazards,verify}.test.ts'],
   // They run all five agents, or one for each ending.
@@ -74,11 +67,8 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
     ['matrix'],
     'test/e2e/{acp,codex-terminal,harnesses,kept-agents,project-programs,slow-agents}.test.ts',
   ],
-  [
-    'system',
-    ['matrix'],
-    'test/faults/{agent-kill,budget,checkpoint,concurrency,full-disk,kill,rotation}.test.ts',
-  ],
+  ['system', ['matrix'], 'test/faults/{agent-kill,budget,checkpoint,concurrency,damage,full-disk}.test.ts'],
+  ['system', ['matrix'], 'test/faults/{kill,rotation}.test.ts'],
   ['system', ['main'], 'test/**/*.test.ts'],
 ]
 
@@ -140,7 +130,7 @@ export default defineConfig({
       ? ['default', './test/slowest-files.ts', './test/no-silent-skips.ts']
       : ['default'],
     projects: [
-      ...(['unit', 'system', 'docker', 'alone'] as const).map((kind) => project(kind, 'main')),
+      ...(['unit', 'system', 'docker'] as const).map((kind) => project(kind, 'main')),
       ...(['system', 'docker', 'alone'] as const).map((kind) => project(kind, 'matrix')),
     ],
   },

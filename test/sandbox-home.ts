@@ -364,8 +364,11 @@ function tracesOf(folder: string, ids: readonly string[]): string[] {
 
 function giveAll(path: string, uid: number): void {
   lchownSync(path, uid, uid)
-  for (const entry of readdirSync(path, { withFileTypes: true, recursive: true }))
-    lchownSync(join(entry.parentPath, entry.name), uid, uid)
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    const inner = join(path, entry.name)
+    if (entry.isDirectory()) giveAll(inner, uid)
+    else lchownSync(inner, uid, uid)
+  }
 }
 
 function readIfThere(path: string): string {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { CreateBody } from '../../src/operator/api/requests.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
-import { canBe, IDENTITIES, SandboxHome, USER_UID } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, SandboxHome, USER_UID } from '../sandbox-home.ts'
 
 const WHOLE = {
   ...{ backend: 'docker', network: 'none', mounts: [], environment: {}, workspace: { mode: 'copy' } },
@@ -18,7 +18,7 @@ interface Denied {
   readonly decision?: { readonly rule: string }
 }
 
-describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(IDENTITIES.filter(canBe))(
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe))(
   `${ENGINE_IS_NEEDED ?? 'a container'} made by %s`,
   (identity) => {
     const open = () => SandboxHome.open({ identity, backend: 'docker' })

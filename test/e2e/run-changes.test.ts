@@ -29,7 +29,7 @@ import { environmentOf } from '../craik.ts'
 import { canBe, type Identity, type LiveSandbox, SandboxHome, USER_UID } from '../sandbox-home.ts'
 
 const IDENTITY: Identity = canBe('root') ? 'root' : 'user'
-const MANY = 10_000
+const MANY = 3_000
 const until = new AbortController().signal
 
 let home: SandboxHome

@@ -10,7 +10,7 @@ import { type Owner, ownerOf, ownerState } from '../../src/lib/owner.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { runFolder } from '../../src/supervisor/run-folder.ts'
 import { environmentOf } from '../craik.ts'
-import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 import { receiptsOf } from './supervisor-kill-receipts.ts'
 
 const LIMIT_MS = 300_000
@@ -18,7 +18,7 @@ const FIXTURE = 'die-at-launch.fixture.ts'
 /** At once: bubblewrap has not told anything yet. Later: it has, and its child is on the way, or done. */
 const MOMENTS_US = [0, 1_000, 4_000]
 
-describe.each(IDENTITIES)('as %s', (identity) => {
+describe.each(EVERY_IDENTITY)('as %s', (identity) => {
   it.runIf(canBe(identity))(
     'a probe that its supervisor did not live to finish is ended by the next one, and that of a living one is not',
     { timeout: LIMIT_MS },

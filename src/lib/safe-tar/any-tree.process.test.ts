@@ -103,7 +103,11 @@ describe('any tree', () => {
       const ours = () => packFolder(source, { signal, limits: LIMITS }).then(({ archive }) => archive)
       // As a whole: Node drops what a program wrote that ended before anybody read.
       const theirs = () =>
-        Readable.from([execFileSync('tar', ['-c', `--format=${format}`, '-f', '-', '-C', source, '.'])])
+        Readable.from([
+          execFileSync('tar', ['-c', `--format=${format}`, '-f', '-', '-C', source, '.'], {
+            maxBuffer: LIMITS.bytes,
+          }),
+        ])
       const target = mkdtempSync(join(base, 'target-'))
       await unpackInto(target, format === 'own' ? await ours() : theirs(), LIMITS, signal)
       expect(execFileSync('diff', ['-r', source, target], { encoding: 'utf8' })).toBe('')
@@ -113,7 +117,9 @@ describe('any tree', () => {
   it('that another program packed loses only what is too long or too deep, and says so', async () => {
     await grow('deep', { depth: 300, nameBytes: 20, leaves: [LEAVES[0]!] })
     await grow('kept', { depth: 3, nameBytes: 20, leaves: [LEAVES[0]!] })
-    const tar = execFileSync('tar', ['-c', '--format=posix', '-f', '-', '-C', source, '.'])
+    const tar = execFileSync('tar', ['-c', '--format=posix', '-f', '-', '-C', source, '.'], {
+      maxBuffer: LIMITS.bytes,
+    })
     const rewriting = rewriteTar(Readable.from([tar]), { signal, limits: LIMITS })
     const archive = await buffer(rewriting.archive)
     const { files, skippedFor } = rewriting.report()

@@ -1,5 +1,5 @@
 /** What is kept of runs: what nobody needs is found, what would be lost is not, and what goes is on record before. */
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { inProcessStore } from '../../../test/in-process-store.ts'
@@ -52,6 +52,14 @@ it('can go when it changed nothing, or all of it is in the folder here, or was',
     run_there: { isSpare: true, why: 'everything was brought over' },
     run_edited: { isSpare: true, why: 'everything was brought over' },
   })
+})
+
+it('counts its own bytes, and none behind a link', async () => {
+  const { place, found } = scene()
+  const { folder } = keep(place, [added('x', 'new\n')], ['new\n'], { runId: 'run_linked' })
+  const { bytes } = (await found()).run_linked!
+  symlinkSync('..', join(folder, 'up'))
+  expect((await found()).run_linked!.bytes).toBe(bytes + '..'.length)
 })
 
 it('is held when something of it is nowhere else', async () => {

@@ -138,9 +138,13 @@ async function unless<T>(
   }
 }
 
+/** With folders below it, and without following links, which Node's own recursion does. */
 function bytesIn(folder: string): number {
-  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).reduce(
-    (sum, name) => sum + (lstatSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0),
-    0,
-  )
+  let bytes = 0
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name)
+    bytes += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0
+    if (entry.isDirectory()) bytes += bytesIn(path)
+  }
+  return bytes
 }

@@ -41,10 +41,11 @@ async function run(source: TranscriptSource, more: Partial<ExportOptions> = {}) 
 }
 const FILE = 'conversations/2026-11-15T09-12-44Z/why-does-the-parser-test-fail.md'
 const read = (path = FILE) => readFileSync(join(inbox, path), 'utf8')
-const files = (below = inbox) =>
-  readdirSync(below, { recursive: true, withFileTypes: true })
-    .filter((entry) => !entry.isDirectory())
-    .map(({ name }) => name)
+/** Names of what is no folder, behind no link. */
+const files = (below = inbox): string[] =>
+  readdirSync(below, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? files(join(below, entry.name)) : [entry.name],
+  )
 
 describe('an export', () => {
   it('writes a conversation for its owner alone, once', async () => {
