@@ -20,6 +20,8 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   // They die at many points, or try very many inputs.
   ['system', ['matrix'], 'src/sandboxes/manager/{lifecycle-model,snapshots-crash}.process.test.ts'],
   ['system', ['matrix'], 'src/receipts/{redaction/redact.cost,verifier/diagnosis}.test.ts'],
+  ['system', ['matrix'], 'src/run/agents/{audit-edits,lifecycle.properties}.process.test.ts'],
+  ['system', ['matrix'], 'src/{lib/safe-tar/any-tree.process,sandboxes/backends/process/workspace}.test.ts'],
   ['system', ['main'], '{src,scripts}/**/*.process.test.ts'],
   // They start no process, but compute or wait for seconds, or count what their process has open.
   ['system', ['main'], 'src/receipts/redaction/redact.properties.test.ts'],
@@ -27,7 +29,6 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['system', ['main'], 'src/{accounts/broker,accounts/probes/probes,policy/replay,sdk/tries}.test.ts'],
   ['system', ['main'], 'src/gateway/models/{body-scanner,faults,models,refusal-flood,socket/*}.test.ts'],
   ['system', ['main'], 'src/providers/adapters/{adapters,dialects}.test.ts'],
-  ['system', ['main'], 'src/sandboxes/backends/process/workspace.test.ts'],
   ['system', ['main'], 'src/sandboxes/{boundary/*,lifecycle/procedures-*,manager/job-ends}.test.ts'],
   ['system', ['main'], 'src/{run/changes/fetch,secrets/secrets,sidecar/jobs/log}.test.ts'],
   ['system', ['main'], 'src/transcripts/{export,readers}/*.test.ts'],
@@ -46,9 +47,12 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,packages,pool-folders}.test.ts'],
   // They kill at many points, for each transport, or need a second engine.
   ['docker', ['matrix'], 'test/docker/{docker-place-ends,volumes}.test.ts'],
-  ['docker', ['main', 'matrix'], 'test/docker/{pool,snapshots}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/pool.test.ts'],
+  ['docker', ['main', 'matrix'], 'test/docker/snapshots.test.ts'],
   ['docker', ['main'], 'test/docker/**/*.test.ts'],
 
+  // Behaviours of the original once more, one command line each.
+  ['system', ['matrix'], 'test/conformance/{agent-runs,operator-shell}.test.ts'],
   ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
   ['system', ['matrix'], 'test/escape/process-root.test.ts'],
   ['system', ['main', 'matrix'], 'test/e2e/two-terminals.test.ts'],

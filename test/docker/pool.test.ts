@@ -9,7 +9,6 @@ import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { canBe, type Identity, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
-import { ofThisTier } from '../tier.ts'
 import { SocketGate } from './socket-gate.fixture.ts'
 
 const POLL_MS = 50
@@ -23,13 +22,11 @@ async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   }
 }
 
-const CASES = ofThisTier<[Identity, SandboxHome['line']]>(
-  [['user', 'socket']],
-  [
-    ['root', 'socket'],
-    ['root', 'relay'],
-  ],
-)
+const CASES: readonly [Identity, SandboxHome['line']][] = [
+  ['user', 'socket'],
+  ['root', 'socket'],
+  ['root', 'relay'],
+]
 
 describe.each(CASES)('as %s, over a %s', (identity, line) => {
   const missing = canBe(identity) ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
