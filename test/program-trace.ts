@@ -25,7 +25,7 @@ export function straceArguments(output: string): readonly string[] {
 export function traceSupervisors(mainFile: string, folder: string): void {
   mkdirSync(folder, { recursive: true })
   chmodSync(folder, 0o1777)
-  const shim = `import { readFileSync } from 'node:fs'
+  const shim = `const { readFileSync } = require('node:fs')
 const isSupervisor = process.argv[2] === 'supervisor' && process.argv[3] === 'run'
 if (isSupervisor && /^TracerPid:\\s*0$/m.test(readFileSync('/proc/self/status', 'utf8'))) {
   const output = ${JSON.stringify(folder)} + '/' + Date.now() + '-' + process.pid
@@ -34,9 +34,9 @@ if (isSupervisor && /^TracerPid:\\s*0$/m.test(readFileSync('/proc/self/status', 
   process.execve('${STRACE}', ['strace', ...args, ...own], process.env)
 }
 `
-  writeFileSync(join(dirname(mainFile), 'trace.js'), shim)
-  // Modules run in the order of their imports: this one before anything of Craik's.
-  writeFileSync(mainFile, `import './trace.js'\n${readFileSync(mainFile, 'utf8')}`)
+  writeFileSync(join(dirname(mainFile), 'trace.cjs'), shim)
+  // Before anything of Craik's.
+  writeFileSync(mainFile, `require('./trace.cjs')\n${readFileSync(mainFile, 'utf8')}`)
 }
 
 interface Execution {
