@@ -1,6 +1,5 @@
 /** A home with real sandboxes, as root or as an ordinary user, that leaves nothing on the machine when it is disposed of. */
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import {
   chmodSync,
   chownSync,
@@ -15,10 +14,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isListening } from '../src/lib/unix-socket.ts'
 import { cacheOfHome } from '../src/lib/user-cache.ts'
 import type { ExecBody, SandboxBody } from '../src/operator/api/bodies.ts'
 import type { ExecRequestBody } from '../src/operator/api/requests.ts'
@@ -214,7 +213,7 @@ export class SandboxHome implements AsyncDisposable {
     this.#client ??= createClient({
       connect: async () => {
         const socketPath = join(this.home, 'run/craik.sock')
-        if (!(await isHeard(socketPath))) await this.json(['sandbox', 'list', '--format', 'json'])
+        if (!(await isListening(socketPath))) await this.json(['sandbox', 'list', '--format', 'json'])
         const token = readFileSync(join(this.home, 'run/token'), 'utf8').trim()
         return { socketPath, token }
       },
@@ -324,19 +323,6 @@ export class SandboxHome implements AsyncDisposable {
       if (left.length === 0 || performance.now() > endsMs) return left
       await sleep(POLL_MS)
     }
-  }
-}
-
-/** Whether a supervisor listens there. */
-async function isHeard(socketPath: string): Promise<boolean> {
-  const socket = connect(socketPath)
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
   }
 }
 

@@ -16,6 +16,18 @@ export function connectUnixSocket(path: string): Socket {
   return socket
 }
 
+/** Whether somebody accepts connections there. */
+export async function isListening(path: string): Promise<boolean> {
+  const socket = connectUnixSocket(path)
+  try {
+    return await new Promise<boolean>((done) => {
+      socket.once('connect', () => done(true)).once('error', () => done(false))
+    })
+  } finally {
+    socket.destroy()
+  }
+}
+
 /**
  * Listens with the given mode from the very beginning. Whoever calls this owns the name: nothing may be there, or what
  * is there is stale and was removed. Closing the server removes the name again.

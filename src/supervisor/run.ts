@@ -3,14 +3,13 @@
  * and keeps nothing that is not in the store: killed at any instruction, the next one goes on.
  */
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { existsSync, rmSync } from 'node:fs'
 import { CraikError } from '../errors.ts'
 import type { Clock } from '../lib/clock.ts'
 import { addPins, PINNED, pinPrograms } from '../lib/host-programs.ts'
 import { packageFile } from '../lib/package-files.ts'
 import { writePrivateFile } from '../lib/private-files.ts'
-import { connectUnixSocket, listenUnixSocket } from '../lib/unix-socket.ts'
+import { isListening, listenUnixSocket } from '../lib/unix-socket.ts'
 import type { SupervisorBody, VersionBody } from '../operator/api/bodies.ts'
 import { API_VERSION } from '../operator/api/names.ts'
 import { createOperatorApi } from '../operator/api.ts'
@@ -52,11 +51,11 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   const lock = await waitForLock(folder.lock, {
     waitMs: LOCK_WAIT_MS,
     holder: () => notedHolder(folder),
-    giveUp: () => answers(folder),
+    giveUp: () => isListening(folder.socket),
     signal: options.signal,
   })
   if (lock === undefined) {
-    if (options.signal.aborted || (await answers(folder))) return
+    if (options.signal.aborted || (await isListening(folder.socket))) return
     throw heldByAnother(folder)
   }
   const onFatal = (error: unknown) => {
@@ -199,19 +198,6 @@ function watchIdle(idleMs: number, inUse: () => boolean, onIdle: () => void): No
     },
     Math.max(10, Math.min(1_000, idleMs / 4)),
   )
-}
-
-/** Somebody accepts connections there. */
-async function answers(folder: RunFolder): Promise<boolean> {
-  const socket = connectUnixSocket(folder.socket)
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
-  }
 }
 
 async function within(ms: number, work: Promise<unknown>): Promise<void> {
