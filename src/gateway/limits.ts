@@ -24,6 +24,8 @@ export interface GatewayLimits {
   readonly discardMs: number
   /** How long a client may leave what it was sent unread. */
   readonly unreadMs: number
+  /** A client that keeps a call waiting for so long in all is why the call fails: the breaker does not count it. */
+  readonly slowClientMs: number
   readonly connectMs: number
   /** Until a provider answers at all. */
   readonly answerMs: number
@@ -50,6 +52,7 @@ export const GATEWAY_LIMITS: GatewayLimits = {
   discardBytes: 4 * 1024 * 1024,
   discardMs: 5_000,
   unreadMs: 300_000,
+  slowClientMs: 10_000,
   connectMs: 10_000,
   answerMs: 600_000,
   silenceMs: 300_000,

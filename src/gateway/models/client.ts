@@ -9,6 +9,7 @@ export class Client {
   readonly #response: ServerResponse
   readonly #limits: GatewayLimits
   readonly #unreadMs: number
+  #waitedMs = 0
   readonly #gone = new AbortController()
 
   constructor(request: IncomingMessage, response: ServerResponse, limits: GatewayLimits) {
@@ -25,6 +26,11 @@ export class Client {
   /** It hung up before its answer was whole. */
   get gone(): AbortSignal {
     return this.#gone.signal
+  }
+
+  /** It kept the gateway waiting before it read what it was sent. */
+  get isSlow(): boolean {
+    return this.#waitedMs >= this.#limits.slowClientMs
   }
 
   /** Something of an answer has gone out, which nobody can take back. */
@@ -47,9 +53,11 @@ export class Client {
     const response = this.#response
     if (this.gone.aborted || response.write(bytes)) return
     const { promise, resolve } = Promise.withResolvers<void>()
+    const fromMs = performance.now()
     const timer = setTimeout(() => response.destroy(), this.#unreadMs)
     response.once('drain', resolve).once('close', resolve)
     await promise
+    this.#waitedMs += performance.now() - fromMs
     clearTimeout(timer)
     response.off('drain', resolve).off('close', resolve)
   }

@@ -18,6 +18,7 @@ import {
   isOfCredential,
   noCredentialEnd,
   refusedEnd,
+  slowClientEnd,
 } from './failures.ts'
 import { headersDown, headersUp } from './headers.ts'
 import { parseAnswer } from './json-members.ts'
@@ -203,7 +204,9 @@ class Passing {
     reader?.end()
     if (this.#ended === undefined && (reader?.complete !== true || blocks.isInside))
       return this.#failed(
-        failedEnd(this.#from(), 'broken_stream', 'its answer ends before it is complete', true, 200),
+        client.isSlow
+          ? slowClientEnd(this.#from(), 200)
+          : failedEnd(this.#from(), 'broken_stream', 'its answer ends before it is complete', true, 200),
       )
     const ended = this.#answered()
     client.end()
@@ -239,7 +242,9 @@ class Passing {
       this.#sending.client.end()
       return { ended: this.#ended }
     }
-    const { until } = this.#sending
+    const { until, client } = this.#sending
+    const isDelayed = client.isSlow && (until.reason === TOO_LONG || error instanceof UpstreamError)
+    if (isDelayed) return this.#failed(slowClientEnd(this.#from(), answer?.status))
     const sent = this.#sent || (error instanceof UpstreamError && error.sent)
     if (until.aborted) {
       const late = until.reason === TOO_LONG

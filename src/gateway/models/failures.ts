@@ -60,6 +60,11 @@ export function failedEnd(
   return ended(from.fail(kind, what, { sent, status }))
 }
 
+/** A client that reads slowly delays a provider until one of them gives up: that says nothing about the provider. */
+export function slowClientEnd(from: Counterpart, status?: number): FailedEnd {
+  return failedEnd(from, 'cancelled', 'the client read the answer too slowly', true, status)
+}
+
 /** There is nothing to call it with: it was not asked, and nothing is known of it. */
 export function noCredentialEnd(from: Counterpart, error: CraikError, sent: boolean): FailedEnd {
   const kind = isNotRenewed(error) ? 'unreachable' : 'unauthorized'

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as after } from 'node:timers/promises'
 import { createServer as createRawServer, type TLSSocket } from 'node:tls'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, expect, test } from 'vitest'
@@ -84,6 +85,18 @@ const CHUNK = `${JSON.stringify(MESSAGE).length.toString(16)}\r\n${JSON.stringif
 const whole = (json: string) =>
   `${OK}content-type: application/json\r\ncontent-length: ${json.length}\r\n\r\n${json}`
 const START = `event: message_start\ndata: ${JSON.stringify({ type: 'message_start', message: MESSAGE })}\n\n`
+
+const FLOOD = `data: ${JSON.stringify({ type: 'ping', filler: 'x'.repeat(60_000) })}\n\n`
+
+/** Events for as long as they are read. */
+function flood(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
+  const more = () => {
+    while (!response.destroyed && response.write(FLOOD));
+    if (!response.destroyed) response.once('drain', more)
+  }
+  more()
+}
 
 /** Everything is settled, nothing is held, and the last call says this. */
 async function ended(gateway: GatewayScene, failure: string | undefined) {
@@ -235,7 +248,7 @@ test('a call that goes on and on is ended in time', async () => {
     const ticking = setInterval(() => response.write('event: ping\ndata: {"type":"ping"}\n\n'), 20)
     response.once('close', () => clearInterval(ticking))
   }
-  const gateway = await behind(serve, { callMs: 300 })
+  const gateway = await behind(serve, { callMs: 2_000 })
   const text = await (await gateway.ask('/v1/messages', BODY)).text()
   expect(text).toMatch(/event: error\ndata: .*in time/)
   await ended(gateway, 'timeout')
@@ -318,15 +331,9 @@ test('a client that never reads is put out in time, and its provider with it', a
   const hungUp = new Promise<void>((resolve) => {
     closed = resolve
   })
-  const flood = `data: ${JSON.stringify({ type: 'ping', filler: 'x'.repeat(60_000) })}\n\n`
   const serve: Serve = (_, response) => {
     response.once('close', () => closed!())
-    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(START)
-    const more = () => {
-      while (!response.destroyed && response.write(flood));
-      if (!response.destroyed) response.once('drain', more)
-    }
-    more()
+    flood(response)
   }
   const gateway = await behind(serve, { unreadMs: 500 })
   const socket = await gateway.dial()
@@ -337,6 +344,43 @@ test('a client that never reads is put out in time, and its provider with it', a
   socket.destroy()
   await ended(gateway, 'cancelled')
 })
+
+test.each([
+  ['the provider hangs up meanwhile', 600, {}],
+  ['the call has lasted too long', undefined, { callMs: 1_000 }],
+] as const)(
+  'a client that reads too slowly is the reason when %s, and the breaker does not count it',
+  async (_, breaksMs, limits) => {
+    for (const [slowClientMs, failure] of [
+      [200, 'cancelled'],
+      [60_000, breaksMs === undefined ? 'timeout' : 'broken_stream'],
+    ] as const) {
+      const serve: Serve = (_, response) => {
+        flood(response)
+        if (breaksMs !== undefined) setTimeout(() => response.destroy(), breaksMs)
+      }
+      const gateway = await behind(serve, { ...limits, slowClientMs })
+      const socket = await gateway.dial()
+      socket.pause()
+      const body = JSON.stringify(BODY)
+      socket.write(
+        `POST /v1/messages HTTP/1.1\r\nhost: craik\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      )
+      await after(1_500)
+      let text = ''
+      const over = new Promise<void>((resolve) => {
+        socket.on('data', (piece) => {
+          text = (text + String(piece)).slice(-2_000)
+          if (text.includes('event: error')) resolve()
+        })
+      })
+      socket.resume()
+      await over
+      socket.destroy()
+      await ended(gateway, failure)
+    }
+  },
+)
 
 test('a head of too many bytes, or of none that make sense, is refused', async () => {
   const gateway = await behind(() => {})

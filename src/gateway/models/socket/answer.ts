@@ -15,6 +15,7 @@ import {
   isOfCredential,
   namesOf,
   refusedEnd,
+  slowClientEnd,
 } from '../failures.ts'
 import { words } from '../unserved.ts'
 import type { ClientSocket } from './client-socket.ts'
@@ -64,9 +65,11 @@ class Answering implements SocketListener {
   #answeredBytes = 0
   #hasBegun = false
   #isOver = false
+  readonly #waitedBeforeMs: number
 
   constructor(passing: Passing) {
     this.#passing = passing
+    this.#waitedBeforeMs = passing.client.waitedMs
   }
 
   async run(): Promise<Passed> {
@@ -102,6 +105,10 @@ class Answering implements SocketListener {
   }
 
   closed(): void {
+    if (this.#isClientSlow()) {
+      this.#broken(slowClientEnd(this.#from()))
+      return
+    }
     const kind = this.#answeredBytes > 0 ? 'broken_stream' : 'unreachable'
     const what = 'it closed the connection before its answer was complete'
     this.#broken(failedEnd(this.#from(), kind, what, true))
@@ -148,10 +155,19 @@ class Answering implements SocketListener {
 
   #givenUp(): void {
     const late = this.#passing.until.reason === TOO_LONG
+    if (late && this.#isClientSlow()) {
+      this.#broken(slowClientEnd(this.#from()))
+      return
+    }
     const [kind, what] = late
       ? (['timeout', 'it did not come to an end in time'] as const)
       : (['cancelled', 'the call was cancelled'] as const)
     this.#broken(failedEnd(this.#from(), kind, what, true))
+  }
+
+  #isClientSlow(): boolean {
+    const { client, limits } = this.#passing
+    return client.waitedMs - this.#waitedBeforeMs >= limits.slowClientMs
   }
 
   /** Nobody knows what would come next on such a connection: it is not used again. */

@@ -45,6 +45,8 @@ export class ClientSocket {
   /** Of a message over 1 MiB that is not whole. */
   #slot: LargeSlot | undefined
   #unreadTimer: NodeJS.Timeout | undefined
+  #behindSinceMs: number | undefined
+  #waitedMs = 0
   #isBad = false
 
   constructor(
@@ -84,10 +86,16 @@ export class ClientSocket {
     return this.#stream.writableNeedDrain
   }
 
+  /** For how long, in all, it had not read what it was sent. */
+  get waitedMs(): number {
+    return this.#waitedMs + (this.#behindSinceMs === undefined ? 0 : performance.now() - this.#behindSinceMs)
+  }
+
   send(text: Buffer | string): void {
     if (this.gone.aborted || this.#socket.readyState !== this.#socket.OPEN) return
     this.#socket.send(text, { binary: false }, () => {})
     if (!this.isBehind) return
+    this.#behindSinceMs ??= performance.now()
     this.#unreadTimer ??= setTimeout(() => this.#socket.terminate(), this.#limits.unreadMs)
   }
 
@@ -111,6 +119,8 @@ export class ClientSocket {
   #hasRead(): void {
     clearTimeout(this.#unreadTimer)
     this.#unreadTimer = undefined
+    this.#waitedMs = this.waitedMs
+    this.#behindSinceMs = undefined
     for (const source of this.#held) source.resume()
     this.#held.clear()
   }

@@ -104,6 +104,20 @@ test('a message that is never whole, or takes up what others need, is given up',
   expect(await large.rules()).toEqual(['gateway.body.no_room'])
 })
 
+test.each([
+  [200, 'cancelled'],
+  [60_000, 'timeout'],
+])('a call that outlasts a client which is behind for over %i ms is %s', async (slowClientMs, failure) => {
+  const scene = await socketScene([{ kind: 'flood' }], { limits: { callMs: 2_000, slowClientMs } })
+  const client = await scene.connect()
+  client.socket.send(JSON.stringify(CREATE))
+  await client.next()
+  client.socket.pause()
+  await after(2_500)
+  client.socket.terminate()
+  expect((await scene.ends()).at(-1)).toMatchObject({ failure })
+})
+
 /** JSON.parse takes it, and JSON.stringify does not. */
 const DEEP_ERROR = `{"type":"error","status":400,"error":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
 
