@@ -1,10 +1,11 @@
 import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { matchesGlob } from 'node:path'
+import { matchesGlob, relative } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { missingFor } from './test/needed-programs.ts'
 
-type Kind = 'unit' | 'system' | 'docker' | 'alone'
+type Kind = 'unit' | 'isolated' | 'system' | 'docker' | 'alone'
 type Tier = 'main' | 'matrix'
 
 /**
@@ -13,24 +14,31 @@ type Tier = 'main' | 'matrix'
  * suites for the other users, transports, engines and agents, files that do one thing very often, and endings that take
  * long: kills, full disks, deadlines. A file of both tiers asks test/tier.ts for its combinations.
  *
- * `unit` starts no process, `system` real processes, `docker` real containers. `alone` kills supervisors and engines
- * against deadlines: two files at a time, after all others.
+ * `unit` starts no process, `system` real processes, `docker` real containers. `isolated` counts what its own process has
+ * open, so that no other file may run in that process. `alone` kills supervisors and engines against deadlines: two files
+ * at a time, after all others.
  */
 const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: string])[] = [
+  [
+    'isolated',
+    ['main'],
+    'src/{lib/child.process,sandboxes/boundary/files,sandboxes/manager/jobs.process}.test.ts',
+  ],
+  ['isolated', ['main'], 'src/sidecar/jobs/{follow.process,log}.test.ts'],
   // They die at many points, or try very many inputs.
   ['system', ['matrix'], 'src/sandboxes/manager/{lifecycle-model,snapshots-crash}.process.test.ts'],
   ['system', ['matrix'], 'src/receipts/{redaction/redact.cost,verifier/diagnosis}.test.ts'],
   ['system', ['matrix'], 'src/run/agents/{audit-edits,lifecycle.properties}.process.test.ts'],
   ['system', ['matrix'], 'src/{lib/safe-tar/any-tree.process,sandboxes/backends/process/workspace}.test.ts'],
   ['system', ['main'], '{src,scripts}/**/*.process.test.ts'],
-  // They start no process, but compute or wait for seconds, or count what their process has open.
+  // They start no process, but compute or wait for seconds.
   ['system', ['main'], 'src/receipts/redaction/redact.properties.test.ts'],
   ['system', ['main'], 'src/receipts/{plain-draft,tree,verifier/*}.test.ts'],
   ['system', ['main'], 'src/{accounts/broker,accounts/probes/probes,policy/replay,sdk/tries}.test.ts'],
   ['system', ['main'], 'src/gateway/models/{body-scanner,faults,models,refusal-flood,socket/*}.test.ts'],
   ['system', ['main'], 'src/providers/adapters/{adapters,dialects}.test.ts'],
   ['system', ['main'], 'src/sandboxes/{boundary/*,lifecycle/procedures-*,manager/job-ends}.test.ts'],
-  ['system', ['main'], 'src/{run/changes/fetch,secrets/secrets,sidecar/jobs/log}.test.ts'],
+  ['system', ['main'], 'src/{run/changes/fetch,secrets/secrets}.test.ts'],
   ['system', ['main'], 'src/transcripts/{export,readers}/*.test.ts'],
   ['unit', ['main'], '{src,scripts}/**/*.test.ts'],
 
@@ -81,7 +89,9 @@ const maxWorkers = Math.max(4, availableParallelism() - 1)
 const globalSetup = ['./test/run-folder.ts']
 const withCraik = [...globalSetup, './test/built-craik.ts']
 const setupFiles = ['./test/fixed-seed.ts', './test/remove-folders.ts']
+/** One module graph for all files of a worker: they share no state, and loading it took a second of each file. */
 const ofProcesses = {
+  isolate: false,
   globalSetup: withCraik,
   setupFiles,
   maxWorkers,
@@ -90,7 +100,6 @@ const ofProcesses = {
 }
 
 const KINDS = {
-  /** One module graph for all files of a worker: they share no state, and loading it was most of their time. */
   unit: {
     isolate: false,
     globalSetup,
@@ -98,9 +107,31 @@ const KINDS = {
     maxWorkers,
     testTimeout: 20_000,
   },
+  isolated: { ...ofProcesses, isolate: true },
   system: ofProcesses,
   docker: { ...ofProcesses, globalSetup: [...withCraik, './test/engine-setup.ts'] },
   alone: { ...ofProcesses, maxWorkers: 2, sequence: { groupOrder: 1 } },
+}
+
+/** Files that take minutes although most of them are a few lines that call a suite. */
+const LONGEST = [
+  'test/docker/{prompts,login-sandbox}.test.ts',
+  'test/docker/{contract,escape}-*.test.ts',
+  'test/{contract/sandbox-root,escape/process-root,gateway/packages}.test.ts',
+]
+
+/** Vitest starts large files first. The longest come before them, so that none of them runs at the end by itself. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const file = relative(import.meta.dirname, moduleId)
+      const at = LONGEST.findIndex((pattern) => matchesGlob(file, pattern))
+      return at === -1 ? LONGEST.length : at
+    }
+    const group = ({ project }: TestSpecification) => project.config.sequence.groupOrder
+    const sorted = await super.sort(files)
+    return sorted.toSorted((a, b) => group(a) - group(b) || rank(a) - rank(b))
+  }
 }
 
 const FILES = globSync('{src,scripts,test}/**/*.test.ts', { cwd: import.meta.dirname })
@@ -130,11 +161,12 @@ function project(kind: Kind, tier: Tier) {
 export default defineConfig({
   test: {
     pool: 'forks',
+    sequence: { sequencer: LongestFirst },
     reporters: process.env.CI
       ? ['default', './test/slowest-files.ts', './test/no-silent-skips.ts']
       : ['default'],
     projects: [
-      ...(['unit', 'system', 'docker'] as const).map((kind) => project(kind, 'main')),
+      ...(['unit', 'isolated', 'system', 'docker'] as const).map((kind) => project(kind, 'main')),
       ...(['system', 'docker', 'alone'] as const).map((kind) => project(kind, 'matrix')),
     ],
   },
