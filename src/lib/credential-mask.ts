@@ -11,7 +11,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 /** A shorter value could be guessed whole, and the mask would confirm the guess. */
 const SHORTEST_CHARS = 16
 /** Masked in one turn of the event loop: some 20 ms of the dearest text. */
-const TURN_BYTES = 256 * 1024
+export const TURN_BYTES = 256 * 1024
 /** Valid in a header, a JSON string, an identifier and a URL. */
 const FILLER = 'x'
 
@@ -51,7 +51,7 @@ export class CredentialMask {
   /** The shortest stretch of text that has to be searched. */
   readonly #shortest: number
   /** The longest stretch of bytes that one occurrence replaces. */
-  readonly #span: number
+  readonly span: number
 
   /** The values as they are sent, without a scheme. */
   constructor(credentials: readonly (Buffer | string | undefined)[]) {
@@ -61,7 +61,7 @@ export class CredentialMask {
     const isToken = needles.every(({ bytes }) => bytes.every((byte) => TOKEN_BYTES[byte] === 1))
     this.#class = isToken ? TOKEN_BYTES : WORD_BYTES
     this.#shortest = Math.min(...byLength.keys())
-    this.#span = Math.max(0, ...needles.map(({ bytes, before, after }) => bytes.length + before + after))
+    this.span = Math.max(0, ...needles.map(({ bytes, before, after }) => bytes.length + before + after))
   }
 
   /** The same buffer, or a copy of the same length with each credential replaced. JSON stays JSON. */
@@ -114,7 +114,7 @@ export class CredentialMask {
 
   /** For what comes in pieces. */
   stream(): MaskedStream {
-    return new MaskedStream(this, this.#span)
+    return new MaskedStream(this, this.span)
   }
 }
 

@@ -14,6 +14,29 @@ export interface Room {
   readonly scanner: BodyScanner
 }
 
+/** What one request has in memory, its answer included, counted against what its caller may have. */
+export class HeldBytes {
+  readonly #room: Room
+  readonly #max: number
+  #counted = 0
+
+  constructor(room: Room, { heldBytes }: GatewayLimits) {
+    this.#room = room
+    this.#max = heldBytes
+  }
+
+  /** Whether there was room for them. They are counted in any case; fewer than none are given back. */
+  take(bytes: number): boolean {
+    this.#counted += bytes
+    this.#room.heldBytes += bytes
+    return this.#room.heldBytes <= this.#max
+  }
+
+  release(): void {
+    this.take(-this.#counted)
+  }
+}
+
 /** A body that is not taken, for its client. Without headers, it is of no use to send it again. */
 export interface RefusedBody {
   readonly status: number
@@ -62,38 +85,29 @@ export interface BodyTerms {
   /** Tells the client that its body is awaited, if it waits for that. */
   readonly awaited: () => void
   readonly until: AbortSignal
+  readonly held: HeldBytes
 }
 
-/** The bytes after decompression. What was counted in the room is given back by `release`, whatever came of it. */
+/** The bytes after decompression. */
 export async function readBody(
   request: IncomingMessage,
-  room: Room,
+  { scanner }: Room,
   limits: GatewayLimits,
-  { lookInto, awaited, until }: BodyTerms,
-): Promise<{ readonly body: Scanned | BodyFault; readonly release: () => void }> {
-  let counted = 0
-  const take = (bytes: number): boolean => {
-    counted += bytes
-    room.heldBytes += bytes
-    return room.heldBytes <= limits.heldBytes
-  }
-  const release = () => {
-    room.heldBytes -= counted
-    counted = 0
-  }
+  { lookInto, awaited, until, held }: BodyTerms,
+): Promise<Scanned | BodyFault> {
   const coding = request.headers['content-encoding'] ?? 'identity'
-  if (!isCoding(coding)) return { body: 'coding', release }
-  const slot = new LargeSlot(room.scanner, until)
+  if (!isCoding(coding)) return 'coding'
+  const slot = new LargeSlot(scanner, until)
   try {
-    const coded = await collect(request, take, limits, slot, awaited)
-    if (typeof coded === 'string') return { body: coded, release }
+    const coded = await collect(request, held, limits, slot, awaited)
+    if (typeof coded === 'string') return coded
     // How much is in it is not known before it is unpacked.
     const fault = coding === 'identity' ? undefined : await slot.take()
-    if (fault !== undefined) return { body: fault, release }
+    if (fault !== undefined) return fault
     const terms = { coding, maxBytes: limits.bodyBytes, lookInto }
-    const body = await room.scanner.scan(coded, terms, until)
-    if (coding === 'identity' || typeof body === 'string') return { body, release }
-    return { body: take(body.bytes.length) ? body : 'no_room', release }
+    const body = await scanner.scan(coded, terms, until)
+    if (coding === 'identity' || typeof body === 'string') return body
+    return held.take(body.bytes.length) ? body : 'no_room'
   } finally {
     slot.release()
   }
@@ -137,7 +151,7 @@ const PIECE_BYTES = 256
 
 async function collect(
   request: IncomingMessage,
-  take: (bytes: number) => boolean,
+  held: HeldBytes,
   limits: GatewayLimits,
   slot: LargeSlot,
   awaited: () => void,
@@ -162,7 +176,7 @@ async function collect(
     pieces.push(piece)
     if (bytes > limits.bodyBytes) done('too_large')
     else if (pieces.length > PIECES_MIN + bytes / PIECE_BYTES) done('pieces')
-    else if (!take(piece.length)) done('no_room')
+    else if (!held.take(piece.length)) done('no_room')
     else if (bytes > LARGE_BODY_BYTES && !slot.isAsked) waitForSlot()
   }
   const waitForSlot = () => {

@@ -19,6 +19,7 @@ import {
   SIDE,
   underway,
 } from './admitted-call.ts'
+import type { HeldBytes } from './body.ts'
 import type { Client } from './client.ts'
 import type { GatewayConfig } from './config.ts'
 import type { Ask } from './dialects/dialect.ts'
@@ -47,6 +48,7 @@ export interface ModelAsk extends CallHead {
   readonly body: Buffer | undefined
   /** Undefined: nothing is asked of a model. */
   readonly ask: Ask | undefined
+  readonly held: HeldBytes
 }
 
 /** A call that nothing stands against so far. */
@@ -148,6 +150,7 @@ async function attempt(
         },
         headers: asked.headers,
         client,
+        held: asked.held,
         reader: isSide ? undefined : wanted.dialect.reader(),
         until: asked.until,
         onEnd,

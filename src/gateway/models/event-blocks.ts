@@ -47,9 +47,9 @@ export class EventBlocks {
     return blocks
   }
 
-  /** Whether anything stands between the last whole event and the end. */
-  get isInside(): boolean {
-    return this.#open.bytes > 0
+  /** What stands between the last whole event and the end. */
+  get openBytes(): number {
+    return this.#open.bytes
   }
 
   #whole(last: Buffer): Buffer {

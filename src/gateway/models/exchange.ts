@@ -6,6 +6,7 @@ import { EVENT_CHARS_MAX } from '../../providers/adapters/limits.ts'
 import { type KnownNames, knownNames } from '../../providers/adapters/refusal.ts'
 import type { Ended } from '../../providers/dispatch/exchange.ts'
 import { SAID_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
+import type { HeldBytes } from './body.ts'
 import type { Client } from './client.ts'
 import type { AnswerReader, Loose } from './dialects/answer-reader.ts'
 import { dataOf, EventBlocks, isEventStream, PieceList } from './event-blocks.ts'
@@ -19,9 +20,10 @@ import {
   noCredentialEnd,
   refusedEnd,
   slowClientEnd,
+  tooMuchEnd,
 } from './failures.ts'
 import { headersDown, headersUp } from './headers.ts'
-import { parseAnswer } from './json-members.ts'
+import { parseAnswer, TooComplex } from './json-members.ts'
 import { type Held, isNoCredential, type Login } from './login.ts'
 import {
   isTooFine,
@@ -37,6 +39,7 @@ export interface Sending {
   readonly request: Pick<UpstreamRequest, 'path' | 'method' | 'body'>
   readonly headers: IncomingHttpHeaders
   readonly client: Client
+  readonly held: HeldBytes
   /** Undefined: any JSON is an answer. */
   readonly reader: AnswerReader | undefined
   /** Cancelled by the client, by the gateway that closes, or when the call has lasted too long. */
@@ -55,6 +58,8 @@ export interface Exchanged {
   readonly ended: Ended
   readonly said?: Said
 }
+
+const NO_MEMORY = 'this sandbox has too much in answers at once; wait for others to end'
 
 /** Why a call is given up that nobody cancelled. */
 export const TOO_LONG = Symbol('too long')
@@ -133,7 +138,8 @@ class Passing {
   }
 
   async #refused(answer: UpstreamAnswer): Promise<Exchanged> {
-    const body = await gathered(answer, SAID_BYTES_MAX).catch(() => undefined)
+    const gathered = await this.#gathered(answer, SAID_BYTES_MAX).catch(() => undefined)
+    const body = typeof gathered === 'string' ? undefined : gathered
     const from = this.#from()
     const end = this.#withLogin(refusedEnd(from, answer.status, answer.headers, body ?? Buffer.alloc(0)))
     const exchanged = this.#failed(end)
@@ -155,15 +161,15 @@ class Passing {
 
   async #whole(answer: UpstreamAnswer): Promise<Exchanged> {
     const { reader, client } = this.#sending
-    const body = await gathered(answer, WHOLE_ANSWER_BYTES_MAX)
-    if (body === undefined) return this.#failed(this.#garbage('its answer is too long'))
+    const body = await this.#gathered(answer, WHOLE_ANSWER_BYTES_MAX)
+    if (typeof body === 'string') return this.#failed(this.#tooMuch(body))
     this.#answeredBytes = body.length
     try {
       const value = parseAnswer(body.toString('utf8')) as Loose
       if (reader !== undefined && !reader.whole(value))
         return this.#failed(this.#garbage('its answer is not one in this dialect'))
-    } catch {
-      return this.#failed(this.#garbage('its answer is not JSON, or too complex'))
+    } catch (error) {
+      return this.#failed(this.#unread(error, 'its answer is not JSON'))
     }
     const ended = this.#answered()
     const { mask } = this.#from()
@@ -172,15 +178,17 @@ class Passing {
   }
 
   async #stream(answer: UpstreamAnswer): Promise<Exchanged> {
-    const { client, reader } = this.#sending
+    const { client, reader, held } = this.#sending
     const blocks = new EventBlocks(EVENT_CHARS_MAX)
     const { mask } = this.#from()
     for (;;) {
       const piece = await answer.next()
       if (piece === undefined) break
+      const openBytes = blocks.openBytes
       const whole = feed(blocks, piece)
       if (whole === undefined)
-        return this.#failed(this.#garbage('it sent an event that is too long, or has too many lines'))
+        return this.#failed(this.#tooMuch('it sent an event that is too long, or has too many lines'))
+      if (!held.take(blocks.openBytes - openBytes)) return this.#failed(this.#tooMuch(NO_MEMORY))
       if (whole.length === 0) continue
       const fault = this.#read(whole)
       if (fault !== undefined) return this.#failed(fault)
@@ -202,7 +210,7 @@ class Passing {
       }
     }
     reader?.end()
-    if (this.#ended === undefined && (reader?.complete !== true || blocks.isInside))
+    if (this.#ended === undefined && (reader?.complete !== true || blocks.openBytes > 0))
       return this.#failed(
         client.isSlow
           ? slowClientEnd(this.#from(), 200)
@@ -228,8 +236,8 @@ class Passing {
       if (reader === undefined || reader.complete) continue
       try {
         reader.event(data)
-      } catch {
-        return this.#garbage('one of its events is not one of this dialect')
+      } catch (error) {
+        return this.#unread(error, 'one of its events is not one of this dialect')
       }
       if (reader.problem !== undefined) this.#problemBlock ??= block
     }
@@ -280,6 +288,26 @@ class Passing {
     return ended
   }
 
+  /** Or why it is not: there is more than that, or more than the caller may have in memory. */
+  async #gathered(answer: UpstreamAnswer, bytesMax: number): Promise<Buffer | string> {
+    const pieces = new PieceList()
+    for (;;) {
+      const piece = await answer.next()
+      if (piece === undefined) return pieces.join()
+      pieces.add(piece)
+      if (pieces.bytes > bytesMax) return 'its answer is too long'
+      if (!this.#sending.held.take(piece.length)) return NO_MEMORY
+    }
+  }
+
+  #unread(error: unknown, what: string): FailedEnd {
+    return error instanceof TooComplex ? this.#tooMuch('its answer is too complex') : this.#garbage(what)
+  }
+
+  #tooMuch(what: string): FailedEnd {
+    return tooMuchEnd(this.#from(), what)
+  }
+
   #garbage(what: string): FailedEnd {
     return garbageEnd(this.#from(), what)
   }
@@ -303,16 +331,5 @@ function feed(blocks: EventBlocks, piece: Buffer): Buffer[] | undefined {
     return blocks.feed(piece)
   } catch {
     return undefined
-  }
-}
-
-/** Undefined: there is more than that. */
-async function gathered(answer: UpstreamAnswer, bytesMax: number): Promise<Buffer | undefined> {
-  const pieces = new PieceList()
-  for (;;) {
-    const piece = await answer.next()
-    if (piece === undefined) return pieces.join()
-    pieces.add(piece)
-    if (pieces.bytes > bytesMax) return undefined
   }
 }

@@ -7,8 +7,7 @@ import { failureOf } from '../../providers/adapters/failure.ts'
 import {
   type KnownNames,
   namesIn,
-  type Problem,
-  problemSchema,
+  readProblem,
   refusal,
   streamFailure,
 } from '../../providers/adapters/refusal.ts'
@@ -30,11 +29,11 @@ export function refusedEnd(
 
 /** The provider's own error, in the middle of a stream. */
 export function brokenOffEnd(from: Counterpart, problem: Loose): FailedEnd {
-  return ended(streamFailure(from, problemOf(problem)))
+  return ended(streamFailure(from, readProblem(problem)))
 }
 
 export function namesOf(problem: Loose): KnownNames {
-  return namesIn(problemOf(problem))
+  return namesIn(readProblem(problem))
 }
 
 /** A provider that does not accept a credential quotes it: nothing of its own words and headers is passed on. */
@@ -42,12 +41,13 @@ export function isOfCredential({ failure }: FailedEnd): boolean {
   return failure.failure === 'unauthorized'
 }
 
-function problemOf(problem: Loose): Problem {
-  return problemSchema.safeParse(problem).data ?? {}
-}
-
 export function garbageEnd(from: Counterpart, what: string): FailedEnd {
   return ended(from.garbage(what))
+}
+
+/** More than the gateway takes. A guest can ask a provider for that, so it says nothing about the provider. */
+export function tooMuchEnd(from: Counterpart, what: string): FailedEnd {
+  return { ...garbageEnd(from, what), isOfClient: true }
 }
 
 export function failedEnd(

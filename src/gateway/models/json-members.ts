@@ -41,16 +41,22 @@ export const VALUES_MAX = 1_000_000
 const MEMBERS_MAX = 1000
 const NAME_BYTES_MAX = 200
 
-/** More than any answer has: a long one with the probabilities of each token has some hundred thousand. */
-const ANSWER_VALUES_MAX = 200_000
+/** More than an answer has: 2,000 tokens with the probabilities of 20 others each are some 400,000. */
+const ANSWER_VALUES_MAX = 1_000_000
 /** Shorter text cannot hold so many values, or be so deep, that parsing it takes long. */
 const UNCHECKED_CHARS = 64 * 1024
 
-/** JSON of a provider. Throws SyntaxError, also for text that would take long to parse or much memory to keep. */
+/** JSON that may be right, and that would take long to parse or much memory to keep. */
+export class TooComplex extends SyntaxError {}
+
+/** JSON of a provider. Throws SyntaxError. */
 export function parseAnswer(text: string): unknown {
   if (text.length > UNCHECKED_CHARS) {
     const scan = newScan(Buffer.from(text), ANSWER_VALUES_MAX)
-    if (!skipValue(scan) || !isAtEnd(scan)) throw new SyntaxError(`the answer is not taken: ${scan.fault}`)
+    if (!skipValue(scan) || !isAtEnd(scan)) {
+      if (scan.fault === 'syntax') throw new SyntaxError('the answer is not JSON')
+      throw new TooComplex(`the answer is too complex: ${scan.fault}`)
+    }
   }
   return JSON.parse(text)
 }

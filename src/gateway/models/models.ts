@@ -11,7 +11,7 @@ import type { GatewayLimits } from '../limits.ts'
 import { answerRaw } from '../raw-answer.ts'
 import { RefusalReceipts } from '../refusal-receipts.ts'
 import type { ModelCallPlace } from './admitted-call.ts'
-import { describeFault, type RefusedBody, type Room, readBody } from './body.ts'
+import { describeFault, HeldBytes, type RefusedBody, type Room, readBody } from './body.ts'
 import { callModel, clearCall, type Unserved } from './call.ts'
 import { Client } from './client.ts'
 import { ConfigReader } from './config.ts'
@@ -166,7 +166,7 @@ class ModelGateway implements Models {
     const tooLong = new AbortController()
     const timer = setTimeout(() => tooLong.abort(TOO_LONG), this.#limits.callMs)
     const until = AbortSignal.any([client.gone, this.#closing.signal, tooLong.signal])
-    let reading: Awaited<ReturnType<typeof readBody>> | undefined
+    const held = new HeldBytes(room, this.#limits)
     try {
       const record = findProvider(config.records, route.providerId ?? dialect.providerId)
       const refuse = (
@@ -206,9 +206,10 @@ class ModelGateway implements Models {
       }
       const lookInto = route.kind === 'call' ? dialect.lookInto : undefined
       const awaited = () => client.awaitBody()
-      if (route.method === 'POST')
-        reading = await readBody(request, room, this.#limits, { lookInto, awaited, until })
-      const body = reading?.body
+      const body =
+        route.method === 'POST'
+          ? await readBody(request, room, this.#limits, { lookInto, awaited, until, held })
+          : undefined
       if (typeof body === 'string') {
         const { status, message, headers } = describeFault(body, this.#limits)
         refuse(`gateway.body.${body}`, status, message, headers)
@@ -222,12 +223,12 @@ class ModelGateway implements Models {
         refuse('gateway.malformed', 400, ask.malformed)
         return
       }
-      const unserved = await callModel(this.#place, { ...head, cleared, ask, body: body?.bytes })
+      const unserved = await callModel(this.#place, { ...head, cleared, ask, body: body?.bytes, held })
       if (typeof unserved === 'string') refuseEarly(unserved)
       else if (unserved !== undefined) this.#unserved(dialect, client, unserved)
     } finally {
       clearTimeout(timer)
-      reading?.release()
+      held.release()
     }
   }
 

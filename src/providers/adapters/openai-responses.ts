@@ -6,7 +6,7 @@ import type { Answer } from './answer.ts'
 import { portableCallId } from './call-id.ts'
 import { measured } from './counts.ts'
 import { httpAdapter, parseEvent } from './http-adapter.ts'
-import { problemSchema, streamFailure } from './refusal.ts'
+import { problemSchema, readProblem, streamFailure } from './refusal.ts'
 import { spoken, systemText } from './turns.ts'
 
 export const openaiResponses = httpAdapter({
@@ -126,7 +126,7 @@ function read(data: string, answer: Answer, seen: { refusal: boolean }): void {
       throw streamFailure(answer.from, parseEvent(finished, data, answer).response.error ?? {})
     case 'error': {
       const { error, code, message } = parseEvent(failed, data, answer)
-      throw streamFailure(answer.from, error ?? { code, message })
+      throw streamFailure(answer.from, error ?? readProblem({ code, message }))
     }
     default:
       if (/^response\.reasoning.*\.delta$/.test(type))

@@ -30,6 +30,15 @@ const KIND_BY_NAME: Readonly<Record<string, FailureKind>> = {
   INVALID_ARGUMENT: 'rejected',
   FAILED_PRECONDITION: 'rejected',
   NOT_FOUND: 'rejected',
+  api_error: 'server_error',
+  internal_error: 'server_error',
+  internal_server_error: 'server_error',
+  server_error: 'server_error',
+  vector_store_timeout: 'server_error',
+  ABORTED: 'server_error',
+  DATA_LOSS: 'server_error',
+  INTERNAL: 'server_error',
+  UNKNOWN: 'server_error',
   timeout_error: 'timeout',
   DEADLINE_EXCEEDED: 'timeout',
 }
@@ -62,27 +71,54 @@ export interface KnownNames {
   readonly status?: string
 }
 
-const problem = z.object({
-  message: z.string().nullish(),
-  type: z.string().nullish(),
-  status: z.string().nullish(),
-  code: z.union([z.string(), z.number()]).nullish(),
-  details: z
-    .array(z.object({ reason: z.string().optional(), retryDelay: z.string().optional() }))
-    .nullish()
-    .catch(undefined),
-})
-export type Problem = z.infer<typeof problem>
+/** The error object of any dialect. */
+export interface Problem {
+  readonly message?: string | undefined
+  readonly type?: string | undefined
+  readonly status?: string | undefined
+  readonly code?: string | number | undefined
+  readonly details?: readonly Detail[]
+}
 
-/** The error object of any dialect, as a schema that never fails a whole event. */
-export const problemSchema = z.union([problem, z.string().transform((message): Problem => ({ message }))])
+interface Detail {
+  readonly reason: string | undefined
+  readonly retryDelay: string | undefined
+}
 
-const refusalBody = z.union([
-  z.object({ error: problemSchema }).transform((body) => body.error),
-  z.array(z.object({ error: problemSchema })).transform((body) => body[0]?.error),
-  z.object({ detail: z.string() }).transform((body): Problem => ({ message: body.detail })),
-  problem,
-])
+/** Gemini sends two or three. */
+const DETAILS_MAX = 16
+
+/**
+ * Reads the few members that count and ignores those of another type. A schema would collect a fault for each wrong element:
+ * a second for 250 KB, on the event loop.
+ */
+export function readProblem(value: unknown): Problem {
+  if (typeof value === 'string') return { message: value }
+  const { message, type, status, code, details } = membersOf(value)
+  return {
+    message: stringOf(message),
+    type: stringOf(type),
+    status: stringOf(status),
+    code: typeof code === 'number' ? code : stringOf(code),
+    ...(Array.isArray(details) && { details: details.slice(0, DETAILS_MAX).map(readDetail) }),
+  }
+}
+
+function readDetail(value: unknown): Detail {
+  const { reason, retryDelay } = membersOf(value)
+  return { reason: stringOf(reason), retryDelay: stringOf(retryDelay) }
+}
+
+function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
+function stringOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The same as a schema, which never fails a whole event. */
+export const problemSchema = z.unknown().transform(readProblem)
 
 /** The error for an answer that is not a 200. */
 export function refusal(
@@ -110,11 +146,18 @@ export function refusal(
 
 /** The error for an `error` event in a stream that began well. */
 export function streamFailure(from: Counterpart, said: Problem): CraikError {
-  const kind = kindOfProblem(said) ?? 'server_error'
+  // Names that are not known here are those of requests that a provider does not take, such as invalid_image.
+  const isNamed = [said.code, said.status, said.type].some(
+    (name) => typeof name === 'string' && !IS_PLAIN_ERROR.test(name),
+  )
+  const kind = kindOfProblem(said) ?? (isNamed ? 'rejected' : 'server_error')
   return from.fail(kind, `it broke off its answer with an error${wordsOf(from, kind, said)}`, {
     status: 200,
   })
 }
+
+/** Says that there is an error, and not which. */
+const IS_PLAIN_ERROR = /^(?:error|failed)?$/
 
 /** Of the error in a body. */
 export function knownNames(body: string): KnownNames {
@@ -171,9 +214,13 @@ function kindOfProblem(said: Problem): FailureKind | undefined {
 }
 
 function parseBody(body: string): Problem | undefined {
+  let value: unknown
   try {
-    return refusalBody.safeParse(JSON.parse(body)).data
+    value = JSON.parse(body)
   } catch {
     return undefined
   }
+  const { error, detail, ...others } = membersOf(Array.isArray(value) ? value[0] : value)
+  if (error !== undefined && error !== null) return readProblem(error)
+  return typeof detail === 'string' ? { message: detail } : readProblem(others)
 }

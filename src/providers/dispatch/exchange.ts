@@ -25,6 +25,8 @@ export interface Exchange {
         readonly hint: string
         /** Says nothing about the provider: there was no login to call it with. */
         readonly isOfLogin?: true
+        /** Says nothing about the provider either: the caller can bring it about with any. */
+        readonly isOfClient?: true
       }
     /** Not the provider's doing: a fault in Craik, or in whoever takes the text. */
     | { readonly kind: 'thrown'; readonly error: unknown }

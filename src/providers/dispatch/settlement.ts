@@ -34,7 +34,7 @@ export async function settle(
 export function reportOf({ end }: Pick<Ended, 'end'>): BreakerReport {
   if (end.kind === 'answered') return { result: 'answered' }
   if (end.kind === 'thrown' || end.failure.failure === 'cancelled') return { result: 'released' }
-  if (end.isOfLogin) return { result: 'released' }
+  if (end.isOfLogin || end.isOfClient) return { result: 'released' }
   const { failure, retryAfterMs } = end.failure
   return { result: 'failed', failure, ...(retryAfterMs !== undefined && { retryAfterMs }) }
 }

@@ -1,5 +1,8 @@
 /** The answer to one message, passed on event by event. What goes wrong is a result here. */
+
+import { TURN_BYTES } from '../../../lib/credential-mask.ts'
 import { Counterpart } from '../../../providers/adapters/counterpart.ts'
+import { readProblem } from '../../../providers/adapters/refusal.ts'
 import type { Usage } from '../../../providers/conversation.ts'
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
 import { writtenTokens } from '../../../providers/estimate.ts'
@@ -16,7 +19,9 @@ import {
   namesOf,
   refusedEnd,
   slowClientEnd,
+  tooMuchEnd,
 } from '../failures.ts'
+import { TooComplex } from '../json-members.ts'
 import { words } from '../unserved.ts'
 import type { ClientSocket } from './client-socket.ts'
 import type { SocketListener, UpstreamSocket } from './upstream-socket.ts'
@@ -65,6 +70,8 @@ class Answering implements SocketListener {
   #answeredBytes = 0
   #hasBegun = false
   #isOver = false
+  /** The long messages that are being masked, in the order in which they came. */
+  #masking: Promise<void> | undefined
   readonly #waitedBeforeMs: number
 
   constructor(passing: Passing) {
@@ -119,7 +126,8 @@ class Answering implements SocketListener {
     try {
       this.#reader.event(data.toString('utf8'))
       return undefined
-    } catch {
+    } catch (error) {
+      if (error instanceof TooComplex) return tooMuchEnd(this.#from(), 'its answer is too complex')
       return this.#garbage('one of its events is not one of this dialect')
     }
   }
@@ -127,24 +135,15 @@ class Answering implements SocketListener {
   /** The provider's own error: it is passed on as it is, unless it is about the credential. */
   #refused(data: Buffer): void {
     const end = this.#refusal()
-    if (end === undefined) {
-      this.#broken(this.#garbage('its error is nested too deep'))
-      return
-    }
     this.#finish(end, isOfCredential(end) ? this.#ownWords(end) : data)
   }
 
-  /** Undefined: nested deeper than the stack, which JSON.parse takes and JSON.stringify does not. */
-  #refusal(): FailedEnd | undefined {
+  #refusal(): FailedEnd {
     const { problem, problemStatus } = this.#reader
     const from = this.#from()
-    try {
-      return problemStatus === undefined || this.#hasBegun
-        ? brokenOffEnd(from, problem)
-        : refusedEnd(from, problemStatus, {}, Buffer.from(JSON.stringify({ error: problem })))
-    } catch {
-      return undefined
-    }
+    if (problemStatus === undefined || this.#hasBegun) return brokenOffEnd(from, problem)
+    const error = JSON.stringify({ error: readProblem(problem) })
+    return refusedEnd(from, problemStatus, {}, Buffer.from(error))
   }
 
   #ownWords(end: FailedEnd): Buffer {
@@ -188,8 +187,9 @@ class Answering implements SocketListener {
       receivedBytes: this.#reader.writtenBytes || (end.kind === 'answered' ? this.#answeredBytes : 0),
     })
     if (told !== undefined) this.#send(told)
-    const { hasBegun, response } = { hasBegun: this.#hasBegun, response: this.#response() }
-    this.#done.resolve({ hasBegun, isTold: told !== undefined, response })
+    const passed = { hasBegun: this.#hasBegun, isTold: told !== undefined, response: this.#response() }
+    if (this.#masking === undefined) this.#done.resolve(passed)
+    else void this.#masking.then(() => this.#done.resolve(passed))
   }
 
   #used({ kind }: Ended['end']): Usage | undefined {
@@ -223,7 +223,19 @@ class Answering implements SocketListener {
   #send(data: Buffer): void {
     const { client, upstream } = this.#passing
     this.#hasBegun = true
-    client.forward(upstream.mask.bytes(data), upstream)
+    if (this.#masking === undefined && data.length <= TURN_BYTES) {
+      client.forward(upstream.mask.bytes(data), upstream)
+      return
+    }
+    // Nothing more is read meanwhile. Messages that were read already wait for their turn.
+    upstream.pause()
+    const sent = (this.#masking ?? Promise.resolve()).then(async () => {
+      client.forward(await upstream.mask.inTurns(data), upstream)
+      if (this.#masking !== sent) return
+      this.#masking = undefined
+      if (!client.isBehind) upstream.resume()
+    })
+    this.#masking = sent
   }
 
   #wait(ms: number): void {

@@ -1,8 +1,9 @@
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { setTimeout as after } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { SocketAct } from '../../../../test/wire/responses-socket.ts'
+import { CredentialMask, TURN_BYTES } from '../../../lib/credential-mask.ts'
 import { balance } from '../../../providers/dispatch.fixture.ts'
 import { REAL_KEY } from '../../gateway.fixture.ts'
 import { CREATE, HELLO, socketScene } from './socket.fixture.ts'
@@ -116,6 +117,22 @@ test.each([
   await after(2_500)
   client.socket.terminate()
   expect((await scene.ends()).at(-1)).toMatchObject({ failure })
+})
+
+test('long messages are masked in parts, and come whole and in their order', async () => {
+  const masked = vi.spyOn(CredentialMask.prototype, 'bytes')
+  const delta = (text: string) => JSON.stringify({ type: 'response.output_text.delta', delta: text })
+  const long = `${'QUJD'.repeat(500_000)} ${REAL_KEY} end`
+  const scene = await socketScene([raw(CREATED, delta(long), delta('short'), delta(long), COMPLETED), HELLO])
+  const client = await scene.connect()
+  const events = await client.ask(CREATE)
+  const hidden = `${'QUJD'.repeat(500_000)} ${'x'.repeat(REAL_KEY.length)} end`
+  expect(events.map((event) => event.delta)).toEqual([undefined, hidden, 'short', hidden, undefined])
+  expect((await client.ask(CREATE)).at(-1)).toMatchObject({ type: 'response.completed' })
+  const sizes = masked.mock.calls.map(([bytes]) => bytes.length)
+  masked.mockRestore()
+  expect(sizes.length).toBeGreaterThan(10)
+  expect(Math.max(...sizes)).toBeLessThan(TURN_BYTES + 10_000)
 })
 
 /** JSON.parse takes it, and JSON.stringify does not. */
