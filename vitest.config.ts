@@ -70,17 +70,16 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   // They trace every program, kill at many points, type every example, or install everything anew.
   ['system', ['matrix'], 'test/attacks/supervisor-programs.test.ts'],
   ['system', ['matrix'], 'test/e2e/{examples,first-use,forgery,process-place}.test.ts'],
-  ['system', ['matrix'], 'test/e2e/{sandbox-lifecycle,sandbox-manager,snapshots}.test.ts'],
+  ['system', ['matrix'], 'test/e2e/sandbox-manager.test.ts'],
   ['system', ['matrix'], 'test/gateway/{budget,packages,rotation,surplus}.test.ts'],
   ['system', ['matrix'], 'test/login-sandbox/{copies,hazards,verify}.test.ts'],
   // They run all five agents, or one for each ending.
   [
     'system',
     ['matrix'],
-    'test/e2e/{acp,codex-terminal,harnesses,kept-agents,project-programs,slow-agents}.test.ts',
+    'test/e2e/{codex-terminal,harnesses,kept-agents,project-programs,slow-agents}.test.ts',
   ],
-  ['system', ['matrix'], 'test/faults/{agent-kill,budget,checkpoint,concurrency,damage,full-disk}.test.ts'],
-  ['system', ['matrix'], 'test/faults/{kill,rotation}.test.ts'],
+  ['system', ['matrix'], 'test/faults/{agent-kill,budget,checkpoint,concurrency,damage,kill}.test.ts'],
   ['system', ['main'], 'test/**/*.test.ts'],
 ]
 
