@@ -3,6 +3,7 @@ import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
+import { ERRORS } from '../../src/errors.ts'
 import { SandboxHome } from '../sandbox-home.ts'
 
 const LIMIT_MS = 100_000
@@ -83,6 +84,27 @@ it('of a moved home, the supervisor leaves another home at the old path alone', 
     expect(supervisorOf(home.home)).toBe(pid)
   } finally {
     if (!isGone(before)) process.kill(before, 'SIGKILL')
+  }
+})
+
+it('of a moved home, a command that was running ends and makes nothing at the old path', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using home = await SandboxHome.open({ identity: 'user' })
+  const sandbox = await home.create()
+  const before = supervisorOf(home.home)
+  const running = home.run(['sandbox', 'exec', sandbox.id, '--', 'sh', '-c', 'touch begun; sleep 60'])
+  while ((await sandbox.exec(['test', '-e', 'begun'])).code !== 0) await sleep(50)
+  renameSync(home.home, home.path('moved'))
+  try {
+    const { code, stderr } = await running
+    expect(stderr).toContain('the home folder was moved or removed while this command ran')
+    expect(code).toBe(ERRORS.home_unwritable.exit)
+    expect(await waitUntilGone(before)).toBe(true)
+    expect(existsSync(home.home)).toBe(false)
+  } finally {
+    rmSync(home.home, { recursive: true, force: true })
+    renameSync(home.path('moved'), home.home)
   }
 })
 
