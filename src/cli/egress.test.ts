@@ -146,6 +146,7 @@ describe('craik egress', () => {
     )
     expect(await hint('http://127.0.0.1:8080/')).toContain('the sandbox itself')
     expect(await hint('http://169.254.169.254/latest')).toContain('credentials')
+    expect(await hint('http://database:5432/')).toBe('name it in full:  database.example.com')
     expect(await hint('https://auth.openai.com')).toContain('by Craik alone')
     expect(await hint('https://bad.example.com')).toBe(`lift the block:  craik egress deny ${added.id}`)
     const shown = await craik(['test', 'b.example.com', '--sandbox', 'parser', '--no-lookup'], true)

@@ -35,6 +35,8 @@ export interface HeldSandboxes extends SandboxManager {
   recover(): Promise<void>
   /** Lets go of all of them. They go on; the next process finds them again. Idempotent. */
   close(): Promise<void>
+  /** Ends all of them and records nothing: their home was removed, so no other process can find them again. */
+  endAll(): Promise<void>
   /** Whether there is a reason to stay: a sandbox is held, made, removed, or to be found again. */
   readonly busy: boolean
   /** Places that wait for a sandbox: no reason to stay. */
@@ -165,6 +167,12 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
     async reap() {
       await reaper.tick()
       await pool.tick()
+    },
+    async endAll() {
+      retries.close()
+      const all = holder.all()
+      for (const held of all) held.ending = true
+      await Promise.allSettled(all.map((held) => held.session.place?.destroy()))
     },
     close() {
       closing ??= (async () => {

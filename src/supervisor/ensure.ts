@@ -53,8 +53,17 @@ export async function connectSupervisor(place: SupervisorPlace): Promise<ApiClie
     connect: async (until) => {
       const found = first
       first = undefined
+      if (found === undefined) requireHome(place.home)
       return found ?? ensureSupervisor(place, mine, until)
     },
+  })
+}
+
+/** A command that ran while its home was moved or removed does not make an empty one at the old path. */
+function requireHome(home: Home): void {
+  if (isThere(home)) return
+  throw new CraikError('home_unwritable', 'the home folder was moved or removed while this command ran', {
+    hint: 'if it was moved, set CRAIK_HOME to its new path',
   })
 }
 

@@ -19,6 +19,7 @@ import { startAutosave } from './autosave.ts'
 import { type Build, buildOf } from './build.ts'
 import { Connections } from './connections.ts'
 import { livingHolder, notedHolder, noteHolder } from './holder.ts'
+import { type HeldHome, holdHome } from './home-folder.ts'
 import { waitForLock } from './lock.ts'
 import { openSupervisorLog, type SupervisorLog } from './log.ts'
 import { ensureRunFolder, type RunFolder } from './run-folder.ts'
@@ -40,6 +41,8 @@ export interface SupervisorOptions {
 const DRAIN_MS = 5_000
 const CLOSE_MS = 10_000
 const APP_CLOSE_MS = 1_000
+/** Of one whose home is gone: enough to tell its clients that it leaves. */
+const GONE_DRAIN_MS = 500
 /** For one and the same holder; longer than leaving takes. */
 const LOCK_WAIT_MS = 20_000
 
@@ -47,6 +50,7 @@ const LOCK_WAIT_MS = 20_000
 export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   const { home, clock } = options
   const folder = ensureRunFolder(home)
+  using heldHome = holdHome(home.root)
   using log = openSupervisorLog(folder.log, () => clock.nowMs())
   const lock = await waitForLock(folder.lock, {
     waitMs: LOCK_WAIT_MS,
@@ -67,7 +71,7 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
     const startedAtMs = clock.nowMs()
     const build = buildOf(options.mainFile)
     noteHolder(folder, build, startedAtMs)
-    await serve(options, folder, log.write, build, startedAtMs)
+    await serve(options, folder, heldHome, log.write, build, startedAtMs)
   } catch (error) {
     log.write('error', 'could not go on', faultOf(error))
     throw error
@@ -89,6 +93,7 @@ function heldByAnother(folder: RunFolder): CraikError {
 async function serve(
   options: SupervisorOptions,
   folder: RunFolder,
+  heldHome: HeldHome,
   log: SupervisorLog,
   build: Build,
   startedAtMs: number,
@@ -98,6 +103,11 @@ async function serve(
   let sandboxes: HeldSandboxes | undefined
   let draining = false
   const program = [options.mainFile, packageFile('package.json')]
+  const isHomeGone = () => {
+    const isGone = heldHome.state() !== 'here'
+    if (isGone) leave.resolve('the home folder is gone')
+    return isGone
+  }
 
   const opening = options.openSandboxes(log).then(async (opened) => {
     await opened.recover()
@@ -135,7 +145,8 @@ async function serve(
         process.env[PINNED] = addPins(process.env, programs)
       },
       get draining() {
-        return draining
+        // Its socket moves with the home, so requests still reach it; whatever they ask is for the next one.
+        return draining || isHomeGone()
       },
       drain: () => leave.resolve('asked to'),
     },
@@ -153,7 +164,7 @@ async function serve(
   if (options.signal.aborted) stop()
   const idle = watchIdle(
     options.idleMs,
-    () => connections.open > 0 || (sandboxes?.busy ?? true),
+    () => isHomeGone() || connections.open > 0 || (sandboxes?.busy ?? true),
     () => leave.resolve('nothing left to hold'),
   )
   const autosave = startAutosave({
@@ -169,6 +180,16 @@ async function serve(
     clearInterval(idle)
     options.signal.removeEventListener('abort', stop)
     draining = true
+    const home = heldHome.state()
+    if (home !== 'here') {
+      log('warn', 'exits at once: the home folder is gone', { home })
+      // Closing removes the socket by its old path, which by now may be that of another home.
+      if (!existsSync(folder.socket)) app.server.close()
+      await within(CLOSE_MS, Promise.all([autosave.close(), connections.end(GONE_DRAIN_MS)]))
+      if (home === 'removed') await within(CLOSE_MS, sandboxes?.endAll() ?? Promise.resolve())
+      // As if it was killed: everything else that it does when it leaves writes to the old path.
+      process.exit(0)
+    }
     app.server.close()
     await Promise.all([autosave.close(), connections.end(DRAIN_MS)])
     await within(

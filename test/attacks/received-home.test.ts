@@ -11,6 +11,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -320,6 +321,25 @@ describe('a home of traps that somebody sent', () => {
       expect([args, code === null, code === 0], stderr).toEqual([args, false, false])
       expect(stdout + stderr).toContain('is not a Craik database: it has a ')
     }
+  })
+
+  it.each(['-journal', '-wal', '-shm'])('is refused when %s of its database is a pipe', async (suffix) => {
+    rmSync(inBad(`state/craik.sqlite3${suffix}`), { force: true })
+    execFileSync('mkfifo', ['-m', '600', inBad(`state/craik.sqlite3${suffix}`)])
+    const { code, stderr } = await bad.run(['receipts', 'verify'], { timeoutMs: 20_000 })
+    expect(stderr).toContain(`state/craik.sqlite3${suffix} is not a file`)
+    expect(code).toBe(ERRORS.store_damaged.exit)
+  })
+
+  it('is refused when its database is a link to one with a pipe as journal', async () => {
+    const database = inBad('state/craik.sqlite3')
+    for (const suffix of ['-wal', '-shm']) rmSync(database + suffix, { force: true })
+    renameSync(database, inBad('state/other'))
+    symlinkSync('other', database)
+    execFileSync('mkfifo', ['-m', '600', inBad('state/other-journal')])
+    const { code, stderr } = await bad.run(['receipts', 'verify'], { timeoutMs: 20_000 })
+    expect(stderr).toContain('state/craik.sqlite3-journal is not a file')
+    expect(code).toBe(ERRORS.store_damaged.exit)
   })
 
   it.each([

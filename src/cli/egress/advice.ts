@@ -1,7 +1,6 @@
 /** What to type next when `egress test` says that something would be refused. */
-import { insteadOf, namedProblem } from '../../gateway/egress/never-reached.ts'
+import { insteadOf, neverAllowed } from '../../gateway/egress/never-reached.ts'
 import { type Asked, type EgressRule, HTTPS_PORT, missedBy } from '../../gateway/egress/rules.ts'
-import { notPublic } from '../../lib/public-address.ts'
 import { whereTo } from './describe.ts'
 
 interface Refused {
@@ -18,8 +17,8 @@ export function adviceFor(
   rules: readonly EgressRule[],
   sandbox: string,
 ): string | undefined {
-  const never = problem ?? neverReached(asked)
-  if (never !== undefined) return insteadOf(never)
+  const never = problem === undefined ? neverAllowed(asked)?.hint : insteadOf(problem)
+  if (never !== undefined) return never
   switch (rule) {
     case 'egress.no_rule':
       return nearMiss(asked, rules, sandbox) ?? `allow it:  ${allowing(asked, sandbox)}`
@@ -32,10 +31,6 @@ export function adviceFor(
     default:
       return undefined
   }
-}
-
-function neverReached({ host, form }: Asked): string | undefined {
-  return form === 'name' ? namedProblem(host) : notPublic(host)
 }
 
 /** Where a rule is about this host, and not about this: what it is about, and what would be. */

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Caller } from '../caller.ts'
 import { spelled } from './names.ts'
+import { neverAllowed } from './never-reached.ts'
 import { registryOf } from './presets.ts'
 import { type Asked, HTTPS_PORT } from './rules.ts'
 
@@ -38,13 +39,16 @@ const WHY: Readonly<Record<string, string>> = {
   'egress.upgrade': 'is refused: a plain request may not become something else',
 }
 
-/** `blocked by craik: …`, and the command that would allow it where one does. */
+/** `blocked by craik: …`, and the command that would allow it; where no command can, why not. */
 export function refusal(caller: Pick<Caller, 'sandboxId'>, asked: Asked, rule: string): Answer {
   const to = `blocked by craik: egress to ${spelled(asked)}`
   if (rule === 'egress.limit')
     return { status: 429, rule, text: `${to} is refused: too many connections of this sandbox are open\n` }
   const why = WHY[rule]
   if (why !== undefined) return { status: 403, rule, text: `${to} ${why}\n` }
+  const never = neverAllowed(asked)
+  if (never !== undefined)
+    return { status: 403, rule, text: `${to} cannot be allowed: ${never.reason}\n${never.hint}\n` }
   const allow = allowCommand(caller, asked)
   return { status: 403, rule, text: `${to} is not granted\nallow it:  ${allow}\n`, allow }
 }

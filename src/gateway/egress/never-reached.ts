@@ -1,4 +1,22 @@
 /** What no rule opens, and what a person does in its place. */
+import { notPublic } from '../../lib/public-address.ts'
+import type { Host } from './names.ts'
+
+export interface NeverAllowed {
+  readonly reason: string
+  readonly hint: string
+}
+
+/** Why no rule can name this host, decided without a lookup; undefined when one can. `below`: names below it are meant. */
+export function neverAllowed({ host, form }: Host, below = false): NeverAllowed | undefined {
+  const problem = form === 'name' ? namedProblem(host) : notPublic(host)
+  if (problem !== undefined) return { reason: `its address is ${problem}`, hint: insteadOf(problem) }
+  if (form !== 'name' || host.includes('.') || below) return undefined
+  return {
+    reason: 'a name without a dot is of a local network',
+    hint: `name it in full:  ${host}.example.com`,
+  }
+}
 
 /** By why an address is not of the public internet. */
 export function insteadOf(problem: string): string {
@@ -19,7 +37,7 @@ export function insteadOf(problem: string): string {
 }
 
 /** Names that stand for such an address on every machine; undefined: any other, whose address its lookup tells. */
-export function namedProblem(name: string): string | undefined {
+function namedProblem(name: string): string | undefined {
   if (/(?:^|\.)localhost$/.test(name)) return 'loopback'
   if (name === 'metadata.google.internal') return 'metadata'
   return undefined

@@ -1,10 +1,9 @@
 /** A rule of egress: which hosts, on which ports, and for plain HTTP with which methods and below which path. */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import { notPublic } from '../../lib/public-address.ts'
 import { reference } from '../../policy/request.ts'
 import { type Host, isProblem, parseHost, parsePort } from './names.ts'
-import { insteadOf, namedProblem } from './never-reached.ts'
+import { neverAllowed } from './never-reached.ts'
 import { canonicalPath, isWithin } from './paths.ts'
 
 export const HTTPS_PORT = 443
@@ -169,21 +168,12 @@ function hintForUrl(text: string): string {
 
 /** Of a rule: refused with the reason. */
 export function parseTypedHost(text: string): string {
-  const host = parseHost(text.startsWith('*.') ? text.slice(2) : text)
+  const star = text.startsWith('*.')
+  const host = parseHost(star ? text.slice(2) : text)
   if (isProblem(host)) throw new CraikError('usage', `${shown(text)} cannot be allowed: ${host.problem}`)
-  const problem = host.form === 'name' ? namedProblem(host.host) : notPublic(host.host)
-  if (problem !== undefined)
-    throw new CraikError('usage', `${shown(text)} cannot be allowed: its address is ${problem}`, {
-      hint: insteadOf(problem),
-    })
-  if (host.form === 'name' && !host.host.includes('.') && !text.startsWith('*.'))
-    throw new CraikError(
-      'usage',
-      `${shown(text)} cannot be allowed: a name without a dot is of a local network`,
-      {
-        hint: `name it in full:  ${host.host}.example.com`,
-      },
-    )
+  const never = neverAllowed(host, star)
+  if (never !== undefined)
+    throw new CraikError('usage', `${shown(text)} cannot be allowed: ${never.reason}`, { hint: never.hint })
   const pattern = parsePattern(text)
   if (pattern === undefined)
     throw new CraikError('usage', `${shown(text)} cannot be allowed: it would cover what anybody may own`, {

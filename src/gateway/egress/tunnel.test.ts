@@ -72,6 +72,22 @@ describe('a tunnel', () => {
     expect(scene.lookedUp).toEqual([])
   })
 
+  it.each([
+    ['127.0.0.1:18899', 'its address is loopback'],
+    ['10.0.0.1:80', 'its address is private'],
+    ['169.254.169.254:80', 'its address is link-local'],
+    ['[::1]:8080', 'its address is loopback'],
+    ['localhost:3000', 'its address is loopback'],
+    ['database:5432', 'a name without a dot is of a local network'],
+  ])('to %s is refused without a command, because no rule can allow it', async (target, reason) => {
+    await begin()
+    const { answer } = await openTunnel(scene.port, target)
+    expect(answer).toContain('HTTP/1.1 403 Forbidden by craik, rule egress.no_rule\r\n')
+    expect(answer).toContain(`blocked by craik: egress to ${target} cannot be allowed: ${reason}\n`)
+    expect(answer).not.toContain('craik egress allow')
+    expect(scene.lookedUp).toEqual([])
+  })
+
   it('of another sandbox, or of another operator, is not opened by the rule', async () => {
     await begin()
     await scene.allow('allowed.example', { sandboxId: 'sbx_other' })
