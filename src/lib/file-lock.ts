@@ -4,7 +4,10 @@
  */
 import { existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
+import { CraikError } from '../errors.ts'
 import { createPrivateFile } from './private-files.ts'
+import { quoteArgument } from './shlex.ts'
+import { irregularFile } from './sqlite-files.ts'
 
 export interface FileLock {
   /** Idempotent. */
@@ -20,6 +23,11 @@ const SQLITE_BUSY = 5
 export function takeFileLock(path: string, label: string): FileLock | undefined {
   // Asked for again and again, and making sure of a file waits for the disk.
   if (!existsSync(path)) createPrivateFile(path, '', label)
+  const irregular = irregularFile(path)
+  if (irregular !== undefined)
+    throw new CraikError('home_unwritable', `the ${label}${irregular} is not a file`, {
+      hint: `remove it, then try again:  rm ${quoteArgument(path + irregular)}`,
+    })
   const database = new DatabaseSync(path, { timeout: 0 })
   try {
     database.exec('BEGIN EXCLUSIVE')

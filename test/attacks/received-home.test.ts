@@ -354,6 +354,14 @@ describe('a home of traps that somebody sent', () => {
     expect(code).toBe(ERRORS.invalid_config.exit)
   })
 
+  it.each(['', '-journal', '-wal'])('is refused when supervisor.lock%s is a pipe', async (suffix) => {
+    mkdirSync(inBad('run'), { recursive: true, mode: 0o700 })
+    execFileSync('mkfifo', ['-m', '600', inBad(`run/supervisor.lock${suffix}`)])
+    const { code, stderr } = await bad.run(['sandbox', 'create'], { timeoutMs: 60_000 })
+    expect(stderr).toContain(`lock${suffix} is not a file`)
+    expect(code).not.toBe(0)
+  })
+
   it.each([
     ['a pipe', () => execFileSync('mkfifo', ['-m', '600', inBad('state/supervisor.log')])],
     ['a link', () => symlinkSync(bad.path('mine'), inBad('state/supervisor.log'))],

@@ -3,11 +3,12 @@
  * to come first. Nothing here opens the file by itself, because closing it again would drop the locks that SQLite
  * holds on it in this process: https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled
  */
-import { closeSync, lstatSync, openSync, readSync, realpathSync, statSync } from 'node:fs'
+import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { pathToFileURL } from 'node:url'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
+import { irregularFile } from '../../lib/sqlite-files.ts'
 import { SCHEMA_VERSION } from '../migrations.ts'
 import { requireOwnSchema } from './own-schema.ts'
 
@@ -33,19 +34,12 @@ export function inspectDatabase(path: string, timeoutMs: number): void {
     })
   }
   if (stats.size === 0) throw new CraikError('store_damaged', `${NAME} is empty`)
-  requireRegularBeside(path)
+  // Beside the file that a link leads to.
+  const irregular = irregularFile(realpathSync(path))
+  if (irregular !== undefined) throw new CraikError('store_damaged', `${NAME}${irregular} is not a file`)
   const pending = hasPendingLog(path)
   inspectFile(path, pending)
   if (pending) inspectLogged(path, timeoutMs)
-}
-
-/** SQLite opens these too, beside the file that a link leads to. Opening a pipe would wait for its other end for ever. */
-function requireRegularBeside(path: string): void {
-  const real = realpathSync(path)
-  for (const suffix of ['-wal', '-shm', '-journal']) {
-    if (lstatSync(real + suffix, { throwIfNoEntry: false })?.isFile() === false)
-      throw new CraikError('store_damaged', `${NAME}${suffix} is not a file`)
-  }
 }
 
 /** Before any of its tables is read, and of one version: a migration may come between two reads. */
