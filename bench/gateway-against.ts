@@ -5,7 +5,7 @@ import { Pool } from 'undici'
 import { type Measured, started, startedIn } from './gateway-process.ts'
 import { median, type Row, TemporaryFolder } from './measure.ts'
 
-const ROUNDS = 8
+const ROUNDS = 24
 const IN_FLIGHT = 16
 const PATH = '/p/provider_bench/v1/messages'
 /** As short as a greeting, as long as the first and as a later request of a coding agent, and with an image. */
@@ -13,7 +13,7 @@ const SIZES = [
   { name: '100 bytes', bytes: 0, calls: 300 },
   { name: '12 KiB', bytes: 12 * 1024, calls: 300 },
   { name: '120 KiB', bytes: 120 * 1024, calls: 150 },
-  { name: '2 MiB', bytes: 2 * 1024 * 1024, calls: 16 },
+  { name: '2 MiB', bytes: 2 * 1024 * 1024, calls: 32 },
 ] as const
 
 /** At most so much more CPU time for each call. */
