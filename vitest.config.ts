@@ -63,7 +63,7 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['system', ['matrix'], 'test/conformance/{agent-runs,operator-shell}.test.ts'],
   ['system', ['matrix'], 'test/contract/sandbox-root.test.ts'],
   ['system', ['matrix'], 'test/escape/process-root.test.ts'],
-  ['system', ['main', 'matrix'], 'test/e2e/two-terminals.test.ts'],
+  ['system', ['main', 'matrix'], 'test/e2e/{sandbox-lifecycle,snapshots,two-terminals}.test.ts'],
   ['system', ['main', 'matrix'], 'test/gateway/models.test.ts'],
   ['system', ['main', 'matrix'], 'test/login-sandbox/verbs.test.ts'],
   ['system', ['main', 'matrix'], 'test/transcripts/autosave.test.ts'],

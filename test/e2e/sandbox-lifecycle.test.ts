@@ -6,14 +6,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody } from '../../src/operator/api/bodies.ts'
 import { SEED, SupervisorKiller, seeded } from '../faults/supervisor-kill.ts'
 import { receiptsOf, requireWholeLog, withEvidence } from '../faults/supervisor-kill-receipts.ts'
-import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
+import { canBe, EVERY_IDENTITY, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
+import { ofThisTier } from '../tier.ts'
 
 const ROUNDS = process.env.CRAIK_SOAK === '1' ? 50 : 3
 const LIMIT_MS = 1_200_000
 /** Longer than either takes on a machine that has time. */
 const SPAN_MS = 1_000
 
-describe.each(EVERY_IDENTITY)('as %s', (identity) => {
+describe.each(IDENTITIES)('as %s', (identity) => {
   describe.runIf(canBe(identity))('the commands', () => {
     let home: SandboxHome
     beforeAll(async () => {
@@ -90,7 +91,10 @@ describe.each(EVERY_IDENTITY)('as %s', (identity) => {
       })
     })
   })
+})
 
+/** In the matrix alone: it takes a minute. */
+describe.each(ofThisTier([], EVERY_IDENTITY))('as %s', (identity) => {
   it.runIf(canBe(identity))(
     `a supervisor killed while it stops or resumes (seed ${SEED}) leaves it stopped or running, with all its files`,
     { timeout: LIMIT_MS },

@@ -12,14 +12,14 @@ import { ERRORS } from '../../src/errors.ts'
 import type { SandboxBody, SnapshotBody } from '../../src/operator/api/bodies.ts'
 import { SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { receiptsOf, requireWholeLog } from '../faults/supervisor-kill-receipts.ts'
-import { canBe, EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
+import { canBe, IDENTITIES, SandboxHome } from '../sandbox-home.ts'
 import { selfSigned } from '../wire/certificate.ts'
 
 const POLL_MS = 5
 const SECRET_KEY = 'nobody-has-this-key-but-the-test'
 const { key, cert } = selfSigned(['127.0.0.1'])
 
-describe.each(EVERY_IDENTITY)('as %s', (identity) => {
+describe.each(IDENTITIES)('as %s', (identity) => {
   describe.runIf(canBe(identity))('the commands', () => {
     let home: SandboxHome
     let store: Server
