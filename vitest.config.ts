@@ -117,6 +117,7 @@ const LONGEST = [
   'test/docker/{prompts,login-sandbox}.test.ts',
   'test/docker/{contract,escape}-*.test.ts',
   'test/{contract/sandbox-root,escape/process-root,gateway/packages}.test.ts',
+  'test/faults/docker-kill.test.ts',
 ]
 
 /** Vitest starts large files first. The longest come before them, so that none of them runs at the end by itself. */

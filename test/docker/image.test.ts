@@ -140,7 +140,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
 
     it('has npm and pip, and what they install goes to the home', async () => {
       const npm = 'PATH=/opt/craik-harnesses/npm/bin:$PATH; '
-      expect(await inside(`${npm}npm --version; npx --version; npm config get prefix`)).toMatch(
+      expect(await inside(`${npm}npm --version; npx --version; npm config get prefix --no-progress`)).toMatch(
         /^(11\.[0-9.]+)\n\1\n\/workspace\/home\/\.local\n$/,
       )
       expect(await inside('python3 -m pip --version && python3 -c "import ensurepip"')).toMatch(
