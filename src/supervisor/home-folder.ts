@@ -2,7 +2,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs'
 
 export interface HeldHome extends Disposable {
-  /** `moved`: it is elsewhere, or another folder is in its place. `removed`: it is nowhere any more. */
+  /** `moved`: it is elsewhere, or another folder is in its place. `removed`: it no longer exists. */
   state(): 'here' | 'moved' | 'removed'
 }
 

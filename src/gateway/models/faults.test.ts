@@ -186,7 +186,7 @@ test.each([
   await ended(gateway, failure)
 })
 
-/** What a guest can have any provider answer is not the provider's failure: other sandboxes may go on asking it. */
+/** A guest can cause these answers with any provider. They are not its failure, and other sandboxes can still call it. */
 test.each([
   ['an answer with too many values', whole(`{"type":"message","x":[${'{},'.repeat(1_100_000)}1]}`)],
   ['an event that is too long', `${EVENTS}${START}data: ${'x'.repeat(17 * 1024 * 1024)}`],
