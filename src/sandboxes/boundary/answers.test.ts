@@ -7,7 +7,7 @@ it.each([
   ['jobs', jobsSchema, { jobs: Array(500_000).fill(0) }],
   ['entries', fileListSchema, { path: '.', entries: Array(500_000).fill(0) }],
   ['processes', processesSchema, { processes: Array(500_000).fill(0) }],
-  ['processes, few enough', processesSchema, { processes: Array(30_000).fill(0) }],
+  ['processes, few enough', processesSchema, { processes: Array(30_000).fill({}) }],
 ])('a sidecar that lists wrong %s costs one fault, not one for each', (_, schema, answer) => {
   expect(schema.safeParse(answer).error?.issues).toHaveLength(1)
 })

@@ -30,7 +30,7 @@ const path = z
 const signalName = z.string().regex(/^SIG[A-Z0-9+]{1,12}$/)
 
 /**
- * Checks its length first and stops at the first wrong element. A list of zod's own collects a fault for each: 4 s for 1 MiB, on the
+ * Stops at the first wrong element. A list of zod's own collects each fault of each element: 0.3 s for 32,000 empty ones, on the
  * supervisor's event loop.
  */
 function list<T>(element: z.ZodType<T>, max: number) {
