@@ -46,15 +46,15 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
 
   // `npm test` runs the contract and the attempts to escape in process sandboxes, and prompts too.
   ['docker', ['matrix'], 'test/docker/{contract,escape}-*.test.ts'],
-  ['docker', ['matrix'], 'test/docker/{docker-place,gateway,mounts,prompts}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{docker-instance,gateway,mounts,prompts}.test.ts'],
   ['docker', ['matrix'], 'test/docker/{load,podman}.test.ts'],
   // `npm test` runs the same attacks in process sandboxes, and the login's sandbox too.
   ['docker', ['matrix'], 'test/docker/{copy-out,credential-oracle,host-programs,hostile-bodies}.test.ts'],
   ['docker', ['matrix'], 'test/docker/{login-sandbox,supervisor-programs}.test.ts'],
   // They make images of Debian's packages, or of each agent, and container disks of each kind.
-  ['docker', ['matrix'], 'test/docker/{docker-place-disk,harnesses,image,packages,pool-folders}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{docker-instance-disk,harnesses,image,packages,pool-folders}.test.ts'],
   // They kill at many points, for each transport, or need a second engine.
-  ['docker', ['matrix'], 'test/docker/{docker-place-ends,volumes}.test.ts'],
+  ['docker', ['matrix'], 'test/docker/{docker-instance-ends,volumes}.test.ts'],
   ['docker', ['matrix'], 'test/docker/pool.test.ts'],
   ['docker', ['main', 'matrix'], 'test/docker/snapshots.test.ts'],
   ['docker', ['main'], 'test/docker/**/*.test.ts'],
@@ -69,7 +69,7 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   ['system', ['main', 'matrix'], 'test/transcripts/autosave.test.ts'],
   // They trace every program, kill at many points, type every example, or install everything anew.
   ['system', ['matrix'], 'test/attacks/supervisor-programs.test.ts'],
-  ['system', ['matrix'], 'test/e2e/{examples,first-use,forgery,process-place}.test.ts'],
+  ['system', ['matrix'], 'test/e2e/{examples,first-use,forgery,process-instance}.test.ts'],
   ['system', ['matrix'], 'test/e2e/sandbox-manager.test.ts'],
   ['system', ['matrix'], 'test/gateway/{budget,packages,rotation,surplus}.test.ts'],
   ['system', ['matrix'], 'test/login-sandbox/{copies,hazards,verify}.test.ts'],
@@ -77,7 +77,7 @@ const TABLE: readonly (readonly [kind: Kind, tiers: readonly Tier[], files: stri
   [
     'system',
     ['matrix'],
-    'test/e2e/{codex-terminal,harnesses,kept-agents,project-programs,slow-agents}.test.ts',
+    'test/e2e/{codex-terminal,harnesses,recorded-agents,project-programs,slow-agents}.test.ts',
   ],
   ['system', ['matrix'], 'test/faults/{agent-kill,budget,checkpoint,concurrency,damage,kill}.test.ts'],
   ['system', ['main'], 'test/**/*.test.ts'],
@@ -108,7 +108,11 @@ const KINDS = {
   },
   isolated: { ...ofProcesses, isolate: true },
   system: ofProcesses,
-  docker: { ...ofProcesses, globalSetup: [...withCraik, './test/engine-setup.ts'] },
+  docker: {
+    ...ofProcesses,
+    globalSetup: [...withCraik, './test/engine-setup.ts'],
+    setupFiles: [...setupFiles, './test/engine-ready.ts'],
+  },
   alone: { ...ofProcesses, maxWorkers: 2, sequence: { groupOrder: 1 } },
 }
 
@@ -120,13 +124,17 @@ const LONGEST = [
   'test/faults/docker-kill.test.ts',
 ]
 
-/** Vitest starts large files first. The longest come before them, so that none of them runs at the end by itself. */
+/**
+ * Vitest starts large files first. The longest come before them, so that none of them runs at the end by itself. The other tests of
+ * containers come last: their image is built while the rest runs.
+ */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const rank = ({ moduleId }: TestSpecification) => {
+    const rank = ({ moduleId, project }: TestSpecification) => {
       const file = relative(import.meta.dirname, moduleId)
       const at = LONGEST.findIndex((pattern) => matchesGlob(file, pattern))
-      return at === -1 ? LONGEST.length : at
+      if (at !== -1) return at
+      return project.name === 'docker' ? LONGEST.length + 1 : LONGEST.length
     }
     const group = ({ project }: TestSpecification) => project.config.sequence.groupOrder
     const sorted = await super.sort(files)

@@ -1,6 +1,6 @@
 /** What the measurements with containers are taken on: one engine, one image, and both sides’ containers of it. */
 
-import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
+import { harnessStore } from '../src/harnesses/packages/harness-store.ts'
 import type { CreateBody } from '../src/operator/api/requests.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { builtImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
@@ -68,7 +68,7 @@ export async function plainContainers(docker: DockerEngine, craikHome: string): 
   await prepareImage(engine)
   return new PlainContainers(
     docker,
-    (await builtImage(engine, { harnesses: harnessShelf.ids([]) }, { craikHome })).id,
+    (await builtImage(engine, { harnesses: harnessStore.ids([]) }, { craikHome })).id,
   )
 }
 

@@ -12,8 +12,8 @@ const PATH = '/p/provider_bench/v1/messages'
 const SIZES = [
   { name: '100 bytes', bytes: 0, calls: 300 },
   { name: '12 KiB', bytes: 12 * 1024, calls: 300 },
-  { name: '120 KiB', bytes: 120 * 1024, calls: 150 },
-  { name: '2 MiB', bytes: 2 * 1024 * 1024, calls: 32 },
+  { name: '120 KiB', bytes: 120 * 1024, calls: 300 },
+  { name: '2 MiB', bytes: 2 * 1024 * 1024, calls: 64 },
 ] as const
 
 /** At most so much more CPU time for each call. */

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import type { Caller } from '../src/gateway/caller.ts'
+import type { GatewayCaller } from '../src/gateway/caller.ts'
 import { createGateway } from '../src/gateway/server.ts'
 import { systemClock } from '../src/lib/clock.ts'
 import { buildEnvelope, createEnvelope } from '../src/policy/envelope.ts'
@@ -61,7 +61,11 @@ await setBudget(store, { scope_kind: 'total', scope_ref: null, period: 'day', ..
 
 const gateway = createGateway({
   place: {
-    ...{ store, log, home, clock: systemClock, environment: {} },
+    store,
+    log,
+    home,
+    clock: systemClock,
+    environment: {},
     credential: async () => Buffer.from('bench-key-0123456789'),
   },
   broker: {
@@ -72,7 +76,7 @@ const gateway = createGateway({
   report: (error) => console.error(error),
   limits: { connections: 1000, requests: 1000 },
 })
-const caller: Caller = {
+const caller: GatewayCaller = {
   operator: OPERATOR,
   policyEnvelopeId: 'policy_bench',
   sandboxId: SANDBOX,

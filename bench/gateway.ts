@@ -31,7 +31,9 @@ export async function gatewayRows(): Promise<Row[]> {
   using oursServer = await started('./gateway-ours.ts', upstream.origin, join(folder.path, 'home'))
   const other = await portkey(upstream.origin)
   const side = (name: string, server: Listening, headers: Record<string, string> = {}): Side => ({
-    ...{ name, server, headers },
+    name,
+    server,
+    headers,
     pool: new Pool(server.origin, { connections: 512, pipelining: 1 }),
   })
   const bare = side('bare', bareServer)

@@ -15,8 +15,11 @@ import type { Answerer, Service } from '../test/gateway/providers.ts'
 import { never } from './sandboxes-scene.ts'
 
 export const KEYS = {
-  ...{ ANTHROPIC_API_KEY: 'made-up', OPENAI_API_KEY: 'made-up', GEMINI_API_KEY: 'made-up' },
-  ...{ OPENROUTER_API_KEY: 'made-up', KIMI_API_KEY: 'made-up' },
+  ANTHROPIC_API_KEY: 'made-up',
+  OPENAI_API_KEY: 'made-up',
+  GEMINI_API_KEY: 'made-up',
+  OPENROUTER_API_KEY: 'made-up',
+  KIMI_API_KEY: 'made-up',
 }
 export const QUESTION = 'hello'
 
@@ -93,7 +96,10 @@ export function bareAgent(
   const real = join(program, fileOf(found, architecture))
   const others = 'node' in found ? (found.programs ?? {}) : {}
   const env = {
-    ...{ PATH: process.env.PATH, HOME: home, ...KEYS, KIMI_MODEL_API_KEY: KEYS.KIMI_API_KEY },
+    PATH: process.env.PATH,
+    HOME: home,
+    ...KEYS,
+    KIMI_MODEL_API_KEY: KEYS.KIMI_API_KEY,
     ...harness.environment(place),
     ...Object.fromEntries(Object.entries(others).map(([key, other]) => [key, join(program, 'bin', other)])),
   }
@@ -126,7 +132,12 @@ async function firstWordMs(
   }
   let tookMs: number | undefined
   await promptAgent(process_, {
-    ...{ harness, cwd, text: QUESTION, cancel: never, kill: never, permit: async () => false },
+    harness,
+    cwd,
+    text: QUESTION,
+    cancel: never,
+    kill: never,
+    permit: async () => false,
     onEvent: ({ type }) => {
       if (type === 'text') tookMs ??= performance.now() - since
     },

@@ -24,8 +24,11 @@ export async function harnessRows(): Promise<Row[]> {
     rows.push({
       what: `\`craik prompt --harness ${name} --sandbox ID\`: its start to the first word of the answer`,
       against: 'the same agent on the machine itself, over the same protocol',
-      ...{ ours: seconds(ours), theirs: seconds(theirs), ratio: ours.p50 / theirs.p50 },
-      ...{ bar: undefined, command: 'npm run bench -- harnesses' },
+      ours: seconds(ours),
+      theirs: seconds(theirs),
+      ratio: ours.p50 / theirs.p50,
+      bar: undefined,
+      command: 'npm run bench -- harnesses',
     })
   }
   return rows

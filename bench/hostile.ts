@@ -17,6 +17,7 @@ const DELAY_MAX_MS = 50
 const BODIES = [
   { name: '33 MB of numbers in 32 KB', args: [] },
   { name: '31 MB that keep every bound', args: ['large'] },
+  { name: '144 KiB of brackets, scanned on the main thread', args: ['plain'] },
 ] as const
 
 export async function hostileRows(): Promise<Row[]> {

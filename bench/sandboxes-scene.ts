@@ -12,8 +12,8 @@ import { processBackend } from '../src/sandboxes/backends/process/backend.ts'
 import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
 import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
 import { openHostSocket } from '../src/sandboxes/boundary/listen.ts'
-import { createSandboxManager, type HeldSandboxes } from '../src/sandboxes/manager.ts'
-import type { Caller } from '../src/sandboxes/manager-types.ts'
+import { createSandboxManager, type SupervisedSandboxes } from '../src/sandboxes/manager.ts'
+import type { ManagerCaller } from '../src/sandboxes/manager-types.ts'
 import type { ApiClient } from '../src/sdk/client.ts'
 import { homeAt } from '../src/store/home.ts'
 import { openSqliteStore } from '../src/store/sqlite/store.ts'
@@ -82,8 +82,8 @@ export async function openPlace(
 
 /** The manager with the real store and its writer thread, in this process. */
 export interface Managed extends AsyncDisposable {
-  readonly manager: HeldSandboxes
-  readonly caller: Caller
+  readonly manager: SupervisedSandboxes
+  readonly caller: ManagerCaller
   readonly id: SandboxId
 }
 
@@ -109,7 +109,7 @@ export async function openManaged(root: string): Promise<Managed> {
     approved_by: OPERATOR,
     reason: 'a measurement',
   })
-  const caller: Caller = { operator: OPERATOR, signal: never }
+  const caller: ManagerCaller = { operator: OPERATOR, signal: never }
   const { id } = await manager.create(caller, {
     backend: 'process',
     isolation: 'process',

@@ -12,7 +12,7 @@ const compiled = source.replace(/ts$/, 'cjs')
 
 if (major < 24) {
   process.stderr.write(
-    `craik: needs Node 24 or newer, and this is Node ${process.versions.node}: install a newer one, e.g.  npm install -g n && n 24\n`,
+    `craik: needs Node 24 or newer, but this is Node ${process.versions.node}: install a newer one, e.g.  npm install -g n && n 24\n`,
   )
   process.exit(69)
 } else {

@@ -14,7 +14,7 @@ verbs='up down enter exec run-headless status list inspect doctor rebuild save v
 usage() {
   echo "usage: sandbox.sh [--profile=NAME] VERB [options]"
   echo "  $(echo "$verbs" | command -p fold -s -w 76 | command -p sed '2,$s/^/  /')"
-  echo "  what each takes:  sandbox.sh VERB --help"
+  echo "  options of a verb:  sandbox.sh VERB --help"
 }
 
 # A profile may stand before the verb; behind it, it is an option like any other.
@@ -31,7 +31,7 @@ done
 [ $# -gt 0 ] || { usage >&2; exit 2; }
 case " $verbs " in
   *" $1 "*) ;;
-  *) echo "sandbox.sh: there is no verb $1" >&2; usage >&2; exit 2 ;;
+  *) echo "sandbox.sh: unknown verb $1" >&2; usage >&2; exit 2 ;;
 esac
 
 # The two that are never let near a sandbox, before anything is installed or started. Craik refuses them too.
@@ -39,8 +39,8 @@ for name in GITHUB_TOKEN GH_ENTERPRISE_TOKEN; do
   eval "is_set=\${$name+yes}"
   case "$1:$is_set" in
     up:yes | rebuild:yes)
-      echo "sandbox.sh: the environment has $name" >&2
-      echo "  take it away for this command:  env -u $name sandbox.sh $1" >&2
+      echo "sandbox.sh: the environment contains $name, which sandboxes must not see" >&2
+      echo "  unset it for this command:  env -u $name sandbox.sh $1" >&2
       exit 64 ;;
   esac
 done
@@ -60,7 +60,7 @@ if [ -n "$wanted" ]; then
     echo "  sandbox.sh · first start: installing $wanted …" >&2
     DEBIAN_FRONTEND=noninteractive command -p apt-get -qq install --yes --no-install-recommends "$wanted" >/dev/null 2>&1 ||
       { command -p apt-get -qq update >&2 && DEBIAN_FRONTEND=noninteractive command -p apt-get -qq install --yes --no-install-recommends "$wanted" >/dev/null; } ||
-      { echo "sandbox.sh: $wanted could not be installed" >&2; exit 69; }
+      { echo "sandbox.sh: could not install $wanted" >&2; exit 69; }
   elif [ "$wanted" = bubblewrap ]; then
     echo "sandbox.sh: a sandbox needs Docker, Podman or bubblewrap; install one:  sudo apt-get install bubblewrap" >&2
     exit 69

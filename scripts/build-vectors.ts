@@ -8,7 +8,7 @@ import { buildLog, receiptBody, sealLine, TEST_ORIGIN, testKeys } from '../src/r
 import { checkpointText, signNote } from '../src/receipts/note.ts'
 import { consistencyProof, inclusionProof } from '../src/receipts/tree.ts'
 import { CompactRange, leafHash } from '../src/receipts/verifier/merkle.ts'
-import type { Problem, Report } from '../src/receipts/verifier/report.ts'
+import type { VerifierProblem, VerifierReport } from '../src/receipts/verifier/report.ts'
 
 const folder = new URL('../docs/verify/vectors/', import.meta.url)
 const SIZE = 20
@@ -96,8 +96,8 @@ const proofs = {
 interface Expectation {
   readonly file: keyof typeof exports | keyof typeof proofs
   readonly against?: typeof NEWEST
-  readonly outcome: Report['outcome']
-  readonly problem?: Problem
+  readonly outcome: VerifierReport['outcome']
+  readonly problem?: VerifierProblem
   readonly seq?: number
   /** How many receipts from the first on are proven all the same. */
   readonly intact: number

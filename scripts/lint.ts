@@ -7,6 +7,7 @@ const CHECKS = [
   'biome check .',
   'knip',
   'node scripts/check-public.ts',
+  'node scripts/check-words.ts',
   'node scripts/generate-docs.ts --check',
   'node --disable-warning=ExperimentalWarning scripts/build-verifier.ts --check',
 ]

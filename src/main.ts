@@ -8,7 +8,7 @@ import type { CliContext } from './cli/context.ts'
 import { NOUNS } from './cli/nouns.ts'
 import { CraikError, ERRORS } from './errors.ts'
 import { systemClock } from './lib/clock.ts'
-import { leaveWithin } from './lib/leave.ts'
+import { exitWithin } from './lib/exit-within.ts'
 import { ensureUserCache } from './lib/user-cache.ts'
 import type { ReceiptLog } from './receipts/log.ts'
 import { homeAt } from './store/home.ts'
@@ -85,15 +85,20 @@ const context: CliContext = {
         import('./cli/limits-file.ts').then(({ LimitsFile }) => LimitsFile.open(home, logger)),
       ])
     const place = { craikHome: home.root, environment: process.env }
-    const [{ openHostGateway }, { gatewayFor }, { harnessShelf }, { prepareProcedure }] = await Promise.all([
+    const [{ openHostGateway }, { gatewayFor }, { harnessStore }, { prepareProcedure }] = await Promise.all([
       import('./supervisor/host-gateway.ts'),
       import('./supervisor/sandbox-gateway.ts'),
-      import('./harnesses/packages/shelf.ts'),
+      import('./harnesses/packages/harness-store.ts'),
       import('./policy/tokens.ts'),
     ])
     const [gateway] = await Promise.all([
       openHostGateway({
-        ...{ store, log: receipts, clock: systemClock, home, environment: process.env, logger },
+        store,
+        log: receipts,
+        clock: systemClock,
+        home,
+        environment: process.env,
+        logger,
         userHome: homedir(),
         operator: context.localUser,
       }),
@@ -108,7 +113,7 @@ const context: CliContext = {
       home,
       backends: { process: processBackend(place), docker: dockerBackend(place) },
       logger,
-      harnesses: harnessShelf,
+      harnesses: harnessStore,
       environment: process.env,
       admission: async () => (await limits.current()).admission,
       warmPlaces: (await limits.current()).warmPlaces,
@@ -141,7 +146,7 @@ for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') readerLeft = true
     else outputFailure ??= error
-    interrupted.abort(new CraikError('interrupted', 'nobody reads the output any more', { cause: error }))
+    interrupted.abort(new CraikError('interrupted', 'the reader of the output closed it', { cause: error }))
   })
 }
 // When nothing is left that could wake it, Node ends a process in the middle of a command, and as a rule calls that
@@ -149,7 +154,7 @@ for (const stream of [process.stdout, process.stderr]) {
 process.on('exit', (code) => {
   if (settled || code !== 0) return
   process.exitCode = ERRORS.internal.exit
-  writeSync(2, `craik: internal: the command stopped before its end\n  ${ERRORS.internal.hint}\n`)
+  writeSync(2, `craik: internal error: the command stopped before it finished\n  ${ERRORS.internal.hint}\n`)
 })
 
 void start()
@@ -167,7 +172,7 @@ async function start(): Promise<void> {
   if (!failed) await report(undefined)
   settled = true
   process.exitCode = readerLeft ? unreadExitCode : exitCode
-  leaveWithin(LEAVE_MS, (leftOpen) => writeSync(2, `craik: left open at the end: ${leftOpen.join(', ')}\n`))
+  exitWithin(LEAVE_MS, (leftOpen) => writeSync(2, `craik: still open at exit: ${leftOpen.join(', ')}\n`))
 }
 
 /** What went wrong, if anything did: also that something of the output could not be written. */
@@ -192,11 +197,11 @@ async function written(stream: NodeJS.WriteStream): Promise<void> {
 
 function unwritable(cause: NodeJS.ErrnoException): CraikError {
   if (cause.code === 'ENOSPC' || cause.code === 'EDQUOT' || cause.code === 'EFBIG')
-    return new CraikError('disk_full', `the output is not whole: no space left for it (${cause.code})`, {
+    return new CraikError('disk_full', `the output is incomplete: no space left (${cause.code})`, {
       cause,
     })
-  return new CraikError('disk_full', `the output is not whole: it cannot be written (${cause.code})`, {
-    hint: 'check where the output goes to',
+  return new CraikError('disk_full', `the output is incomplete: cannot write it (${cause.code})`, {
+    hint: 'check where the output goes',
     cause,
   })
 }

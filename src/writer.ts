@@ -17,7 +17,7 @@ import { sandboxProcedures } from './sandboxes/procedures.ts'
 import { secretProcedures } from './secrets/procedures.ts'
 import type { Home } from './store/home.ts'
 import { openDatabase, translateError } from './store/sqlite/database.ts'
-import { plain, serveWriter } from './store/sqlite/writer-thread.ts'
+import { plainError, serveWriter } from './store/sqlite/writer-thread.ts'
 import type { Tables } from './store/store.ts'
 
 const { home } = workerData as { readonly home: Home }
@@ -58,6 +58,6 @@ async function start(): Promise<void> {
       },
     )
   } catch (error) {
-    port.postMessage({ failed: plain(translateError(error, home.state)) })
+    port.postMessage({ failed: plainError(translateError(error, home.state)) })
   }
 }

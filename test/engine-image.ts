@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
+import { harnessStore } from '../src/harnesses/packages/harness-store.ts'
 import type { Engine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import {
   ensureImage,
@@ -34,13 +34,13 @@ export async function prepareImage(engine: Engine): Promise<void> {
   // Sandboxes of this build are made of another one: a test that prunes would take it from those that need it.
   await recordedImage(engine, { image: plain.id, imageName: plain.name, runtime: 'runc' }, HOME)
   if (made && !existsSync(base.kept)) await save(engine, base.name, base.kept)
-  await ready(engine, harnessShelf.ids([]))
+  await ready(engine, harnessStore.ids([]))
 }
 
 /** For an engine beside that of all tests: only what sandboxes of this build are made of. */
 export async function prepareSandboxImage(engine: Engine): Promise<void> {
   await loadBase(engine)
-  await ready(engine, harnessShelf.ids([]))
+  await ready(engine, harnessStore.ids([]))
 }
 
 async function loadBase(engine: Engine): Promise<{ readonly name: string; readonly kept: string }> {

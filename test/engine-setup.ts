@@ -7,18 +7,24 @@ import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { whyNoOwnEngine } from './engine.ts'
 import { NO_ENGINE } from './engine-here.ts'
 import { prepareImage } from './engine-image.ts'
+import { reportImage } from './engine-ready.ts'
 
+/** The image takes most of a minute to build: tests of other projects run meanwhile, and test/engine-ready.ts waits for it. */
 export default async function setup(): Promise<() => Promise<void>> {
   const keeper = process.env.CRAIK_ENGINE || whyNoOwnEngine() ? undefined : await startKeeper()
-  try {
-    const engine = await openEngine(process.env).catch((error: Error) => error)
-    if (engine instanceof Error) return noEngine(engine)
-    await prepareImage(engine)
-  } catch (error) {
+  const engine = await openEngine(process.env).catch((error: Error) => error)
+  if (engine instanceof Error) {
     await end(keeper)
-    throw error
+    return noEngine(engine)
   }
-  return () => end(keeper)
+  const prepared = prepareImage(engine).then(
+    () => reportImage(''),
+    (error: Error) => reportImage(error.stack ?? error.message),
+  )
+  return async () => {
+    await prepared
+    await end(keeper)
+  }
 }
 
 /** On a laptop the tests that need one are skipped, and say why; on a machine that is to prove something they fail. */

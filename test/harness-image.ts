@@ -4,8 +4,8 @@ import { chownSync, existsSync, mkdirSync, symlinkSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { HARNESS_NAMES, type HarnessName } from '../src/harnesses/packages/catalogue.ts'
+import { harnessStore } from '../src/harnesses/packages/harness-store.ts'
 import { ensureHarnesses, type InstalledHarness } from '../src/harnesses/packages/install.ts'
-import { harnessShelf } from '../src/harnesses/packages/shelf.ts'
 import { openEngine } from '../src/sandboxes/backends/docker/engine/engine.ts'
 import { ensureImage, type ReadyImage } from '../src/sandboxes/backends/docker/image/ensure-image.ts'
 import { harnessesFolder, type PackageOwner } from '../src/sandboxes/harness-package.ts'
@@ -63,7 +63,7 @@ export async function copyHarnesses(
   const folder = harnessesFolder(ownerOf(craikHome))
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   for (let path = folder; path !== dirname(craikHome); path = dirname(path)) chownSync(path, uid, uid)
-  for (const id of harnessShelf.ids(names)) {
+  for (const id of harnessStore.ids(names)) {
     execFileSync('cp', ['-a', '--', join(harnessesFolder(OWNER), id), join(folder, id)])
     execFileSync('chown', ['-R', '-h', `${uid}:${uid}`, '--', join(folder, id)])
   }
@@ -74,7 +74,7 @@ export async function readyHarnessImage(names: readonly HarnessName[] = HARNESS_
   await readyHarnesses(names)
   return ensureImage(
     await openEngine(process.env),
-    { harnesses: harnessShelf.ids(names) },
+    { harnesses: harnessStore.ids(names) },
     {
       craikHome: IMAGES_HOME,
       environment: process.env,

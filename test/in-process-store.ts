@@ -57,7 +57,7 @@ export function inProcessStore(clock: Clock): InProcessStore {
   let turn: Promise<unknown> = Promise.resolve()
   const write = async (name: string, input: unknown): Promise<unknown> => {
     const body = procedures[name]
-    if (body === undefined) throw new CraikError('internal', `no procedure ${name}`)
+    if (body === undefined) throw new CraikError('internal', `unknown procedure: ${name}`)
     database.exec('BEGIN IMMEDIATE')
     try {
       const output = await body(view, structuredClone(input) as never)

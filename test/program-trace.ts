@@ -45,7 +45,7 @@ interface Execution {
   readonly argv: string
 }
 
-export interface Judgement {
+export interface TraceResult {
   /** How often each program of the table was executed on the host. */
   readonly known: Readonly<Partial<Record<ProgramName, number>>>
   /** Where the programs of the user's lie that were executed. */
@@ -56,7 +56,7 @@ export interface Judgement {
   readonly beyond: number
 }
 
-export function judgeTrace(text: string): Judgement {
+export function checkTrace(text: string): TraceResult {
   const { parents, roots, executions } = readTrace(text)
   const boundaries = new Set(roots)
   const known: Partial<Record<ProgramName, number>> = {}
@@ -152,9 +152,9 @@ function readTrace(text: string): Trace {
 }
 
 /** What was traced of many supervisors, in one. */
-function judgeFolder(folder: string): { readonly judgement: Judgement; readonly traces: number } {
+function judgeFolder(folder: string): { readonly judgement: TraceResult; readonly traces: number } {
   const files = readdirSync(folder)
-  const all = files.map((file) => judgeTrace(readFileSync(join(folder, file), 'utf8')))
+  const all = files.map((file) => checkTrace(readFileSync(join(folder, file), 'utf8')))
   const known: Partial<Record<ProgramName, number>> = {}
   for (const one of all)
     for (const [name, count] of Object.entries(one.known) as [ProgramName, number][])

@@ -50,7 +50,7 @@ const CLEANING = { timeoutMs: 60_000 }
 const POLL_MS = 50
 
 /** What its sandboxes are made of; without it, what a person gets who says nothing. */
-export interface HomePlace {
+export interface HomeInstance {
   readonly identity: Identity
   readonly backend?: 'process' | 'docker'
   /** Of containers; without it, as the engine can. */
@@ -148,7 +148,7 @@ export class SandboxHome implements AsyncDisposable {
   readonly #environment: Readonly<Record<string, string>>
   #client: ApiClient | undefined
 
-  private constructor(place: HomePlace) {
+  private constructor(place: HomeInstance) {
     const { identity, backend, line, engine = process.env.CRAIK_ENGINE, warm = 0, env } = place
     this.identity = identity
     this.kind = backend === 'docker' ? 'container' : 'process'
@@ -165,7 +165,7 @@ export class SandboxHome implements AsyncDisposable {
     this.#node = OWN_UID === this.uid ? NODE : nodeForAll()
   }
 
-  static async open(place: HomePlace): Promise<SandboxHome> {
+  static async open(place: HomeInstance): Promise<SandboxHome> {
     if (!canBe(place.identity)) throw new Error(ROOT_IS_NEEDED)
     return new SandboxHome(place)
   }

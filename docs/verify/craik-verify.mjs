@@ -18,7 +18,7 @@ import { closeSync, constants, createReadStream, fstatSync, openSync, readSync }
 // ------ 1. The Merkle tree. The first byte keeps leaves and nodes apart: neither can pose as the other.
 
 // Node before 20.12 has no one-shot hash. By way of a Latin-1 string is twice as fast as by a Buffer of its own.
-const sha256 =
+const sha256Digest =
   typeof crypto.hash === 'function'
     ? (bytes) => Buffer.from(crypto.hash('sha256', bytes, 'binary'), 'latin1')
     : (bytes) => crypto.createHash('sha256').update(bytes).digest()
@@ -27,11 +27,11 @@ const LEAF = Buffer.of(0)
 const NODE = Buffer.of(1)
 
 function leafHash(line) {
-  return sha256(Buffer.concat([LEAF, line]))
+  return sha256Digest(Buffer.concat([LEAF, line]))
 }
 
 function nodeHash(left, right) {
-  return sha256(Buffer.concat([NODE, left, right]))
+  return sha256Digest(Buffer.concat([NODE, left, right]))
 }
 
 /** A tree that only grows: it keeps the roots of its complete subtrees, one for each 1 in the bits of its size. */
@@ -47,7 +47,7 @@ class CompactRange {
   }
 
   root() {
-    if (this.size === 0) return sha256(Buffer.alloc(0))
+    if (this.size === 0) return sha256Digest(Buffer.alloc(0))
     return this.#peaks.reduceRight((right, left) => nodeHash(left, right))
   }
 
@@ -106,13 +106,13 @@ function verifyConsistency(size1, root1, size2, root2, hashes) {
 // ------ 2. Signed notes: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint
 
 /** What a file holds may be of any type, and even String() can throw on it. */
-function textOf(value) {
+function noteText(value) {
   return typeof value === 'string' ? value : ''
 }
 
 /** Base64 in its one canonical spelling, or nothing. */
 function base64(value) {
-  const bytes = Buffer.from(textOf(value), 'base64')
+  const bytes = Buffer.from(noteText(value), 'base64')
   return bytes.toString('base64') === value ? bytes : undefined
 }
 
@@ -121,7 +121,7 @@ function parseVkey(text) {
   const [, name, keyId, encoded] = /^([!-*,-~]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text.trim()) ?? []
   const bytes = base64(encoded)
   if (!name || !keyId || bytes?.length !== 33 || bytes[0] !== 1) return undefined
-  if (sha256(Buffer.concat([Buffer.from(`${name}\n`), bytes])).toString('hex', 0, 4) !== keyId)
+  if (sha256Digest(Buffer.concat([Buffer.from(`${name}\n`), bytes])).toString('hex', 0, 4) !== keyId)
     return undefined
   const key = { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url', 1) }
   return { name, keyId, publicKey: crypto.createPublicKey({ key, format: 'jwk' }) }
@@ -144,11 +144,11 @@ function openNote(note, keys) {
   for (const line of note.slice(end + 2, -1).split('\n', 100)) {
     const [, name, encoded] = /^— ([^\s+]+) (\S+)$/.exec(line) ?? []
     const bytes = base64(encoded)
-    if (!bytes || bytes.length < 5) return failed('malformed', 'has a signature line that is none')
+    if (!bytes || bytes.length < 5) return failed('malformed', 'has an invalid signature line')
     const key = keys.find((known) => known.name === name && known.keyId === bytes.toString('hex', 0, 4))
     if (!key) continue
     if (!crypto.verify(null, text, key.publicKey, bytes.subarray(4)))
-      return failed('bad_checkpoint', `was changed: the signature by key ${key.keyId} does not fit it`)
+      return failed('bad_checkpoint', `was changed: the signature of key ${key.keyId} does not match`)
     signer = key
   }
   if (!signer) return failed('foreign_key', 'is not signed by a trusted key')
@@ -160,10 +160,10 @@ function openNote(note, keys) {
 
 /** Throws TypeError when there is no key, or one that is none. */
 function trustedKeys(vkeys) {
-  if (vkeys.length === 0) throw new TypeError('a public key is needed: without one nothing can be verified')
+  if (vkeys.length === 0) throw new TypeError('verification requires a public key')
   return vkeys.map((text) => {
     const key = parseVkey(text)
-    if (!key) throw new TypeError('this is not a public key (<name>+<8 hex digits>+<base64>)')
+    if (!key) throw new TypeError('invalid public key: expected <name>+<8 hex digits>+<base64>')
     return key
   })
 }
@@ -251,15 +251,16 @@ class Chain {
     const { seal, entry } = receipt
     const place = base + segment.length
     const bad = (problem, detail) => wrong(problem, detail, place, entry.id)
-    if (!seal) return bad('malformed', `the line in the place of receipt ${place} is not a receipt`)
+    if (!seal) return bad('malformed', `the line at the position of receipt ${place} is not a receipt`)
     if (seal.seq !== place) return misnumbered(place, entry, segment[seal.seq - base])
     if (seal.prev !== this.#previous) return unlinked(entry, segment.at(-1))
     this.#kid ??= seal.kid
-    if (seal.kid !== this.#kid) return bad('foreign_key', `${named(entry)} is sealed by an unannounced key`)
+    if (seal.kid !== this.#kid)
+      return bad('foreign_key', `${nameReceipt(entry)} is sealed with a key that the log did not announce`)
     const key = typeof this.#macKey === 'function' ? this.#macKey(seal.kid) : this.#macKey
     if (this.#macKey && !key) this.unchecked++
     if (!key || hmacOf(receipt, key) === seal.hmac) return undefined
-    return bad('bad_hmac', `${named(entry)} was not sealed with the log's key`)
+    return bad('bad_hmac', `${nameReceipt(entry)} was not sealed with the log's key`)
   }
 
   /** The next receipt must link to this one; and carry another key id, if this one announces it. */
@@ -267,9 +268,9 @@ class Chain {
     this.#previous = entry.leaf.toString('hex')
     if (!seal || !text.includes('"key":{"next_kid":"')) return
     const { next_kid, next_vkey } = parseJson(line)?.body?.key ?? {}
-    const key = parseVkey(textOf(next_vkey))
+    const key = parseVkey(noteText(next_vkey))
     if (!key) return
-    this.#kid = textOf(next_kid)
+    this.#kid = noteText(next_kid)
     this.announced.push(key)
   }
 }
@@ -322,7 +323,7 @@ class LogVerifier {
 
   /** For a reader that meets a line it will not hold; nothing after it is looked at. */
   tooLong() {
-    const detail = `the line after ${this.#last()} is too long to be one of a log`
+    const detail = `the line after ${this.#last()} is too long for a line of a log`
     this.#settle(wrong('malformed', detail, this.#tree.size))
     delete this.#verdict.awaits
   }
@@ -332,7 +333,7 @@ class LogVerifier {
     const { seal, entry } = receipt
     if (this.#verdict) this.#verdict = refined(this.#verdict, entry)
     if (this.#verdict) return undefined
-    if (!this.#header) return wrong('malformed', 'the file does not begin with the header of an export')
+    if (!this.#header) return wrong('malformed', 'the file does not start with the header of an export')
     if (this.#segment.length === MAX_SEGMENT)
       return wrong('malformed', `no checkpoint within ${MAX_SEGMENT} receipts`)
     if (this.#doubt) this.#doubt = refined(this.#doubt, entry)
@@ -358,21 +359,20 @@ class LogVerifier {
     if (this.#verdict) return undefined
     const special = parseExact(line)
     if (!special)
-      return wrong('malformed', `the line after ${this.#last()} is not spelled as an export spells it`)
+      return wrong('malformed', `the line after ${this.#last()} is not in the format of an export`)
     const { _craik, _document, _checkpoint } = special
     if (!this.#header) {
       const { format, version, origin, size } = _craik ?? {}
       const isExport = format === 'craik.receipts.export' && version === 1 && Number.isSafeInteger(size)
-      if (!isExport || !/^[!-~]+$/.test(textOf(origin)))
-        return wrong('malformed', 'the file does not begin with the header of an export, version 1')
+      if (!isExport || !/^[!-~]+$/.test(noteText(origin)))
+        return wrong('malformed', 'the file does not start with the header of an export, version 1')
       this.#header = { origin, size }
       this.#report.origin = origin
       return undefined
     }
     if (_checkpoint) return this.#checkpoint(_checkpoint.note, _checkpoint.leaves)
-    if (!_document || this.#tree.size > 0)
-      return wrong('malformed', `no such line belongs after ${this.#last()}`)
-    const digest = `sha256:${sha256(Buffer.from(textOf(_document.text))).toString('hex')}`
+    if (!_document || this.#tree.size > 0) return wrong('malformed', `unexpected line after ${this.#last()}`)
+    const digest = `sha256:${sha256Digest(Buffer.from(noteText(_document.text))).toString('hex')}`
     if (_document.digest !== digest)
       return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
     this.#documents.add(digest)
@@ -381,10 +381,10 @@ class LogVerifier {
 
   #checkpoint(note, leaves) {
     const name = `checkpoint ${++this.#report.checkpoints}`
-    const signed = openNote(textOf(note), this.#keys)
+    const signed = openNote(noteText(note), this.#keys)
     if (!signed.ok) return wrong(signed.problem, `${name} ${signed.why}`)
     const { origin, size, root } = signed
-    if (origin !== this.#header.origin) return wrong('malformed', `${name} is of another log, ${origin}`)
+    if (origin !== this.#header.origin) return wrong('malformed', `${name} belongs to another log, ${origin}`)
     const base = this.#proven.size
     const count = this.#tree.size
     const listed = splitHashes(base64(leaves))
@@ -397,7 +397,7 @@ class LogVerifier {
       this.#keys.push(...this.#chain.announced.splice(0))
       Object.assign(this.#report, { intact: size, lastCheckpoint: { size, root: root.toString('base64') } })
       if (leaves === undefined || difference === undefined) return undefined
-      return wrong('bad_checkpoint', `the leaf hashes beside ${name} were edited, no receipt was`)
+      return wrong('bad_checkpoint', `the leaf hashes of ${name} were edited; the receipts were not`)
     }
     // These are not the receipts that were signed. If the list folds into the signed root, it tells which are.
     if (listed && difference !== undefined && this.#proven.copy(listed).matches(signed)) {
@@ -406,9 +406,9 @@ class LogVerifier {
       return diagnose(this.#segment, listed, difference, base, name, this.#header.size)
     }
     const between = `receipts ${base}–${size - 1}`
-    if (count === size) return wrong('edited', `one of ${between} was edited: ${name} has another root`)
+    if (count === size) return wrong('edited', `one of ${between} was edited: ${name} has a different root`)
     if (count < size) return wrong('missing', `some of ${between} are missing: ${name} covers them`)
-    return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} stand before it`)
+    return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} precede it`)
   }
 
   /** Where the segment first differs from `leaves`, in content or length. */
@@ -427,24 +427,26 @@ class LogVerifier {
     }
     const { receipts, checkpoints, intact, missing } = this.#report
     const { unchecked } = this.#chain
-    if (intact === 0 && checkpoints === 0) missing.push('no checkpoint: nothing here is signed')
+    if (intact === 0 && checkpoints === 0) missing.push('no checkpoint: nothing in the file is signed')
     else if (receipts > intact)
-      missing.push(`receipts from ${intact} on follow the last checkpoint: no signature covers them yet`)
-    if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is unknown`)
+      missing.push(`receipts from ${intact} onwards follow the last checkpoint: no signature covers them yet`)
+    if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is not known`)
     for (const [digest, seq] of [...this.#undocumented].slice(0, MAX_NAMED))
-      missing.push(`the policy text ${digest} that receipt ${seq} was decided by is not in the file`)
-    if (this.#undocumented.size > MAX_NAMED) missing.push('further policy texts are not in the file')
+      missing.push(`the policy text ${digest} that decided receipt ${seq} is not in the file`)
+    if (this.#undocumented.size > MAX_NAMED) missing.push('more policy texts are not in the file')
     return { ...this.#report, outcome: missing.length > 0 ? 'incomplete' : 'ok' }
   }
 
   #ending(rest) {
     const count = this.#tree.size
-    if (rest?.length) return wrong('truncated', `the file stops inside the line after ${this.#last()}`, count)
+    if (rest?.length)
+      return wrong('truncated', `the file ends in the middle of the line after ${this.#last()}`, count)
     if (!this.#header) return wrong('malformed', 'the file is empty')
-    const promised = `its header promises ${this.#header.size} receipts`
+    const promised = `its header states ${this.#header.size} receipts`
     if (count < this.#header.size)
       return wrong('truncated', `the file ends after ${this.#last()}: ${promised}`, count)
-    if (count > this.#header.size) return wrong('malformed', `the file holds ${count} receipts: ${promised}`)
+    if (count > this.#header.size)
+      return wrong('malformed', `the file contains ${count} receipts: ${promised}`)
     return this.#options.against === undefined ? undefined : this.#compare(this.#options.against, count)
   }
 
@@ -452,14 +454,14 @@ class LogVerifier {
   #compare(note, count) {
     const held = openNote(note, this.#keys)
     if (!held.ok || held.origin !== this.#header.origin) {
-      this.#report.missing.push(`the checkpoint held elsewhere ${held.ok ? 'is of another log' : held.why}`)
+      this.#report.missing.push(`the saved checkpoint ${held.ok ? 'belongs to another log' : held.why}`)
       return undefined
     }
-    const covers = `the checkpoint held elsewhere covers ${held.size} receipts`
+    const covers = `the saved checkpoint covers ${held.size} receipts`
     if (held.size > count) return wrong('truncated', `the log ends after ${this.#last()}: ${covers}`, count)
     if (!this.#againstRoot.equals(held.root)) {
       this.#report.intact = 0
-      return wrong('edited', `the log was rewritten: ${covers} with another root`)
+      return wrong('edited', `the log was rewritten: ${covers} with a different root`)
     }
     this.#report.intact = Math.max(this.#report.intact, held.size)
     return undefined
@@ -502,14 +504,19 @@ function diagnose(read, truth, index, base, checkpoint, promised) {
   if (due && !isDueLater) {
     // The receipt that is due is gone, and something else stands there: is that it, edited?
     const what = `its bytes do not hash to leaf ${place} of ${checkpoint}`
-    const edited = wrong('edited', `${named({ ...here, seq: place })} was edited: ${what}`, place, here.id)
+    const edited = wrong(
+      'edited',
+      `${nameReceipt({ ...here, seq: place })} was edited: ${what}`,
+      place,
+      here.id,
+    )
     if (here.seq === place) return edited
     return read.length === truth.length ? { ...absent(place, here), ...edited } : absent(place, here)
   }
   // One line too many.
   if (here.seq >= 0 && here.seq < base) return duplicated(here)
   if (here.seq < base + truth.length || here.seq >= promised) return inserted(place, here)
-  const early = `${checkpoint} stands after receipt ${place}, which it does not cover`
+  const early = `${checkpoint} follows receipt ${place}, which it does not cover`
   return {
     ...(due ? reordered(place, here) : wrong('bad_checkpoint', early)),
     awaits: here.seq,
@@ -526,14 +533,18 @@ function misnumbered(place, here, first) {
 /** Receipt `here` does not link to the one `before` it, which no checkpoint covers yet unless it is undefined. */
 function unlinked(here, before) {
   if (!before)
-    return wrong('edited', `${named(here)} was edited: it links to another receipt before it`, here.seq)
-  const detail = `${named(before)} was edited, or the link to it in receipt ${here.seq}`
+    return wrong(
+      'edited',
+      `${nameReceipt(here)} was edited: it links to a different previous receipt`,
+      here.seq,
+    )
+  const detail = `${nameReceipt(before)} was edited, or the link to it in receipt ${here.seq}`
   return wrong('edited', detail, before.seq, before.id)
 }
 
 /** Receipt `place` does not stand in its place: missing, unless it still comes. */
 function absent(place, here) {
-  const detail = `receipt ${place} is missing: ${here ? named(here) : 'its checkpoint'} stands in its place`
+  const detail = `receipt ${place} is missing: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
   return {
     ...wrong('missing', detail, place),
     awaits: place,
@@ -542,16 +553,16 @@ function absent(place, here) {
 }
 
 function reordered(place, here, id) {
-  const detail = `receipt ${place} is out of order: ${here ? named(here) : 'its checkpoint'} stands in its place`
+  const detail = `receipt ${place} is out of order: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
   return wrong('reordered', detail, place, id)
 }
 
 function duplicated(here) {
-  return wrong('duplicated', `${named(here)} stands in the log twice`, here.seq, here.id)
+  return wrong('duplicated', `${nameReceipt(here)} is in the log twice`, here.seq, here.id)
 }
 
 function inserted(place, here) {
-  const detail = `a line was inserted in the place of receipt ${place}: ${named(here)}`
+  const detail = `a line was inserted at the position of receipt ${place}: ${nameReceipt(here)}`
   return wrong('inserted', detail, place, here.id)
 }
 
@@ -563,8 +574,8 @@ function refined(doubt, later) {
   return doubt.awaits === later.seq && doubt.instead ? doubt.instead(later) : doubt
 }
 
-function named({ seq, id }) {
-  const name = seq < 0 ? 'a line that is no receipt' : `receipt ${seq}`
+function nameReceipt({ seq, id }) {
+  const name = seq < 0 ? 'a line that is not a receipt' : `receipt ${seq}`
   return id ? `${name} (${id.slice(0, 9)}…${id.slice(-3)})` : name
 }
 
@@ -608,28 +619,35 @@ function verifyProof(json, options) {
   const { _proof, _consistency } = parseExact(text) ?? parseExact(text, 2) ?? {}
   const hashes = hashesIn((_proof ?? _consistency)?.hashes)
   if (!hashes) return bad('malformed', 'the file is not a proof')
-  const signed = openNote(textOf(_proof ? _proof.checkpoint : _consistency.new), keys)
+  const signed = openNote(noteText(_proof ? _proof.checkpoint : _consistency.new), keys)
   if (!signed.ok) return bad(signed.problem, `the checkpoint of the proof ${signed.why}`)
   const { origin, size, root } = signed
   Object.assign(report, { origin, checkpoints: 1, lastCheckpoint: { size, root: root.toString('base64') } })
   if (_proof) {
-    const { seal, entry } = readReceipt(Buffer.from(textOf(_proof.receipt)))
+    const { seal, entry } = readReceipt(Buffer.from(noteText(_proof.receipt)))
     if (!seal || seal.seq !== _proof.index)
-      return bad('malformed', 'the proof does not hold the receipt it names')
-    const detail = `${named(entry)} or its proof was edited: its root is not the signed one`
+      return bad('malformed', 'the proof does not contain the receipt that it names')
+    const detail = `${nameReceipt(entry)} or its proof was edited: its root differs from the signed root`
     if (!verifyInclusion(entry.leaf, entry.seq, size, hashes, root))
       return bad('edited', detail, entry.seq, entry.id)
     return { ...report, receipts: 1, intact: 1, firstAt: seal.at, lastAt: seal.at }
   }
-  const old = openNote(textOf(_consistency.old), keys)
+  const old = openNote(noteText(_consistency.old), keys)
   if (!old.ok) return bad(old.problem, `the older checkpoint of the proof ${old.why}`)
   report.checkpoints = 2
   if (old.origin !== origin) return bad('malformed', 'the two checkpoints are of different logs')
   if (old.size > size) return bad('truncated', `the log shrank from ${old.size} receipts to ${size}`, size)
   if (old.size === 0)
-    return { ...report, outcome: 'incomplete', missing: ['every log continues an empty one'] }
+    return {
+      ...report,
+      outcome: 'incomplete',
+      missing: ['the older checkpoint is of an empty log: it proves nothing'],
+    }
   if (!verifyConsistency(old.size, old.root, size, root, hashes))
-    return bad('edited', `the log was rewritten: its first ${old.size} receipts are not those of before`)
+    return bad(
+      'edited',
+      `the log was rewritten: its first ${old.size} receipts differ from those of the older checkpoint`,
+    )
   return { ...report, intact: old.size }
 }
 
@@ -643,8 +661,8 @@ function hashesIn(list) {
 
 const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
 
-  --public-key  the log's public key, as given to you by its operator (one per line, if there are several)
-  --against     a checkpoint of the log that you kept yourself: shows whether the log was cut or rewritten since
+  --public-key  the log's public key, from its operator (one per line, if there are several)
+  --against     a checkpoint of the log that you saved: detects a truncated or rewritten log
 
 example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
 
@@ -660,8 +678,7 @@ async function main(args) {
       .filter((line) => line.trim() !== '')
     const fd = openRegular(given.file)
     const proof = isProof(firstBytes(fd, 64))
-    if (proof && given.against)
-      return complain('craik-verify: --against goes with an export, not with a proof')
+    if (proof && given.against) return complain('craik-verify: --against requires an export, not a proof')
     const against = given.against ? { against: readSmallFile(openRegular(given.against)) } : {}
     const report = proof
       ? verifyProof(readSmallFile(fd), { vkeys })
@@ -705,7 +722,7 @@ function readSmallFile(file) {
   const text = firstBytes(file, MAX_SMALL_FILE_BYTES + 1)
   closeSync(file)
   if (Buffer.byteLength(text) > MAX_SMALL_FILE_BYTES)
-    throw new Error('a public key, a checkpoint or a proof has at most 4 MiB')
+    throw new Error('a public key, a checkpoint or a proof can have at most 4 MiB')
   return text
 }
 

@@ -3,21 +3,21 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, wri
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type Home, homeAt } from '../store/home.ts'
-import type { Found, Probe, Problem, Surroundings } from './finding.ts'
-import { isProblem } from './finding.ts'
 import type { Overrides } from './overrides.ts'
+import type { Found, HostEnvironment, Probe, ProbeProblem } from './probe-result.ts'
+import { isProbeProblem } from './probe-result.ts'
 
 export const NEVER = new AbortController().signal
 
 export interface Machine extends Disposable {
   readonly userHome: string
   readonly home: Home
-  readonly surroundings: Surroundings
+  readonly surroundings: HostEnvironment
   /** Writes a file of the person's, old enough that its stamp can be trusted. */
   write(path: string, content: string, mode?: number): void
   read(path: string): string
   mode(path: string): number
-  with(changes: Partial<Surroundings>): Surroundings
+  with(changes: Partial<HostEnvironment>): HostEnvironment
 }
 
 export function machine(
@@ -27,7 +27,7 @@ export function machine(
   const folder = mkdtempSync(join(tmpdir(), 'craik-accounts-'))
   const userHome = join(folder, 'person')
   mkdirSync(userHome)
-  const surroundings: Surroundings = {
+  const surroundings: HostEnvironment = {
     userHome,
     environment: { ...variables },
     mounted: async () => [],
@@ -55,16 +55,21 @@ export function machine(
   }
 }
 
-export async function foundBy(probe: Probe, surroundings: Surroundings): Promise<readonly Found[]> {
-  return (await probe.probe(surroundings, NEVER)).filter((finding): finding is Found => !isProblem(finding))
+export async function foundBy(probe: Probe, surroundings: HostEnvironment): Promise<readonly Found[]> {
+  return (await probe.probe(surroundings, NEVER)).filter(
+    (finding): finding is Found => !isProbeProblem(finding),
+  )
 }
 
-export async function problemsOf(probe: Probe, surroundings: Surroundings): Promise<readonly Problem[]> {
-  return (await probe.probe(surroundings, NEVER)).filter(isProblem)
+export async function problemsOf(
+  probe: Probe,
+  surroundings: HostEnvironment,
+): Promise<readonly ProbeProblem[]> {
+  return (await probe.probe(surroundings, NEVER)).filter(isProbeProblem)
 }
 
 /** Shaped like a signed token; made up. */
-export function madeUpJwt(claims: Readonly<Record<string, unknown>>): string {
+export function fakeJwt(claims: Readonly<Record<string, unknown>>): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
   return [part({ alg: 'none' }), part(claims), 'signature'].join('.')
 }

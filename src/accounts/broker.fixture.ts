@@ -2,7 +2,7 @@
 import type { Issuer, TokenPair } from '../../test/accounts/issuer.ts'
 import { type Machine, machine } from './accounts.fixture.ts'
 import { type BrokerOptions, createBroker, type HostLogins } from './broker.ts'
-import type { Probe } from './finding.ts'
+import type { Probe } from './probe-result.ts'
 import { environmentProbe } from './probes/environment.ts'
 import { opencodeProbe } from './probes/opencode.ts'
 import { PROGRAM_PROBES } from './probes/program-probes.ts'
@@ -23,7 +23,10 @@ export const CLAUDE: Format = {
   write: ({ access_token, refresh_token }, expiresAt) =>
     JSON.stringify({
       claudeAiOauth: {
-        ...{ accessToken: access_token, refreshToken: refresh_token, expiresAt, rateLimitTier: 'kept' },
+        accessToken: access_token,
+        refreshToken: refresh_token,
+        expiresAt,
+        rateLimitTier: 'kept',
         scopes: ['user:inference', 'user:profile'],
       },
       mcpOAuth: { kept: true },
@@ -41,8 +44,13 @@ export function machineOf(issuer: Issuer, variables: Readonly<Record<string, str
 export function brokerOf(issuer: Issuer, place: Machine, more: Partial<BrokerOptions> = {}): HostLogins {
   const refresh = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(10_000))
   return createBroker({
-    ...{ home: place.home, surroundings: place.surroundings, probes: PROBES, refresh },
+    home: place.home,
+    surroundings: place.surroundings,
+    probes: PROBES,
+    refresh,
     overrides: async () => place.surroundings.overrides,
-    ...{ operator: 'local-user:tester', authorities: [issuer.authority], ...more },
+    operator: 'local-user:tester',
+    authorities: [issuer.authority],
+    ...more,
   })
 }

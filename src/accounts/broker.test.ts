@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Issuer, startIssuer } from '../../test/accounts/issuer.ts'
 import { inProcessStore } from '../../test/in-process-store.ts'
 import { CraikError } from '../errors.ts'
-import { type Machine, madeUpJwt, NEVER } from './accounts.fixture.ts'
+import { fakeJwt, type Machine, NEVER } from './accounts.fixture.ts'
 import { brokerOf, CLAUDE, type Format, HOUR_MS, machineOf } from './broker.fixture.ts'
 import type { BrokerOptions } from './broker.ts'
 
@@ -44,7 +44,8 @@ const FORMATS: Record<string, Expected> = {
     refreshToken: (content) => JSON.parse(content).refresh_token,
     contentType: 'application/x-www-form-urlencoded',
     fields: {
-      ...{ grant_type: 'refresh_token', client_id: expect.stringContaining('.apps.googleusercontent.com') },
+      grant_type: 'refresh_token',
+      client_id: expect.stringContaining('.apps.googleusercontent.com'),
       client_secret: expect.any(String),
     },
   },
@@ -100,7 +101,7 @@ it('a login of Codex is refreshed with its account named, and dated', async () =
   using place = here()
   const pair = issuer.login()
   const exp = (Date.now() + 1_000) / 1000
-  const tokens = { access_token: madeUpJwt({ exp }), refresh_token: pair.refresh_token, account_id: 'acct-1' }
+  const tokens = { access_token: fakeJwt({ exp }), refresh_token: pair.refresh_token, account_id: 'acct-1' }
   place.write('.codex/auth.json', JSON.stringify({ OPENAI_API_KEY: null, tokens, kept: true }, null, 2))
   const { headers } = await brokerAt(place).credential('codex', NEVER)
   const now = JSON.parse(place.read('.codex/auth.json'))
@@ -111,7 +112,9 @@ it('a login of Codex is refreshed with its account named, and dated', async () =
   expect(now).toMatchObject({ kept: true, OPENAI_API_KEY: null, tokens: { account_id: 'acct-1' } })
   expect(Date.parse(now.last_refresh)).toBeGreaterThan(Date.now() - 60_000)
   expect(issuer.refreshes.at(-1)?.fields).toEqual({
-    ...{ client_id: expect.any(String), grant_type: 'refresh_token', refresh_token: pair.refresh_token },
+    client_id: expect.any(String),
+    grant_type: 'refresh_token',
+    refresh_token: pair.refresh_token,
   })
 })
 
@@ -187,7 +190,8 @@ describe('Claude Code’s login', () => {
     const dead = { access_token: 'made-up-access', refresh_token: 'made-up-refresh', expires_in: 1 }
     place.write(CLAUDE.file, CLAUDE.write(dead, Date.now() - 1_000))
     await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
-      ...{ hint: 'log in again:  claude /login', details: undefined },
+      hint: 'log in again:  claude /login',
+      details: undefined,
     })
     const before = issuer.refreshes.length
     const next = brokerAt(place)
@@ -233,7 +237,7 @@ describe('Claude Code’s login', () => {
     const error = await brokerAt(place).credential('claude-code', NEVER).catch(String)
     expect(error).toContain('503')
     await expect(brokerAt(place).credential('claude-code', NEVER)).rejects.toMatchObject({
-      hint: 'try again; if that does not help, log in again:  claude /login',
+      hint: 'try again; if that fails, log in again:  claude /login',
       details: { renewal: 'failed' },
     })
     expect(error).not.toContain('made-up')
@@ -382,7 +386,9 @@ describe('a login that is handed over as it is', () => {
       tmpfsName: 'gemini_token',
     })
     expect(await forwarded('codex/OPENAI_API_KEY')).toEqual({
-      ...{ path: '.codex/auth.json', tmpfsName: 'openai_token', text: '{"OPENAI_API_KEY":"made-up"}' },
+      path: '.codex/auth.json',
+      tmpfsName: 'openai_token',
+      text: '{"OPENAI_API_KEY":"made-up"}',
     })
   })
 

@@ -5,26 +5,26 @@ import type { ReceiptLog } from '../receipts/log.ts'
 import type { Home } from '../store/home.ts'
 import type { Account, Broker, Credential } from './account.ts'
 import { EndedLogins } from './ended-logins.ts'
-import {
-  type Finding,
-  type Found,
-  isProblem,
-  type OAuthLogin,
-  type Probe,
-  type Problem,
-  type Surroundings,
-} from './finding.ts'
 import { type ForwardedLogin, forwardedLogin } from './forwarding.ts'
 import { logInAgain, loginCommandOf } from './log-in-again.ts'
 import type { Tokens } from './logins/format.ts'
 import type { Overrides } from './overrides.ts'
-import { digestOf, hasJournal, refreshFile } from './refresh/journal.ts'
+import {
+  type Found,
+  type HostEnvironment,
+  isProbeProblem,
+  type OAuthLogin,
+  type Probe,
+  type ProbeProblem,
+  type ProbeResult,
+} from './probe-result.ts'
+import { hasJournal, refreshFile, tokenDigest } from './refresh/journal.ts'
 import type { RefreshOutcome, RefreshTask } from './refresh/transaction.ts'
 import { recordRefresh } from './refresh-receipt.ts'
 
 export interface BrokerOptions {
   readonly home: Home
-  readonly surroundings: Omit<Surroundings, 'overrides'>
+  readonly surroundings: Omit<HostEnvironment, 'overrides'>
   /** Read for every call, so that a login goes to the address that is configured now. */
   readonly overrides: () => Promise<Overrides>
   readonly probes: readonly Probe[]
@@ -44,14 +44,14 @@ export interface BrokerOptions {
 
 export interface HostLogins extends Broker {
   /** What seems to be a login and is not used, each with one line for a person. */
-  problems(until: AbortSignal): Promise<readonly Problem[]>
+  problems(until: AbortSignal): Promise<readonly ProbeProblem[]>
   /** Where logins are looked for, and how a person gets one, where a program has a command for it. */
-  looked(): readonly Looked[]
+  looked(): readonly ProbedAccounts[]
   /** The real one, for `--credentials forward` and nothing else. What the sandbox does with it, Craik does not see. */
   forward(accountId: string, until: AbortSignal): Promise<ForwardedLogin>
 }
 
-export interface Looked {
+export interface ProbedAccounts {
   readonly name: string
   readonly places: readonly string[]
   readonly loginCommand: string | undefined
@@ -74,7 +74,7 @@ interface Seen {
   readonly stamp: string | undefined
   /** What config said then. */
   readonly overrides: string
-  readonly findings: Promise<readonly Finding[]>
+  readonly findings: Promise<readonly ProbeResult[]>
 }
 
 class HostBroker implements HostLogins {
@@ -101,19 +101,19 @@ class HostBroker implements HostLogins {
   async accounts(until: AbortSignal): Promise<readonly Account[]> {
     const findings = await this.#all(until)
     return findings.flatMap((finding) =>
-      isProblem(finding) || this.#hasEnded(finding) ? [] : [finding.account],
+      isProbeProblem(finding) || this.#hasEnded(finding) ? [] : [finding.account],
     )
   }
 
-  async problems(until: AbortSignal): Promise<readonly Problem[]> {
+  async problems(until: AbortSignal): Promise<readonly ProbeProblem[]> {
     const findings = await this.#all(until)
     return findings.flatMap((finding) => {
-      if (isProblem(finding)) return [finding]
+      if (isProbeProblem(finding)) return [finding]
       return this.#hasEnded(finding) ? [endedProblem(finding)] : []
     })
   }
 
-  looked(): readonly Looked[] {
+  looked(): readonly ProbedAccounts[] {
     const { probes, surroundings } = this.#options
     // Config names addresses, never places.
     const everywhere = { ...surroundings, overrides: {} }
@@ -137,7 +137,7 @@ class HostBroker implements HostLogins {
     if (outcome.outcome === 'failed' && leftMs <= 0) throw unavailable(accountId, outcome.reason)
     const now = await this.#find(accountId, until)
     if (now.login.kind === 'oauth') return this.#usable(now.account, now.login)
-    throw unavailable(accountId, 'it is another kind of login now')
+    throw unavailable(accountId, 'it is now a different kind of login')
   }
 
   async refused(accountId: string, generation: string, until: AbortSignal): Promise<Credential | undefined> {
@@ -182,12 +182,12 @@ class HostBroker implements HostLogins {
     }
   }
 
-  async #all(until: AbortSignal): Promise<readonly Finding[]> {
+  async #all(until: AbortSignal): Promise<readonly ProbeResult[]> {
     return (await Promise.all(this.#options.probes.map((probe) => this.#look(probe, until)))).flat()
   }
 
   /** What a probe found, looked up again whenever it might find something else. */
-  async #look(probe: Probe, until: AbortSignal): Promise<readonly Finding[]> {
+  async #look(probe: Probe, until: AbortSignal): Promise<readonly ProbeResult[]> {
     const surroundings = await this.#surroundings()
     const overrides = JSON.stringify(surroundings.overrides)
     const stamp = await probe.stamp(surroundings)
@@ -201,7 +201,7 @@ class HostBroker implements HostLogins {
     return orLeave(findings, until)
   }
 
-  async #surroundings(): Promise<Surroundings> {
+  async #surroundings(): Promise<HostEnvironment> {
     const { surroundings, overrides } = this.#options
     return { ...surroundings, overrides: await overrides() }
   }
@@ -210,12 +210,12 @@ class HostBroker implements HostLogins {
     const probe = this.#probeOf(accountId)
     const findings = probe === undefined ? [] : await this.#look(probe, until)
     for (const finding of findings)
-      if (!isProblem(finding) && finding.account.id === accountId) return finding
-    const problem = findings.filter(isProblem).find(({ id }) => id === accountId)
+      if (!isProbeProblem(finding) && finding.account.id === accountId) return finding
+    const problem = findings.filter(isProbeProblem).find(({ id }) => id === accountId)
     throw new CraikError(
       'unavailable',
-      problem?.problem ?? `there is no login ${accountId} on this machine (any more)`,
-      { hint: problem?.hint ?? 'see what there is:  craik accounts' },
+      problem?.problem ?? `login ${accountId} does not exist on this machine`,
+      { hint: problem?.hint ?? 'list the logins:  craik accounts' },
     )
   }
 
@@ -234,7 +234,7 @@ class HostBroker implements HostLogins {
     if (!isRefused && this.#leftMs(login.tokens) > 0) return this.#fromTokens(account, login)
     const failed = this.#failed.get(accountId)
     if (failed !== undefined) throw unavailable(accountId, failed.reason)
-    throw new CraikError('unavailable', `the login ${accountId} has ended: its issuer does not renew it`, {
+    throw new CraikError('unavailable', `the login ${accountId} has ended: its issuer does not refresh it`, {
       hint: logInAgain(accountId),
     })
   }
@@ -251,7 +251,7 @@ class HostBroker implements HostLogins {
   #refresh(
     accountId: string,
     login: OAuthLogin,
-    unwanted = digestOf(login.tokens.accessToken),
+    unwanted = tokenDigest(login.tokens.accessToken),
   ): Promise<RefreshOutcome> {
     const running = this.#running.get(accountId)
     if (running !== undefined) return running
@@ -319,14 +319,14 @@ class HostBroker implements HostLogins {
   }
 }
 
-function endedProblem({ account: { id, source } }: Found): Problem {
-  const problem = `the login in ${source} has ended: its issuer does not renew it`
+function endedProblem({ account: { id, source } }: Found): ProbeProblem {
+  const problem = `the login in ${source} has ended: its issuer does not refresh it`
   return { id, source, problem, hint: logInAgain(id), ended: true }
 }
 
 function unavailable(id: string, reason: string): CraikError {
-  return new CraikError('unavailable', `the login ${id} has run out and could not be refreshed: ${reason}`, {
-    hint: `try again; if that does not help, ${logInAgain(id)}`,
+  return new CraikError('unavailable', `the login ${id} has expired and could not be refreshed: ${reason}`, {
+    hint: `try again; if that fails, ${logInAgain(id)}`,
     details: { renewal: 'failed' },
   })
 }

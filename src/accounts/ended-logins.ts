@@ -7,9 +7,9 @@ import { z } from 'zod'
 import { CraikError } from '../errors.ts'
 import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../lib/private-files.ts'
 import type { Home } from '../store/home.ts'
-import type { OAuthLogin } from './finding.ts'
 import type { Tokens } from './logins/format.ts'
-import { digestOf, refreshFile } from './refresh/journal.ts'
+import type { OAuthLogin } from './probe-result.ts'
+import { refreshFile, tokenDigest } from './refresh/journal.ts'
 
 const LABEL = 'note of a login that has ended'
 const MAX_BYTES = 4096
@@ -58,7 +58,7 @@ export class EndedLogins {
 }
 
 function digestOfBoth({ accessToken, refreshToken }: Tokens): string {
-  return digestOf(JSON.stringify([accessToken, refreshToken ?? null]))
+  return tokenDigest(JSON.stringify([accessToken, refreshToken ?? null]))
 }
 
 /** One that cannot be read or made sense of is none: then its issuer is asked. */

@@ -1,6 +1,6 @@
 /** A login as it is, for a sandbox whose person chose to hand over the real one: the file that its program reads. */
 import { CraikError } from '../errors.ts'
-import type { Found } from './finding.ts'
+import type { Found } from './probe-result.ts'
 import { hostsFile } from './sentinel-files.ts'
 
 export interface ForwardedLogin {
@@ -27,8 +27,8 @@ export async function forwardedLogin(found: Found, until: AbortSignal): Promise<
   const { account, login } = found
   const place = PLACES.find(([id]) => id.test(account.id))
   if (place === undefined)
-    throw new CraikError('unavailable', `${account.id} is no file that could be handed to a sandbox`, {
-      hint: 'leave it to the broker, which needs none:  --credentials broker',
+    throw new CraikError('unavailable', `${account.id} is not a file that Craik can copy into a sandbox`, {
+      hint: 'use the broker, which needs no file:  --credentials broker',
     })
   const [, usual, tmpfsName] = place
   const path = account.source.endsWith('gemini/credentials.json') ? EARLIER_GEMINI : usual
@@ -36,7 +36,7 @@ export async function forwardedLogin(found: Found, until: AbortSignal): Promise<
     return { path, tmpfsName, content: Buffer.from(hostsFile(account, await login.read(until))) }
   const snapshot = await login.vault?.read(until)
   if (snapshot !== undefined) return { path, tmpfsName, content: Buffer.from(snapshot.text) }
-  throw new CraikError('unavailable', `nobody is logged in any more by ${account.source}`, {
-    hint: 'see what there is:  craik accounts',
+  throw new CraikError('unavailable', `${account.source} no longer contains a login`, {
+    hint: 'list the logins:  craik accounts',
   })
 }

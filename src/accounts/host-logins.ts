@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts'
 import { createBroker, type HostLogins } from './broker.ts'
 import type { Overrides } from './overrides.ts'
 import { allProbes } from './probes/all.ts'
-import { refreshApart } from './refresh/apart.ts'
+import { refreshInSubprocess } from './refresh/refresh-subprocess.ts'
 
 export interface HostLoginsOptions {
   readonly home: Home
@@ -26,9 +26,17 @@ export interface HostLoginsOptions {
 export function openHostLogins(options: HostLoginsOptions): HostLogins {
   const { home, userHome, environment, overrides, store, operator, log, asksAgain = false } = options
   return createBroker({
-    ...{ home, operator, log, asksAgain, overrides, refresh: refreshApart },
+    home,
+    operator,
+    log,
+    asksAgain,
+    overrides,
+    refresh: refreshInSubprocess,
     surroundings: {
-      ...{ userHome, environment, platform: process.platform, nowMs: () => Date.now() },
+      userHome,
+      environment,
+      platform: process.platform,
+      nowMs: () => Date.now(),
       mounted: () => mountedFolders(home, store),
     },
     // Looking makes no database where there is none.

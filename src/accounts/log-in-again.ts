@@ -26,7 +26,6 @@ export function loginCommandOf(accountId: string): string | undefined {
 export function logInAgain(accountId: string): string {
   const [kind, name] = accountId.split('/')
   if (kind === 'secret') return `set it again:  craik secret set ${name}`
-  if (kind === 'env')
-    return `set the variable ${name} to a key that works, and then:  craik sandbox logins ID`
-  return `log in again:  ${loginCommandOf(accountId) ?? 'with its own program'}`
+  if (kind === 'env') return `set the variable ${name} to a valid key, then run:  craik sandbox logins ID`
+  return `log in again:  ${loginCommandOf(accountId) ?? 'use its own program'}`
 }

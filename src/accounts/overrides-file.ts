@@ -37,7 +37,9 @@ export class OverridesFile {
       if (!(error instanceof CraikError) || error.code !== 'invalid_config') throw error
       const { message, hint } = error
       throw new CraikError('invalid_config', message, {
-        ...{ hint, details: { file: `config/${ACCOUNTS_FILE}` }, cause: error },
+        hint,
+        details: { file: `config/${ACCOUNTS_FILE}` },
+        cause: error,
       })
     }
   }

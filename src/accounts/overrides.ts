@@ -9,10 +9,7 @@ export const ACCOUNTS_FILE = 'accounts.yaml'
 const address = z
   .string()
   .max(2_000)
-  .refine(
-    isPlainHttps,
-    'must be an https address in its plain form, without user name, query, fragment or final slash',
-  )
+  .refine(isPlainHttps, 'must be a normalized https URL without user name, query, fragment or trailing slash')
 
 const override = z.strictObject({
   base_url: address.optional(),
@@ -30,7 +27,7 @@ const schema = z.record(
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,99}$/)
     .refine((name) => NAMES.some((known) => name === known || name.startsWith(`${known}/`)), {
-      error: `is no account; they are called ${NAMES.join(', ')}, some with a slash and a name`,
+      error: `is not an account; valid names are ${NAMES.join(', ')}, some followed by a slash and a name`,
     }),
   override,
 )
@@ -49,7 +46,7 @@ export function parseOverrides(content: unknown): Overrides {
     'invalid_config',
     `config/accounts.yaml: ${at === '' ? '' : `${at}: `}${issue?.message}`,
     {
-      hint: 'mend the file, then see what is found:  craik accounts',
+      hint: 'fix the file, then list the logins:  craik accounts',
     },
   )
 }

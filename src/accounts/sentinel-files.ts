@@ -17,20 +17,20 @@ interface SentinelFile {
   readonly mode: 0o400
 }
 
-export interface SentinelPlaces {
+export interface SentinelFiles {
   readonly files: readonly SentinelFile[]
   /** Sentinels are no secrets outside their sandbox; real credentials never go this way. */
   readonly environment: Readonly<Record<string, string>>
 }
 
 /** What a sandbox gets of what was found: the first of each family. */
-export function chosenAccounts(accounts: readonly Account[]): readonly Account[] {
+export function preferredAccounts(accounts: readonly Account[]): readonly Account[] {
   const families = new Set<AccountFamily>()
   return accounts.filter(({ family }) => !families.has(family) && families.add(family))
 }
 
 /** For one login of each family, as `chosenAccounts` gives them. */
-export function sentinelPlaces(logins: readonly SandboxLogin[]): SentinelPlaces {
+export function planSentinelFiles(logins: readonly SandboxLogin[]): SentinelFiles {
   const files: SentinelFile[] = []
   const environment: Record<string, string> = {}
   const opencode: Record<string, unknown> = {}
@@ -48,9 +48,9 @@ export function sentinelPlaces(logins: readonly SandboxLogin[]): SentinelPlaces 
 }
 
 /** What `craik accounts` says of it. */
-export function placeOf(account: Account): string {
+export function loginFileOf(account: Account): string {
   const login = { account, sentinel: { presented: '', refreshToken: '', idToken: '', accountNumber: '' } }
-  const { files, environment } = sentinelPlaces([login])
+  const { files, environment } = planSentinelFiles([login])
   return [...files.map(({ path }) => `~/${path}`), ...Object.keys(environment)].join(', ')
 }
 
@@ -60,7 +60,7 @@ function passingName(family: AccountFamily): string {
 }
 
 /** Every place that a login may be put at. */
-export const LOGIN_PLACES: Readonly<Record<string, string>> = {
+export const LOGIN_FILES: Readonly<Record<string, string>> = {
   anthropic_token: '.claude/.credentials.json',
   openai_token: '.codex/auth.json',
   gemini_token: '.gemini/oauth_creds.json',
@@ -90,7 +90,9 @@ function fileFor({ account, sentinel }: SandboxLogin): Pick<SentinelFile, 'path'
   switch (family) {
     case 'anthropic': {
       const claudeAiOauth = {
-        ...{ accessToken: presented, refreshToken, expiresAt: FAR_FUTURE_MS },
+        accessToken: presented,
+        refreshToken,
+        expiresAt: FAR_FUTURE_MS,
         scopes: scopes ?? ['user:inference', 'user:profile'],
         ...(plan !== undefined && { subscriptionType: plan }),
       }
@@ -98,7 +100,9 @@ function fileFor({ account, sentinel }: SandboxLogin): Pick<SentinelFile, 'path'
     }
     case 'openai': {
       const tokens = {
-        ...{ id_token: idToken, access_token: presented, refresh_token: refreshToken },
+        id_token: idToken,
+        access_token: presented,
+        refresh_token: refreshToken,
         account_id: accountNumber,
       }
       const lastRefresh = new Date(FAR_FUTURE_MS).toISOString()
@@ -107,15 +111,22 @@ function fileFor({ account, sentinel }: SandboxLogin): Pick<SentinelFile, 'path'
     }
     case 'gemini': {
       const content = {
-        ...{ access_token: presented, refresh_token: refreshToken, token_type: 'Bearer' },
-        ...{ scope: (scopes ?? []).join(' '), expiry_date: FAR_FUTURE_MS },
+        access_token: presented,
+        refresh_token: refreshToken,
+        token_type: 'Bearer',
+        scope: (scopes ?? []).join(' '),
+        expiry_date: FAR_FUTURE_MS,
       }
       return { path: '.gemini/oauth_creds.json', content: json(content) }
     }
     case 'kimi': {
       const content = {
-        ...{ access_token: presented, refresh_token: refreshToken, expires_at: FAR_FUTURE_MS / 1000 },
-        ...{ scope: '', token_type: 'Bearer', expires_in: 2_000_000_000 },
+        access_token: presented,
+        refresh_token: refreshToken,
+        expires_at: FAR_FUTURE_MS / 1000,
+        scope: '',
+        token_type: 'Bearer',
+        expires_in: 2_000_000_000,
       }
       return { path: '.kimi-code/credentials/kimi-code.json', content: json(content) }
     }

@@ -12,7 +12,7 @@ import { claudeCodeFormat } from './logins/claude-code.ts'
 import { codexFormat, codexKey } from './logins/codex.ts'
 import { geminiFormat } from './logins/gemini.ts'
 import { kimiFormat } from './logins/kimi.ts'
-import { chosenAccounts, LOGIN_PLACES, placeOf, sentinelPlaces } from './sentinel-files.ts'
+import { LOGIN_FILES, loginFileOf, planSentinelFiles, preferredAccounts } from './sentinel-files.ts'
 import { FAR_FUTURE_MS, isSentinel, openSentinels, sentinelsFrom } from './sentinels.ts'
 
 const KEY = Buffer.alloc(32, 7)
@@ -24,8 +24,14 @@ function account(
   more: Partial<Account> = {},
 ): Account {
   return {
-    ...{ id, family, kind, source: 'a test', expiresAtMs: undefined, who: undefined },
-    ...{ baseUrl: 'https://models.example/v1', billing: 'metered' },
+    id,
+    family,
+    kind,
+    source: 'a test',
+    expiresAtMs: undefined,
+    who: undefined,
+    baseUrl: 'https://models.example/v1',
+    billing: 'metered',
     ...more,
   }
 }
@@ -97,7 +103,7 @@ it('the key of the sentinels is made once, private, and a damaged one is refused
 describe('the files inside', () => {
   const place = (login: Account) => {
     const sentinel = sentinelsFrom(KEY).for('sbx_one', login)
-    return { sentinel, ...sentinelPlaces([{ account: login, sentinel }]) }
+    return { sentinel, ...planSentinelFiles([{ account: login, sentinel }]) }
   }
 
   it.each([
@@ -108,7 +114,7 @@ describe('the files inside', () => {
   ] as const)('of %s are read by its own format, and never run out', (id, family, path, format) => {
     const { files, sentinel } = place(account(id, family, 'oauth', { plan: 'pro', who: 'ada@example.test' }))
     expect(files).toEqual([{ name: `${family}_token`, path, mode: 0o400, content: expect.any(String) }])
-    expect(LOGIN_PLACES[files[0]!.name]).toBe(path)
+    expect(LOGIN_FILES[files[0]!.name]).toBe(path)
     const tokens = format.tokens(JSON.parse(files[0]!.content))
     expect(tokens).toMatchObject({ accessToken: sentinel.presented, expiresAtMs: FAR_FUTURE_MS })
     expect(files[0]!.content).not.toContain('ada@')
@@ -144,15 +150,15 @@ describe('the files inside', () => {
 
   it('are those of the first login of each family', () => {
     const all = SHAPES.map(([login]) => login)
-    const chosen = chosenAccounts(all)
+    const chosen = preferredAccounts(all)
     expect(chosen.map(({ family }) => family).sort()).toEqual([...ACCOUNT_FAMILIES].sort())
     const made = sentinelsFrom(KEY)
-    const { files } = sentinelPlaces(
+    const { files } = planSentinelFiles(
       chosen.map((login) => ({ account: login, sentinel: made.for('sbx_one', login) })),
     )
     expect(new Set(files.map(({ path }) => path)).size).toBe(files.length)
-    expect(placeOf(chosen[0]!)).toBe('~/.claude/.credentials.json')
-    expect(placeOf(account('env/GEMINI_API_KEY', 'gemini', 'api_key'))).toBe(
+    expect(loginFileOf(chosen[0]!)).toBe('~/.claude/.credentials.json')
+    expect(loginFileOf(account('env/GEMINI_API_KEY', 'gemini', 'api_key'))).toBe(
       '~/.local/share/opencode/auth.json, GEMINI_API_KEY',
     )
   })

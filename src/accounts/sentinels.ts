@@ -38,7 +38,7 @@ export function openSentinels(home: Home): Sentinels {
   const key = readPrivateFile(path, KEY_BYTES, LABEL)
   if (key.length === KEY_BYTES) return sentinelsFrom(key)
   throw new CraikError('key_unreadable', `the ${LABEL} is not ${KEY_BYTES} bytes long`, {
-    hint: 'move it out of the way: a new one is made, and sandboxes get new sentinels',
+    hint: 'move it away: Craik creates a new one, and sandboxes get new placeholder credentials',
   })
 }
 
@@ -112,7 +112,9 @@ function accessToken(plan: string | undefined, derive: Derive): string {
 function idToken({ plan }: Pick<Account, 'plan'>, derive: Derive): string {
   return jwt(
     {
-      ...{ iss: 'https://auth.openai.com', exp: FAR_FUTURE_S, email: 'sandbox@craik.invalid' },
+      iss: 'https://auth.openai.com',
+      exp: FAR_FUTURE_S,
+      email: 'sandbox@craik.invalid',
       [OPENAI]: openaiClaims(plan, derive),
     },
     derive,

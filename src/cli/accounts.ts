@@ -1,13 +1,13 @@
 /** `craik accounts`: the logins of this machine that sandboxes can work with. A value is never printed. */
 import { Command } from 'commander'
 import type { Account, Broker } from '../accounts/account.ts'
-import type { Looked } from '../accounts/broker.ts'
-import type { Problem } from '../accounts/finding.ts'
+import type { ProbedAccounts } from '../accounts/broker.ts'
+import type { ProbeProblem } from '../accounts/probe-result.ts'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { hostLogins } from './host-logins.ts'
-import { type Column, chosenFormat, formatOption, printable, printRows } from './output.ts'
+import { type Column, formatOption, printable, printRows, resolveFormat } from './output.ts'
 
 interface AccountsOptions {
   readonly check?: true
@@ -32,14 +32,14 @@ interface Row {
 
 export const accountsCommand: NounBuilder = (context) =>
   new Command('accounts')
-    .option('--check', 'take each in hand, refreshing it if that is due, and say whether that works')
+    .option('--check', 'verify each login, refreshing it if it is about to expire')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: AccountsOptions) => {
       const { rows, looked } = await accountRows(context, options.check === true)
-      if (chosenFormat(context, options) === 'table' && rows.length === 0)
+      if (resolveFormat(context, options) === 'table' && rows.length === 0)
         context.stdout.write(nothingFound(looked))
-      else if (chosenFormat(context, options) !== 'table') printRows(context, options, rows, COLUMNS, toJson)
+      else if (resolveFormat(context, options) !== 'table') printRows(context, options, rows, COLUMNS, toJson)
       else {
         printRows(
           context,
@@ -56,10 +56,12 @@ export const accountsCommand: NounBuilder = (context) =>
     })
 
 const HELP = `
-Found where their own programs keep them (Claude Code, Codex, Gemini, Kimi, OpenCode, gh), then as API keys in the secret
-store and in the environment. A sandbox gets a stand-in for the first of each family, never the login itself. One that is
-skipped cannot be read; one that has ended is not renewed by its issuer any more, until you log in again.
-With --check it ends with 69 if one is damaged, has ended or could not be renewed.
+Craik finds logins in the files of their programs (Claude Code, Codex, Gemini,
+Kimi, OpenCode, gh), then API keys in the secret store and the environment. By
+default a sandbox gets a placeholder credential for the first login of each
+family, and never the login itself. Status skipped: Craik cannot read the login.
+Status ended: its issuer no longer renews it; log in again.
+With --check it exits with 69 if a login is damaged, ended or cannot be renewed.
 
 Examples:
   craik accounts
@@ -67,19 +69,19 @@ Examples:
 `
 
 /** Where was looked, and how there comes to be something. */
-function nothingFound(looked: readonly Looked[]): string {
+function nothingFound(looked: readonly ProbedAccounts[]): string {
   const programs = looked.filter(({ loginCommand }) => loginCommand !== undefined)
   const width = Math.max(...programs.map(({ name }) => name.length))
   const names = looked.find(({ loginCommand }) => loginCommand === undefined)?.places ?? []
   const lines = [
-    'no login is on this machine; one of these is enough:',
+    'no login found on this machine; use one of these:',
     '',
     ...programs.flatMap(({ name, places, loginCommand }) => [
       `${name.padEnd(width)}  log in:  ${loginCommand}`,
-      `${''.padEnd(width)}  looked for in ${places.join(', ')}`,
+      `${''.padEnd(width)}  searched:  ${places.join(', ')}`,
     ]),
-    `${'API key'.padEnd(width)}  craik secret set ${names[0]}   or the variable of that name`,
-    `${''.padEnd(width)}  looked for as ${names.join(', ')}`,
+    `${'API key'.padEnd(width)}  craik secret set ${names[0]}   or set that environment variable`,
+    `${''.padEnd(width)}  searched:  ${names.join(', ')}`,
   ]
   return lines.map((line) => `${`  ${printable(line)}`.trimEnd()}\n`).join('')
 }
@@ -87,8 +89,8 @@ function nothingFound(looked: readonly Looked[]): string {
 async function accountRows(
   context: CliContext,
   check: boolean,
-): Promise<{ readonly rows: readonly Row[]; readonly looked: readonly Looked[] }> {
-  const { chosenAccounts, placeOf } = await import('../accounts/sentinel-files.ts')
+): Promise<{ readonly rows: readonly Row[]; readonly looked: readonly ProbedAccounts[] }> {
+  const { preferredAccounts, loginFileOf } = await import('../accounts/sentinel-files.ts')
   const { signal } = context
   const logins = await hostLogins(context, {
     operator: await context.operator(),
@@ -96,11 +98,11 @@ async function accountRows(
     asksAgain: check,
   })
   const accounts = await logins.accounts(signal)
-  const chosen = new Set(chosenAccounts(accounts))
+  const chosen = new Set(preferredAccounts(accounts))
   const rows: Row[] = []
   for (const account of accounts) {
     const failure = check ? await failureOf(logins, account.id, signal) : undefined
-    const place = chosen.has(account) ? placeOf(account) : null
+    const place = chosen.has(account) ? loginFileOf(account) : null
     rows.push(rowOf(account, place, check, failure, context.clock.nowMs()))
   }
   const known = new Set(rows.map(({ id }) => id))
@@ -129,18 +131,35 @@ function rowOf(
   const looked = expiresAtMs !== undefined && expiresAtMs <= nowMs ? 'expired' : 'ready'
   const checked = failure === undefined ? 'ok' : 'unavailable'
   return {
-    ...{ id, family, kind, who: who ?? null, source, expiresAtMs, baseUrl, billing, place },
+    id,
+    family,
+    kind,
+    who: who ?? null,
+    source,
+    expiresAtMs,
+    baseUrl,
+    billing,
+    place,
     status: check ? checked : looked,
     problem: failure?.message ?? null,
     hint: failure?.hint ?? null,
   }
 }
 
-function problemRow({ id, source, problem, hint, ended }: Problem): Row {
+function problemRow({ id, source, problem, hint, ended }: ProbeProblem): Row {
   return {
-    ...{ id, source, problem, hint, family: null, kind: null, who: null },
+    id,
+    source,
+    problem,
+    hint,
+    family: null,
+    kind: null,
+    who: null,
     status: ended ? 'ended' : 'skipped',
-    ...{ expiresAtMs: undefined, baseUrl: null, billing: null, place: null },
+    expiresAtMs: undefined,
+    baseUrl: null,
+    billing: null,
+    place: null,
   }
 }
 

@@ -5,9 +5,9 @@ import { HARNESS_NAMES } from '../harnesses/harness.ts'
 import { parseDuration } from '../lib/duration.ts'
 import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import type { PlaceOptions } from './prompt/place.ts'
+import type { PromptSandboxOptions } from './prompt/prompt-sandbox.ts'
 
-interface AcpOptions extends Omit<PlaceOptions, 'workspace'> {
+interface AcpOptions extends Omit<PromptSandboxOptions, 'workspace'> {
   readonly harness?: string
   readonly budget?: string
   readonly model?: string
@@ -17,9 +17,10 @@ interface AcpOptions extends Omit<PlaceOptions, 'workspace'> {
 }
 
 const HELP = `
-An editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim, Emacs, …) is told this command, and starts it itself: it
-talks on stdin and stdout. Each session of the editor is an agent in a sandbox with a copy of the editor's folder. How editors are set
-up is in docs/acp.md.
+An editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim, Emacs,
+…) starts this command and talks to it on stdin and stdout. Each session is an
+agent in a sandbox with a copy of the editor's folder. To set up an editor, see
+docs/acp.md.
 
 Examples:
   craik acp --harness fixture < /dev/null
@@ -28,25 +29,28 @@ Examples:
 
 export const acpCommand: NounBuilder = (context) =>
   new Command('acp')
-    .option('--harness <name>', `which agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
-    .option('--sandbox <id>', 'in this sandbox, by id or name (default: a new one for each session)')
+    .option('--harness <name>', `agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
+    .option('--sandbox <id>', 'existing sandbox, by id or name (default: a new one for each session)')
     .addOption(
-      new Option('--backend <kind>', 'what a new sandbox is (default: process)').choices([
+      new Option('--backend <kind>', 'backend of a new sandbox (default: process)').choices([
         'process',
         'docker',
       ]),
     )
-    .option('--in-place', 'let it work on the folder itself, in place of a copy')
-    .option('--budget <amount>', 'let models cost at most so much in each new sandbox, such as 2usd')
-    .option('--model <name>', 'the model, as the agent calls it')
+    .option('--in-place', 'work on the folder itself instead of a copy')
+    .option('--budget <amount>', 'budget for models in each new sandbox, such as 2usd')
+    .option('--model <name>', 'model, by the name that the agent uses')
     .addOption(
-      new Option('--permissions <mode>', 'what the agent may do without asking you; ask: in the editor')
+      new Option(
+        '--permissions <mode>',
+        'what tools may do: allow everything, ask in the editor, only read, deny everything',
+      )
         .choices([...PERMISSION_MODES])
         .default('allow'),
     )
-    .option('--apply', 'bring what it changed over into the folder after each prompt')
-    .option('--timeout <duration>', 'end a prompt after this long', '1h')
-    .option('--max-copy <size>', 'refuse to copy more', '4g')
+    .option('--apply', 'apply its changes to the folder after each prompt')
+    .option('--timeout <duration>', 'stop a prompt after this time', '1h')
+    .option('--max-copy <size>', 'refuse to copy more than this', '4g')
     .addHelpText('after', HELP)
     .action((options: AcpOptions) => acp(context, options))
 
@@ -54,15 +58,15 @@ async function acp(context: CliContext, options: AcpOptions): Promise<void> {
   const { sandbox, backend, inPlace, apply, budget } = options
   if (sandbox !== undefined && (backend !== undefined || inPlace !== undefined || budget !== undefined))
     throw new CraikError('usage', '--backend, --in-place and --budget are for new sandboxes', {
-      hint: 'leave them out: the sandbox has its own',
+      hint: 'omit them: the sandbox has its own',
     })
   if (apply && (inPlace || sandbox !== undefined))
-    throw new CraikError('usage', '--apply is for copies that are made for a session', {
-      hint: 'leave out --apply: there is nothing to bring over',
+    throw new CraikError('usage', '--apply needs a new copy: omit --in-place and --sandbox, or --apply', {
+      hint: 'in the settings of the editor, write:  craik acp --apply',
     })
   if (context.stdin.isTTY)
-    throw new CraikError('usage', 'craik acp talks with an editor, and stdin is a terminal', {
-      hint: 'name this command in the settings of the editor (docs/acp.md), or ask here:  craik prompt "…"',
+    throw new CraikError('usage', 'craik acp expects an editor on stdin, but stdin is a terminal', {
+      hint: 'add this command to the settings of the editor (docs/acp.md), or prompt here:  craik prompt "…"',
     })
   const timeoutMs = parseDuration(options.timeout, '--timeout')
   const [{ serveEditor }, { harnessNamed }, { firstWithLogin, loginsHere }, { parseBudget }] =
@@ -76,7 +80,11 @@ async function acp(context: CliContext, options: AcpOptions): Promise<void> {
   const harness =
     options.harness === undefined ? firstWithLogin(await loginsHere(context)) : harnessNamed(options.harness)
   await serveEditor(context, {
-    ...{ ...options, harness, timeoutMs, isApplied: apply === true },
-    ...{ model: options.model, budgetNanoUsd },
+    ...options,
+    harness,
+    timeoutMs,
+    isApplied: apply === true,
+    model: options.model,
+    budgetNanoUsd,
   })
 }

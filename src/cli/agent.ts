@@ -2,17 +2,17 @@
 import { Command } from 'commander'
 import { auditCommand } from './agent/audit.ts'
 import { changeCommand, renameCommand } from './agent/change.ts'
-import { launchCommand } from './agent/launch.ts'
-import { sessionListCommand, sessionShowCommand } from './agent/look.ts'
-import { promptCommand } from './agent/prompt.ts'
+import { launchAgentCommand } from './agent/launch.ts'
+import { sessionListCommand, sessionShowCommand } from './agent/list.ts'
+import { promptAgentCommand } from './agent/prompt.ts'
 import type { NounBuilder } from './context.ts'
 
 export const agentCommand: NounBuilder = (context) =>
   new Command('agent')
-    .addCommand(launchCommand(context))
+    .addCommand(launchAgentCommand(context))
     .addCommand(sessionListCommand(context, 'agent'))
     .addCommand(sessionShowCommand(context, 'status', 'agent'))
-    .addCommand(promptCommand(context))
+    .addCommand(promptAgentCommand(context))
     .addCommand(renameCommand(context))
     .addCommand(changeCommand(context, 'stop'))
     .addCommand(changeCommand(context, 'restart'))

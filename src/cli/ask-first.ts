@@ -17,7 +17,9 @@ export async function requireAgreed(
 ): Promise<void> {
   if (yes === true) return
   if (!context.stdin.isTTY)
-    throw new CraikError('usage', `${would}, and nobody can be asked`, { hint: command })
+    throw new CraikError('usage', `cannot ask for confirmation without a terminal: ${would}`, {
+      hint: command,
+    })
   if (await isAgreed(context, `  ${asked} [y/N] `)) return
   context.stderr.write('  nothing was changed')
   throw new CraikError('interrupted', 'not confirmed')

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import { parseReference } from '../lib/ids.ts'
-import type { BudgetFacts } from '../providers/ledger/judge.ts'
+import type { BudgetFacts } from '../providers/ledger/evaluate.ts'
 import { formatTokens, formatUsd, parseUsd } from '../providers/ledger/money.ts'
 import { ledgerCommand } from './budget/ledger.ts'
 import type { CliContext, NounBuilder } from './context.ts'
@@ -32,21 +32,23 @@ interface SetOptions {
 
 function setCommand(context: CliContext): Command {
   return new Command('set')
-    .description('limit what is spent; the same budget again gets other limits, and keeps what was spent')
-    .option('--provider <id>', 'of calls to this provider')
-    .option('--session <id>', 'of this session')
-    .option('--sandbox <id>', 'of this sandbox, by id or name')
-    .option('--operator <subject>', 'of this operator')
-    .option('--total', 'of everything')
-    .option('--limit <amount>', 'in dollars, such as 2usd, $2 or 0.50usd')
-    .addOption(new Option('--tokens <n>', 'in tokens, input and output together').argParser(wholeNumber))
+    .description('set a budget; setting it again replaces its limits and keeps the spending')
+    .option('--provider <id>', 'for calls to this provider')
+    .option('--session <id>', 'for this session')
+    .option('--sandbox <id>', 'for this sandbox, by id or name')
+    .option('--operator <subject>', 'for this operator')
+    .option('--total', 'for all calls')
+    .option('--limit <amount>', 'limit in dollars, such as 2usd or 0.50usd')
     .addOption(
-      new Option('--per <period>', 'UTC days, weeks from Monday, months, or once and for all')
+      new Option('--tokens <n>', 'limit in tokens, input and output together').argParser(wholeNumber),
+    )
+    .addOption(
+      new Option('--per <period>', 'period in UTC; weeks start on Monday, life never resets')
         .choices(['day', 'week', 'month', 'life'])
         .default('life'),
     )
-    .option('--allow-unpriced', 'let calls through whose price is not known')
-    .option('--id <id>', 'how it is called, where one scope has several')
+    .option('--allow-unpriced', 'allow calls whose price is unknown')
+    .option('--id <id>', 'id of the budget, if one scope has several')
     .addOption(formatOption())
     .addHelpText('after', SET_EXAMPLES)
     .action(async (options: SetOptions) => {
@@ -70,7 +72,8 @@ function setCommand(context: CliContext): Command {
 }
 
 const SET_EXAMPLES = `
-A call has to fit every budget that applies to it. Where its output cap does not fit, the cap is lowered.
+A call must fit every budget that applies to it. If its output cap does not fit,
+Craik lowers the cap.
 
 Examples:
   craik budget set --provider provider_openai --limit 2usd --per day
@@ -80,8 +83,8 @@ Examples:
 async function termsOf(context: CliContext, options: SetOptions) {
   const scope = await existing(context, chosenScope(options))
   if (options.limit === undefined && options.tokens === undefined) {
-    throw new CraikError('usage', 'a budget limits dollars, tokens or both', {
-      hint: 'give --limit 2usd, --tokens 500000, or both',
+    throw new CraikError('usage', 'a budget needs a limit in dollars, tokens or both', {
+      hint: 'add --limit 2usd, --tokens 500000, or both',
     })
   }
   const id = options.id ?? (await providerRef(context, scope, 'budget_ref'))
@@ -104,8 +107,8 @@ function chosenScope(options: SetOptions): Scope {
   const kinds = ['provider', 'session', 'sandbox', 'operator', 'total'] as const
   const [kind, ...more] = kinds.filter((each) => options[each] !== undefined)
   if (kind === undefined || more.length > 0) {
-    throw new CraikError('usage', 'say whose budget it is, in exactly one way', {
-      hint: '--provider ID, --session ID, --sandbox ID, --operator SUBJECT or --total',
+    throw new CraikError('usage', 'a budget needs exactly one scope', {
+      hint: 'use --provider ID, --session ID, --sandbox ID, --operator SUBJECT or --total',
     })
   }
   return {
@@ -128,7 +131,7 @@ export async function warnOfSession(context: CliContext, { scope_kind, scope_ref
   const store = await context.store()
   if ((await store.read((tables) => tables.sessions.get(scope_ref!))) !== undefined) return
   context.stderr.write(
-    `craik: there is no session ${scope_ref} yet, so this limits nothing until there is:  craik session list\n`,
+    `craik: session ${scope_ref} does not exist yet; the limit applies once it does:  craik session list\n`,
   )
 }
 
@@ -145,8 +148,8 @@ export async function providerRef(
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('limit, spent, held and left of every budget, in its current window')
-    .argument('[id]', 'only this one')
+    .description('show limit, spent, held and left of each budget in its current period')
+    .argument('[id]', 'only this budget')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget show\n')
     .action(async (id: string | undefined, options: { readonly format?: string }) => {
@@ -217,7 +220,7 @@ function per(period: string): string {
 
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
-    .description('limit nothing any more; what was spent stays on record, and counts if it is set again')
+    .description('remove a budget; past spending stays recorded and counts again if you recreate it')
     .argument('<id>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget remove budget_provider_openai\n')
@@ -237,5 +240,5 @@ function removeCommand(context: CliContext): Command {
 export function wholeNumber(text: string): number {
   const value = Number(text.replaceAll('_', ''))
   if (/^\d[\d_]{0,15}$/.test(text) && Number.isSafeInteger(value)) return value
-  throw new InvalidArgumentError('a whole number is needed.')
+  throw new InvalidArgumentError('expected a whole number.')
 }

@@ -18,8 +18,8 @@ export const commandCommand: NounBuilder = (context) =>
 
 function registerCommand(context: CliContext): Command {
   return new Command('register')
-    .description('give a command line a reference; it is run without a shell')
-    .argument('<ref>', 'letters, digits and . _ : / @ -')
+    .description('register a command line under a reference; it runs without a shell')
+    .argument('<ref>', 'reference: letters, digits and . _ : / @ -')
     .argument('[argv...]', 'the program and its arguments, after --')
     .usage('[options] <ref> -- <program> [arguments...]')
     .addOption(formatOption())
@@ -43,7 +43,7 @@ const COLUMNS: readonly Column<CommandRow>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('what is registered')
+    .description('list the registered commands')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command list --format json\n')
     .action(async (options: FormatOptions) => {
@@ -58,7 +58,7 @@ function listCommand(context: CliContext): Command {
 
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
-    .description('forget a reference')
+    .description('remove a registered command')
     .argument('<ref>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik command remove openai-key\n')
@@ -66,7 +66,7 @@ function removeCommand(context: CliContext): Command {
       const orphans = await forgetCommand(await context.store(), await context.operator(), ref)
       printRecord(context, options, { ref, removed: true, secrets_without_source: orphans }, () => {
         const lines = orphans.map(
-          (name) => `    ${name} has no source now:  craik secret bind ${name} --help\n`,
+          (name) => `    secret ${name} no longer has a source:  craik secret bind ${name} --help\n`,
         )
         return `  removed  ${ref}\n${lines.join('')}`
       })

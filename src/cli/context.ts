@@ -4,7 +4,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { CommandBackend } from '../sandboxes/command-backend.ts'
 import type { ManagerLogger } from '../sandboxes/manager/options.ts'
-import type { HeldSandboxes } from '../sandboxes/manager.ts'
+import type { SupervisedSandboxes } from '../sandboxes/manager.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 import type { HealthRow } from './doctor/row.ts'
@@ -34,7 +34,7 @@ export interface CliContext {
   /** The program itself: the supervisor is another run of it. */
   readonly mainFile: string
   /** Sandboxes that outlive a command. Only the supervisor opens them; commands ask it. */
-  openSandboxes(log: ManagerLogger): Promise<HeldSandboxes>
+  openSandboxes(log: ManagerLogger): Promise<SupervisedSandboxes>
   /** The command's exit code when it is neither success nor an error, e.g. a child's own. */
   setExitCode(code: number): void
   /** Of a command whose reader's leaving is no success, as for any program that passes on another's output. */

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { CraikError } from '../errors.ts'
 import { isAgreed } from './ask-first.ts'
 import type { CliContext } from './context.ts'
-import { chosenFormat, formatOption, printable, printRows } from './output.ts'
+import { formatOption, printable, printRows, resolveFormat } from './output.ts'
 import { Progress } from './progress.ts'
 import { reportError } from './report-error.ts'
 
@@ -36,13 +36,13 @@ export function deletingCommand(noun: string, description: string): Command {
   return new Command('delete')
     .description(description)
     .argument('[ids...]', 'ids or names')
-    .option('--all', `every ${noun} of this home; asks first`)
-    .option('--yes', 'do not ask')
+    .option('--all', `delete every ${noun} of this home, after a confirmation`)
+    .option('--yes', 'do not ask for confirmation')
     .addOption(formatOption())
 }
 
 /** What was typed by name is meant; `--all` is asked about, or says `--yes`. */
-export async function deleteChosen(
+export async function deleteSelected(
   context: CliContext,
   ids: readonly string[],
   options: DeleteOptions,
@@ -57,7 +57,9 @@ export async function deleteChosen(
 /** Before anything is asked of anybody. */
 export function requireChoice(noun: string, ids: readonly string[], options: DeleteOptions): void {
   if (options.all === true ? ids.length > 0 : ids.length === 0)
-    throw new CraikError('usage', 'give ids or names, or --all', { hint: `see: craik ${noun} list` })
+    throw new CraikError('usage', 'specify ids or names, or --all', {
+      hint: `list them:  craik ${noun} list`,
+    })
 }
 
 /** One that cannot be deleted does not keep the others. The exit code is that of the first failure. */
@@ -82,7 +84,7 @@ async function deleteEach(
       }
     }
   }
-  const format = chosenFormat(context, options)
+  const format = resolveFormat(context, options)
   if (format !== 'table')
     printRows(context, options, deleted, [], ({ id, name }) => ({ id, name, deleted: true }))
   else if (ids.length === 0) context.stdout.write('  none\n')
@@ -99,9 +101,13 @@ async function confirm(
 ): Promise<void> {
   if (!context.stdin.isTTY) {
     const count = chosen.length === 1 ? `1 ${noun}` : `${chosen.length} ${nouns}`
-    throw new CraikError('usage', `${count} would be deleted, and nobody can be asked`, {
-      hint: `craik ${noun} delete --all --yes`,
-    })
+    throw new CraikError(
+      'usage',
+      `cannot ask for confirmation without a terminal: ${count} would be deleted`,
+      {
+        hint: `craik ${noun} delete --all --yes`,
+      },
+    )
   }
   const named = chosen.slice(0, MOST_NAMED).map(({ name }) => printable(name))
   const more = chosen.length - named.length

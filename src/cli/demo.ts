@@ -5,7 +5,7 @@ import type { Json } from '../lib/canonical-json.ts'
 import type { DemoResult } from '../run/demo/persistent-agent.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { ACT_AS_DEMO, describeResult, describeStep, seeReceipts, VERIFY } from './demo/lines.ts'
-import { chosenFormat, formatOption, printRecord } from './output.ts'
+import { formatOption, printRecord, resolveFormat } from './output.ts'
 
 interface Flags {
   readonly repoPath: string
@@ -20,15 +20,17 @@ export const demoCommand: NounBuilder = (context) =>
 
 function persistentAgentCommand(context: CliContext): Command {
   return new Command('persistent-agent')
-    .description('a session per provider: decisions, a sandboxed command, a handoff, receipts; no network')
-    .option('--repo-path <folder>', 'the git repository to show it on; it is read, never changed', '.')
-    .option('--project-name <name>', 'the folder’s own name unless given')
+    .description(
+      'run a session per provider: decisions, a sandboxed command, a handoff, receipts; no network',
+    )
+    .option('--repo-path <folder>', 'git repository for the demo; the demo only reads it', '.')
+    .option('--project-name <name>', 'project name (default: the name of the folder)')
     .option(
       '--provider-id <id>',
-      'openai, anthropic, gemini and local_ollama unless given; repeatable',
+      'provider; repeatable (default: openai, anthropic, gemini and local_ollama)',
       (id: string, before: readonly string[] = []) => [...before, id],
     )
-    .option('--keep-artifacts', 'leave the sessions, runs and handoffs, to look at them')
+    .option('--keep-artifacts', 'keep the sessions, runs and handoffs for inspection')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (flags: Flags) => {
@@ -37,7 +39,7 @@ function persistentAgentCommand(context: CliContext): Command {
       const { chooseProviders, runPersistentAgentDemo } = await import('../run/demo/persistent-agent.ts')
       // Everything that can be refused is looked at before the store is opened.
       const providerIds = await chooseProviders(context.home, flags.providerId ?? [])
-      const isWatched = chosenFormat(context, flags) === 'table'
+      const isWatched = resolveFormat(context, flags) === 'table'
       const result = await runPersistentAgentDemo(
         {
           store: await context.store(),
@@ -66,7 +68,7 @@ function persistentAgentCommand(context: CliContext): Command {
 
 /** Fixture answers need no login and no key; whatever asks for one here is a fault. */
 async function refuseSecrets(name: string): Promise<Buffer> {
-  throw new CraikError('internal', `the demo reads no secret, and was asked for ${name}`)
+  throw new CraikError('internal', `the demo must not read secrets, but something requested ${name}`)
 }
 
 function resultJson(result: DemoResult): Json {
@@ -127,10 +129,11 @@ function nextCommands(one: DemoResult['executions'][number], cleaned: boolean): 
 }
 
 const HELP = `
-Only the answers are invented (they are fixtures, and there is no other mode). Policy, grants, budgets, the sandbox and
-the receipts are the real ones. It acts as operator:persistent-agent-demo and leaves your own login alone; what is kept
-with --keep-artifacts is that operator's, and shown to nobody else. Receipts stay in the log, which nothing is ever taken
-out of.
+The answers are fixtures; there is no other mode. Policy, grants, budgets, the
+sandbox and the receipts are real. The demo acts as
+operator:persistent-agent-demo and does not change your login. With
+--keep-artifacts, the records belong to that operator, and only that operator
+can see them. Receipts always stay in the log.
 
 Examples:
   craik demo persistent-agent --repo-path .

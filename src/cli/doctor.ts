@@ -1,9 +1,9 @@
 /** `craik doctor`: what this machine offers, and the one command that mends each thing that is missing. */
 import { Command } from 'commander'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type HealthRow, within } from './doctor/row.ts'
+import { type HealthRow, withinTime } from './doctor/row.ts'
 import { describeRows } from './doctor/table.ts'
-import { chosenFormat, formatOption, printRows } from './output.ts'
+import { formatOption, printRows, resolveFormat } from './output.ts'
 
 /** A row never takes longer. Together they take as long as the slowest. */
 const DEADLINE_MS = 4_000
@@ -17,11 +17,14 @@ export const doctorCommand: NounBuilder = (context) =>
     .addHelpText('after', HELP)
     .action(async (options: { readonly format?: string }) => {
       const rows = await examine(context)
-      if (chosenFormat(context, options) === 'table')
+      if (resolveFormat(context, options) === 'table')
         context.stdout.write(describeRows(rows, context.stdout.columns))
       else
         printRows(context, options, rows, [], ({ name, version, state, detail, fix, required }) => ({
-          ...{ name, state, detail, required },
+          name,
+          state,
+          detail,
+          required,
           version: version ?? null,
           fix: fix ?? null,
         }))
@@ -61,7 +64,7 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
   ]
   const found = await Promise.all(
     checks.map(async ([name, check]) => {
-      const rows = [await within(name, DEADLINE_MS, check)].flat()
+      const rows = [await withinTime(name, DEADLINE_MS, check)].flat()
       return rows.map((row) => ({ ...row, required: REQUIRED.has(name) }))
     }),
   )
@@ -69,8 +72,9 @@ async function examine(context: CliContext): Promise<ShownRow[]> {
 }
 
 const HELP = `
-ok: works. warn: works less well than it could. none: is not there. A line's last column is the command that mends it.
-Exits 1 when Craik itself cannot work here (node, disk, store), otherwise 0.
+ok: works. warn: works with restrictions. none: missing or unusable. The last
+column is the command that fixes it.
+Exit code: 1 if Craik itself cannot run here (node, disk, store), otherwise 0.
 
 Example:
   craik doctor --format json

@@ -70,14 +70,14 @@ describe('craik egress', () => {
   })
 
   it.each([
-    [['allow', '--sandbox', 'parser'], 'nothing to allow'],
-    [['allow', 'a.example.com'], 'give --sandbox'],
+    [['allow', '--sandbox', 'parser'], 'no host to allow'],
+    [['allow', 'a.example.com'], '--sandbox is missing'],
     [['allow', 'a.example.com', '--sandbox', 'nobody'], 'nobody'],
     [['allow', '127.0.0.1', '--sandbox', 'parser'], 'loopback'],
     [['allow', 'a.example.com/x', '--sandbox', 'parser'], 'inside TLS'],
     [['allow', 'a.example.com', '--sandbox', 'parser', '--expires', 'soon'], '--expires'],
     [['deny', 'egr_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'], 'unknown egress rule'],
-    [['test', 'ftp://a.example.com', '--sandbox', 'parser'], 'leads nowhere'],
+    [['test', 'ftp://a.example.com', '--sandbox', 'parser'], 'is not a URL or host'],
   ])('%j is refused: %s', async (argv, why) => expect((await failing(...argv)).message).toContain(why))
 
   it('says what would happen, by which rule, and writes nothing down', async () => {
@@ -120,7 +120,7 @@ describe('craik egress', () => {
 
   it('warns of a name that local networks use, which it allows', async () => {
     const { stdout } = await craik(['allow', 'db.corp.internal', '--sandbox', 'parser'], true)
-    expect(stdout).toContain('db.corp.internal is a name of a local network')
+    expect(stdout).toContain('db.corp.internal is a local network name')
   })
 
   it('says of each refusal what would be needed, or that nothing helps', async () => {
@@ -133,7 +133,7 @@ describe('craik egress', () => {
     expect(await hint('https://b.example.com')).toBe(`allow it:  ${allow} b.example.com --sandbox parser`)
     expect(await hint('http://b.example.com/x')).toBe(`allow it:  ${allow} b.example.com:80 --sandbox parser`)
     expect(await hint('https://store.example.com/bucket/x')).toMatch(
-      /^egr_\w+ allows store\.example\.com:80\/bucket \(GET\), of plain HTTP alone: .*store\.example\.com --sandbox/,
+      /^egr_\w+ allows store\.example\.com:80\/bucket \(GET\), over plain HTTP only: .*store\.example\.com --sandbox/,
     )
     expect(await hint('http://store.example.com:8080/bucket')).toMatch(
       /this port: .*example\.com:8080 --sandbox/,
@@ -146,11 +146,11 @@ describe('craik egress', () => {
     )
     expect(await hint('http://127.0.0.1:8080/')).toContain('the sandbox itself')
     expect(await hint('http://169.254.169.254/latest')).toContain('credentials')
-    expect(await hint('http://database:5432/')).toBe('name it in full:  database.example.com')
-    expect(await hint('https://auth.openai.com')).toContain('by Craik alone')
-    expect(await hint('https://bad.example.com')).toBe(`lift the block:  craik egress deny ${added.id}`)
+    expect(await hint('http://database:5432/')).toBe('use the full name:  database.example.com')
+    expect(await hint('https://auth.openai.com')).toContain('leave it blocked')
+    expect(await hint('https://bad.example.com')).toBe(`remove the block:  craik egress deny ${added.id}`)
     const shown = await craik(['test', 'b.example.com', '--sandbox', 'parser', '--no-lookup'], true)
-    expect(shown.stdout).toMatch(/would be refused by egress\.no_rule\n {4}allow it: {2}craik egress allow/)
+    expect(shown.stdout).toMatch(/would be denied by egress\.no_rule\n {4}allow it: {2}craik egress allow/)
   })
 
   it('goes by the addresses of logins that the config names, and by what the sandbox was given', async () => {
@@ -190,7 +190,7 @@ describe('craik egress', () => {
   it('says so when leave for one sandbox is overruled by a block for all', async () => {
     const { added } = (await craik(['deny', 'a.example.com', '--all-sandboxes'])).json()
     expect((await craik(['allow', 'a.example.com', '--sandbox', 'parser'], true)).stdout).toContain(
-      `a.example.com stays blocked by ${added.id}`,
+      `a.example.com is still blocked by ${added.id}`,
     )
     await craik(['deny', added.id])
     expect((await craik(['test', 'a.example.com', '--sandbox', 'parser', '--no-lookup'])).json().effect).toBe(
@@ -205,7 +205,7 @@ describe('craik egress', () => {
     )
     const { stdout } = await craik(['list'], true)
     expect(stdout).toContain('a.example.com')
-    expect(stdout).toContain('1 changed outside Craik')
+    expect(stdout).toContain('1 rule was changed outside Craik')
     expect((await craik(['test', 'a.example.com', '--sandbox', 'parser'])).json().rule).toBe(
       'egress.damaged_rules',
     )

@@ -4,14 +4,14 @@ import { Command, Option } from 'commander'
 import type { Account } from '../accounts/account.ts'
 import { CraikError } from '../errors.ts'
 import { formatDuration, parseDuration } from '../lib/duration.ts'
-import type { Profile } from '../policy/profiles.ts'
+import type { PolicyProfile } from '../policy/profiles.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { formatOption, printable, printRecord } from './output.ts'
 
 interface GatewayFlags {
   readonly port?: string
   readonly for: string
-  readonly profile: Profile
+  readonly profile: PolicyProfile
   readonly format?: string
 }
 
@@ -22,11 +22,11 @@ const MAX_SPAN_MS = 7 * 24 * 3600_000
 
 export const gatewayCommand: NounBuilder = (context) =>
   new Command('gateway')
-    .description('models and the web for programs outside sandboxes, with the logins of this machine')
-    .option('--port <number>', 'on 127.0.0.1 (default: a free one)')
-    .option('--for <time>', 'ends by itself after so long', '8h')
+    .description('serve models and the web to programs outside sandboxes')
+    .option('--port <number>', 'port on 127.0.0.1 (default: a free one)')
+    .option('--for <time>', 'stop after this time', '8h')
     .addOption(
-      new Option('--profile <profile>', 'the policy that decides')
+      new Option('--profile <profile>', 'policy profile')
         .choices(['strict', 'automation', 'custom'])
         .default('strict'),
     )
@@ -36,7 +36,7 @@ export const gatewayCommand: NounBuilder = (context) =>
       const port = parsePort(flags.port)
       const spanMs = parseDuration(flags.for, '--for')
       if (spanMs > MAX_SPAN_MS)
-        throw new CraikError('usage', `--for ${flags.for} is too much`, { hint: 'at most 7d' })
+        throw new CraikError('usage', `--for ${flags.for} is too long`, { hint: 'use at most 7d' })
       await serve(context, flags, port, spanMs)
     })
 
@@ -44,7 +44,12 @@ async function serve(context: CliContext, flags: GatewayFlags, port: number, spa
   const { openLocalGateway } = await import('../supervisor/local-gateway.ts')
   const { home, clock, environment, stderr } = context
   const gateway = await openLocalGateway({
-    ...{ home, clock, environment, port, spanMs, profile: flags.profile },
+    home,
+    clock,
+    environment,
+    port,
+    spanMs,
+    profile: flags.profile,
     store: await context.store(),
     log: await context.log(),
     operator: await context.operator(),
@@ -68,9 +73,9 @@ async function serve(context: CliContext, flags: GatewayFlags, port: number, spa
   } finally {
     await gateway.close()
     if (over.aborted && !context.signal.aborted)
-      stderr.write(`craik: ended after ${formatDuration(spanMs)}\n`)
+      stderr.write(`craik: stopped after ${formatDuration(spanMs)}\n`)
     if (gateway.refused > 0)
-      stderr.write(`craik: requests refused for want of its token: ${gateway.refused.toLocaleString('en')}\n`)
+      stderr.write(`craik: requests refused without a valid token: ${gateway.refused.toLocaleString('en')}\n`)
   }
 }
 
@@ -85,8 +90,8 @@ function parsePort(text: string | undefined): number {
   if (text === undefined) return 0
   const port = /^[0-9]{1,5}$/.test(text) ? Number(text) : 0
   if (port >= MIN_PORT && port <= MAX_PORT) return port
-  throw new CraikError('usage', `--port takes a number from ${MIN_PORT} to ${MAX_PORT}`, {
-    hint: 'leave it out: then a free one is taken',
+  throw new CraikError('usage', `--port must be a number from ${MIN_PORT} to ${MAX_PORT}`, {
+    hint: 'omit it to use a free port',
   })
 }
 
@@ -98,16 +103,22 @@ const PROGRAMS: readonly {
   readonly isFor: (account: Account) => boolean
 }[] = [
   {
-    ...{ base: 'ANTHROPIC_BASE_URL', path: '', key: 'ANTHROPIC_API_KEY' },
+    base: 'ANTHROPIC_BASE_URL',
+    path: '',
+    key: 'ANTHROPIC_API_KEY',
     isFor: ({ family }) => family === 'anthropic',
   },
   {
-    ...{ base: 'OPENAI_BASE_URL', path: '/v1', key: 'OPENAI_API_KEY' },
+    base: 'OPENAI_BASE_URL',
+    path: '/v1',
+    key: 'OPENAI_API_KEY',
     isFor: ({ family }) => family === 'openai',
   },
   // With a login of Google's, its program sends that login and nothing else.
   {
-    ...{ base: 'GOOGLE_GEMINI_BASE_URL', path: '', key: 'GEMINI_API_KEY' },
+    base: 'GOOGLE_GEMINI_BASE_URL',
+    path: '',
+    key: 'GEMINI_API_KEY',
     isFor: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
   },
 ]
@@ -116,10 +127,10 @@ function shown(url: string, tokenFile: string, accounts: readonly Account[], spa
   const told = PROGRAMS.filter(({ isFor }) => accounts.some(isFor))
   const logins = accounts.map(({ id }) => printable(id)).join(' · ')
   const lines = [
-    `gateway  ${url} · for ${formatDuration(spanMs)} · Ctrl-C ends it`,
+    `gateway  ${url} · for ${formatDuration(spanMs)} · stop with Ctrl-C`,
     `logins   ${logins === '' ? 'none:  craik accounts' : logins}`,
     '',
-    'where the programs run that are to use it:',
+    'in the shell of the programs that should use it:',
     // The path may hold anything but a NUL.
     `  token="$(cat '${tokenFile.replaceAll("'", `'\\''`)}')"`,
     ...(told.length === 0 ? PROGRAMS : told).map(
@@ -130,11 +141,13 @@ function shown(url: string, tokenFile: string, accounts: readonly Account[], spa
 }
 
 const HELP = `
-Whoever types it gives leave for model calls through it, for as long as it runs. Each is decided, held against budgets
-and quotas and receipted like one from a sandbox; the login goes in behind it and is not shown. Loopback is open to all
-users of a machine, so each request carries the token of the run: as bearer, x-api-key, x-goog-api-key or ?key=. It lies
-in a file that only you can read, and is gone with the run. It is also a proxy, with the token as its password, to what
-you allowed for all sandboxes (craik egress allow --all-sandboxes), and to nothing else.
+The gateway allows model calls while it runs. It checks each call against policy,
+budgets and quotas and writes its receipts, as for a sandbox. The gateway
+adds the login and never shows it. All users of this machine can reach loopback,
+so each request must carry the token of this gateway: as bearer token, x-api-key,
+x-goog-api-key or ?key=. Only you can read the token file, and Craik deletes it
+at the end. The gateway is also an HTTP proxy, with the token as password, but
+only to hosts allowed for all sandboxes (craik egress allow --all-sandboxes).
 
 Examples:
   craik gateway

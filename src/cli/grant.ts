@@ -12,7 +12,7 @@ import { formatOption, printable, printRecord, printRows } from './output.ts'
 
 export const grantCommand: NounBuilder = (context) =>
   new Command('grant')
-    .description('give leave for something that policy does not allow by itself')
+    .description('grant a capability that policy does not allow by default')
     .addCommand(createCommand(context))
     .addCommand(listCommand(context))
     .addCommand(showCommand(context))
@@ -41,20 +41,20 @@ interface CreateOptions {
 function createCommand(context: CliContext): Command {
   return new Command('create')
     .description('create a grant')
-    .requiredOption('--capability <name>', 'what may be done, such as shell.test')
-    .option('--subject <subject>', 'who may do it, exactly (default: you)')
-    .requiredOption('--operation <name...>', 'which operations')
-    .option('--target <ref>', 'on this target only')
-    .option('--repo <ref>', 'in this repository; without it, nothing that names one')
+    .requiredOption('--capability <name>', 'capability to grant, such as shell.test')
+    .option('--subject <subject>', 'subject of the grant, matched exactly (default: you)')
+    .requiredOption('--operation <name...>', 'operations to allow')
+    .option('--target <ref>', 'only on this target')
+    .option('--repo <ref>', 'repository; without it, the grant covers no request that names one')
     .option(
       '--path <pattern...>',
-      'at these paths, * and ** for whole segments; without it, nothing at a path',
+      'paths, * and ** match segments; without it, no request with a path is allowed',
     )
-    .option('--exclude <pattern...>', 'but not at these')
-    .option('--task-id <id>', 'in this task')
-    .option('--session-id <id>', 'in this session')
-    .option('--run-id <id>', 'in this run')
-    .option('--sandbox-id <id>', 'by what runs in this sandbox')
+    .option('--exclude <pattern...>', 'paths to exclude')
+    .option('--task-id <id>', 'only in this task')
+    .option('--session-id <id>', 'only in this session')
+    .option('--run-id <id>', 'only in this run')
+    .option('--sandbox-id <id>', 'only in this sandbox')
     .addOption(
       new Option('--any-scope', 'in any task, session, run or sandbox').conflicts([
         'taskId',
@@ -63,10 +63,10 @@ function createCommand(context: CliContext): Command {
         'sandboxId',
       ]),
     )
-    .addOption(new Option('--uses <n>', 'how often').argParser(parseCount).default(1))
-    .option('--unlimited-uses', 'as often as wanted until it expires')
-    .option('--expires <duration>', 'for how long', '8h')
-    .option('--reason <text>', 'why; kept with the grant, redacted, at most 500 characters')
+    .addOption(new Option('--uses <n>', 'number of uses').argParser(parseCount).default(1))
+    .option('--unlimited-uses', 'any number of uses until it expires')
+    .option('--expires <duration>', 'lifetime of the grant', '8h')
+    .option('--reason <text>', 'reason, stored redacted with the grant; at most 500 characters')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -74,8 +74,8 @@ function createCommand(context: CliContext): Command {
     )
     .action(async (options: CreateOptions, command: Command) => {
       if (options.unlimitedUses && command.getOptionValueSource('uses') === 'cli') {
-        throw new CraikError('usage', '--uses and --unlimited-uses contradict each other', {
-          hint: 'give one of them',
+        throw new CraikError('usage', '--uses cannot be combined with --unlimited-uses', {
+          hint: 'use one of them',
         })
       }
       const nowMs = context.clock.nowMs()
@@ -93,8 +93,8 @@ function createCommand(context: CliContext): Command {
 function termsOf(operator: string, options: CreateOptions): Parameters<typeof createGrant>[1] {
   const { capability, target: ref, repo, path: paths, exclude, reason } = options
   if (!isCapability(capability)) {
-    throw new CraikError('usage', `there is no capability ${JSON.stringify(capability.slice(0, 60))}`, {
-      hint: `these exist: ${Object.keys(CAPABILITIES).join(', ')}`,
+    throw new CraikError('usage', `unknown capability ${JSON.stringify(capability.slice(0, 60))}`, {
+      hint: `use one of: ${Object.keys(CAPABILITIES).join(', ')}`,
     })
   }
   const scope = {
@@ -106,9 +106,9 @@ function termsOf(operator: string, options: CreateOptions): Parameters<typeof cr
   if (!options.anyScope && Object.values(scope).every((id) => id === undefined)) {
     throw new CraikError(
       'usage',
-      'a grant is for something: give --task-id, --session-id, --run-id or --sandbox-id',
+      'a grant needs a scope: --task-id, --session-id, --run-id or --sandbox-id',
       {
-        hint: 'or --any-scope, to mean all of the subject’s tasks',
+        hint: 'use --any-scope to grant it in any task, session, run or sandbox',
       },
     )
   }
@@ -161,7 +161,7 @@ function showCommand(context: CliContext): Command {
 
 function revokeCommand(context: CliContext): Command {
   return new Command('revoke')
-    .description('take a grant back; what it already allowed stays in the receipts')
+    .description('revoke a grant; its earlier uses stay in the receipts')
     .argument('<id>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik grant revoke grant_01JCQ3V8Z0W4N5T6R7Y8K9M2PD')
@@ -211,5 +211,5 @@ function expiry(grant: Grant, nowMs: number): string {
 
 function parseCount(text: string): number {
   if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('a whole number from 1 on is needed.')
+  throw new InvalidArgumentError('expected a whole number of 1 or more')
 }

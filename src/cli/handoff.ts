@@ -3,9 +3,9 @@ import { Command, Option } from 'commander'
 import type { Json } from '../lib/canonical-json.ts'
 import type { Handoff } from '../run/agents/handoff.ts'
 import type { Checked, Listed } from '../run/agents/records.ts'
+import { listFallbacks } from './agent/fallbacks.ts'
 import { requireOwnRecord, sayOthers } from './agent/own.ts'
-import { recordPlace } from './agent/place.ts'
-import { standIns } from './agent/stand-ins.ts'
+import { recordDeps } from './agent/run-deps.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
 
@@ -23,11 +23,16 @@ const COLUMNS: readonly Column<Listed<Handoff>>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('your handoffs, newest first')
+    .description('list your handoffs, newest first')
     .addOption(
-      new Option('--status <status>', 'only those').choices(['completed', 'incomplete', 'blocked', 'failed']),
+      new Option('--status <status>', 'only handoffs with this status').choices([
+        'completed',
+        'incomplete',
+        'blocked',
+        'failed',
+      ]),
     )
-    .option('--session <id>', 'only this session’s')
+    .option('--session <id>', 'only handoffs of this session')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik handoff list --status blocked\n')
     .action(
@@ -37,7 +42,7 @@ function listCommand(context: CliContext): Command {
           ...(flags.status !== undefined && { status: flags.status }),
           ...(flags.session !== undefined && { session_id: flags.session }),
         }
-        const list = await listOwnHandoffs(await recordPlace(context), await context.operator(), filter)
+        const list = await listOwnHandoffs(await recordDeps(context), await context.operator(), filter)
         printRows(context, flags, list.own, COLUMNS, toJson)
         sayOthers(context, list, 'handoff')
       },
@@ -46,13 +51,13 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('one handoff: what was done, as the receipts have it')
+    .description('show a handoff: what the run did, according to the receipts')
     .argument('<handoff>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik handoff show handoff_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {
       const { getHandoff } = await import('../run/agents/records.ts')
-      const found = await getHandoff(await recordPlace(context), id)
+      const found = await getHandoff(await recordDeps(context), id)
       await requireOwnRecord(context, await context.operator(), 'show', 'handoff', found)
       printRecord(context, flags, toJson({ id, ...found }), () => describe(found))
     })
@@ -67,7 +72,7 @@ function describe({ record: handoff, status }: Checked<Handoff>): string {
   const rows: [string, string][] = [
     ['', handoff.summary],
     ['run', `${handoff.run_id} · ${handoff.execution_mode} · ${handoff.provider_id}`],
-    ...standIns(handoff.provider_id, handoff.answered_by),
+    ...listFallbacks(handoff.provider_id, handoff.answered_by),
     ...handoff.commands_run.map((one): [string, string] => [
       '$',
       `${one.command_ref}  ${one.status}${one.exit_code === null ? '' : ` · exit ${one.exit_code}`} · ${isolationOf(one)}`,
@@ -93,9 +98,9 @@ function isolationOf({ isolation, isolation_asked, status }: Handoff['commands_r
   if (isolation !== null) {
     return isolation === isolation_asked
       ? `isolation ${isolation}`
-      : `isolation ${isolation} (asked for ${isolation_asked})`
+      : `isolation ${isolation} (requested ${isolation_asked})`
   }
   return status === 'indeterminate'
-    ? `isolation ${isolation_asked} asked for, reached: not known`
-    : `isolation ${isolation_asked} asked for, not reached: nothing ran`
+    ? `isolation ${isolation_asked} requested, actual isolation unknown`
+    : `isolation ${isolation_asked} requested, but nothing ran`
 }

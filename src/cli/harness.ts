@@ -4,15 +4,15 @@ import type { NounBuilder } from './context.ts'
 import { addCommand } from './harness/add.ts'
 import { infoCommand } from './harness/info.ts'
 import { installCommand } from './harness/install.ts'
-import { listCommand } from './harness/list.ts'
-import { pruneCommand } from './harness/prune.ts'
+import { listHarnessesCommand } from './harness/list.ts'
+import { pruneHarnessesCommand } from './harness/prune.ts'
 import { updateCommand } from './harness/update.ts'
 
 export const harnessCommand: NounBuilder = (context) =>
   new Command('harness')
-    .addCommand(listCommand(context))
+    .addCommand(listHarnessesCommand(context))
     .addCommand(infoCommand(context))
     .addCommand(installCommand(context))
     .addCommand(addCommand(context))
     .addCommand(updateCommand(context))
-    .addCommand(pruneCommand(context))
+    .addCommand(pruneHarnessesCommand(context))

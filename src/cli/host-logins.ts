@@ -17,7 +17,10 @@ export async function hostLogins(
   const { home, environment, localUser } = context
   const overrides = parseOverrides(await readConfigFile(home.config, ACCOUNTS_FILE))
   return openHostLogins({
-    ...{ home, environment, userHome: environment.HOME || homedir(), store: () => context.store() },
+    home,
+    environment,
+    userHome: environment.HOME || homedir(),
+    store: () => context.store(),
     overrides: async () => overrides,
     operator: localUser,
     ...more,

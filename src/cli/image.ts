@@ -2,12 +2,12 @@
 import { Command } from 'commander'
 import type { NounBuilder } from './context.ts'
 import { buildCommand } from './image/build.ts'
-import { listCommand, showCommand } from './image/list.ts'
-import { pruneCommand } from './image/prune.ts'
+import { listImagesCommand, showImageCommand } from './image/list.ts'
+import { pruneImagesCommand } from './image/prune.ts'
 
 export const imageCommand: NounBuilder = (context) =>
   new Command('image')
     .addCommand(buildCommand(context))
-    .addCommand(listCommand(context))
-    .addCommand(showCommand(context))
-    .addCommand(pruneCommand(context))
+    .addCommand(listImagesCommand(context))
+    .addCommand(showImageCommand(context))
+    .addCommand(pruneImagesCommand(context))

@@ -31,7 +31,7 @@ describe('the limits of all sandboxes', () => {
     write('running: 3\n')
     expect(await running(limits)).toBe(3)
     expect(await running(limits)).toBe(3)
-    expect(said).toEqual(['info: config/limits.yaml is read again'])
+    expect(said).toEqual(['info: reloaded config/limits.yaml'])
     // Of the same size, under the same name.
     writeFileSync(join(root, 'other'), 'running: 4\n', { mode: 0o600 })
     renameSync(join(root, 'other'), file)
@@ -47,12 +47,14 @@ describe('the limits of all sandboxes', () => {
     write('runing: 5\n')
     for (const _turn of [1, 2]) expect(await limits.current()).toMatchObject({ admission: { running: 3 } })
     expect(said).toEqual([
-      expect.stringMatching(/^error: what it said before holds: config\/limits.yaml: there is no runing/),
+      expect.stringMatching(
+        /^error: keeping the previous limits: config\/limits.yaml: unknown setting runing/,
+      ),
     ])
     write('running: 5\n')
     chmodSync(file, 0o666)
     expect(await running(limits)).toBe(3)
-    expect(said.at(-1)).toMatch(/can be written by other users/)
+    expect(said.at(-1)).toMatch(/is writable by other users/)
     chmodSync(file, 0o600)
     expect(await running(limits)).toBe(5)
   })

@@ -3,21 +3,21 @@ import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { readConfigFile } from '../providers/config-file.ts'
-import { admissionLimits, LIMITS_FILE, thisMachine, warmPlaces } from '../sandboxes/admission-settings.ts'
+import { admissionLimits, LIMITS_FILE, thisMachine, warmPoolSize } from '../sandboxes/admission-settings.ts'
 import type { AdmissionLimits } from '../sandboxes/lifecycle/admission.ts'
 import type { ManagerLogger } from '../sandboxes/manager/options.ts'
 import type { Home } from '../store/home.ts'
 
-export interface Limits {
+export interface SandboxLimitsFile {
   readonly admission: AdmissionLimits
   readonly warmPlaces: number
 }
 
 type LimitsPlace = Pick<Home, 'config' | 'root'>
 
-export async function readLimits({ config, root }: LimitsPlace): Promise<Limits> {
+export async function readLimits({ config, root }: LimitsPlace): Promise<SandboxLimitsFile> {
   const said = await readConfigFile(config, LIMITS_FILE)
-  return { admission: admissionLimits(said, thisMachine(root)), warmPlaces: warmPlaces(said) }
+  return { admission: admissionLimits(said, thisMachine(root)), warmPlaces: warmPoolSize(said) }
 }
 
 /** Read again whenever the file is another one; while it cannot be understood, what it said before holds. */
@@ -25,9 +25,9 @@ export class LimitsFile {
   readonly #place: LimitsPlace
   readonly #logger: ManagerLogger
   #seen: string
-  #limits: Limits
+  #limits: SandboxLimitsFile
 
-  private constructor(place: LimitsPlace, logger: ManagerLogger, seen: string, limits: Limits) {
+  private constructor(place: LimitsPlace, logger: ManagerLogger, seen: string, limits: SandboxLimitsFile) {
     this.#place = place
     this.#logger = logger
     this.#seen = seen
@@ -40,17 +40,17 @@ export class LimitsFile {
     return new LimitsFile(place, logger, seen, await readLimits(place))
   }
 
-  async current(): Promise<Limits> {
+  async current(): Promise<SandboxLimitsFile> {
     // Looked at before it is read: what changes in between is read next time.
     const seen = await identityOf(this.#place)
     if (seen === this.#seen) return this.#limits
     try {
       const limits = await readLimits(this.#place)
       this.#limits = limits
-      this.#logger('info', `config/${LIMITS_FILE} is read again`)
+      this.#logger('info', `reloaded config/${LIMITS_FILE}`)
     } catch (error) {
       if (!(error instanceof CraikError) || error.code !== 'invalid_config') throw error
-      this.#logger('error', `what it said before holds: ${error.message}`)
+      this.#logger('error', `keeping the previous limits: ${error.message}`)
     }
     this.#seen = seen
     return this.#limits

@@ -7,7 +7,10 @@ export const loginCommand: NounBuilder = (context) =>
   new Command('login')
     .option('--as <name>', 'act as operator:<name> (default: your user name on this machine)')
     .addOption(formatOption())
-    .addHelpText('after', `\nIt says who acts; it proves nothing.\n\nExample:\n  craik login --as ada\n`)
+    .addHelpText(
+      'after',
+      `\nA login records who acts. It does not prove an identity.\n\nExample:\n  craik login --as ada\n`,
+    )
     .action(async (flags: { readonly as?: string; readonly format?: string }) => {
       const { logIn, operatorSubject } = await import('../run/agents/login.ts')
       const subject = flags.as === undefined ? context.localUser : operatorSubject(flags.as)
@@ -22,8 +25,8 @@ export const loginCommand: NounBuilder = (context) =>
       }
       printRecord(context, flags, record, () =>
         began
-          ? `  ${subject} acts from here on${replaced === null ? '' : `, no longer ${replaced}`}\n  receipt ${receipt?.id}\n`
-          : `  ${subject} is logged in already, since ${record.since}\n`,
+          ? `  ${subject} is now the operator${replaced === null ? '' : `, instead of ${replaced}`}\n  receipt ${receipt?.id}\n`
+          : `  ${subject} is already logged in, since ${record.since}\n`,
       )
     })
 
@@ -40,7 +43,7 @@ export const logoutCommand: NounBuilder = (context) =>
         flags,
         record,
         () =>
-          `  ${login.subject} is logged out; commands are ${context.localUser}'s again\n  receipt ${receipt.id}\n`,
+          `  ${login.subject} is logged out; commands act as ${context.localUser} again\n  receipt ${receipt.id}\n`,
       )
     })
 

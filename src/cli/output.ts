@@ -18,16 +18,16 @@ export interface Column<Row> {
 const SHORT = 20
 const SHORTEST = 8
 
-/** `--format`, as every command that prints a result has it. */
+const FORMAT_HELP = 'output format; --json is --format json (default: table on a terminal, else json)'
+/** Of commands whose results programs read first. */
+export const JSON_FIRST_HELP = 'output format; --json is --format json (default: json)'
+
+/** `--format`, as every command that prints a result has it. Such a command accepts `--json` too: see `run-command.ts`. */
 export function formatOption(): Option {
-  return new Option('--format <format>', 'table on a terminal, json in a pipe, unless chosen here').choices([
-    'table',
-    'json',
-    'jsonl',
-  ])
+  return new Option('--format <format>', FORMAT_HELP).choices(['table', 'json', 'jsonl'])
 }
 
-export function chosenFormat(context: CliContext, options: { readonly format?: string }): Format {
+export function resolveFormat(context: CliContext, options: { readonly format?: string }): Format {
   return (options.format as Format | undefined) ?? (context.stdout.isTTY ? 'table' : 'json')
 }
 
@@ -39,7 +39,7 @@ export function printRows<Row>(
   columns: readonly Column<Row>[],
   toJson: (row: Row) => Json,
 ): void {
-  const format = chosenFormat(context, options)
+  const format = resolveFormat(context, options)
   if (format === 'json') context.stdout.write(`${prettyJson(rows.map(toJson))}\n`)
   else if (format === 'jsonl')
     for (const row of rows) context.stdout.write(`${JSON.stringify(toJson(row))}\n`)
@@ -54,7 +54,7 @@ export function printRecord(
   record: Json,
   human: () => string,
 ): void {
-  const format = chosenFormat(context, options)
+  const format = resolveFormat(context, options)
   if (format === 'table') context.stdout.write(human())
   else context.stdout.write(`${format === 'json' ? prettyJson(record) : JSON.stringify(record)}\n`)
 }

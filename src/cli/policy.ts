@@ -3,28 +3,28 @@ import { Command, Option } from 'commander'
 import { CraikError, ERRORS } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import { CAPABILITIES, isCapability } from '../policy/capabilities.ts'
-import { checkPolicyText, type Finding, loadPolicy } from '../policy/cedar.ts'
+import { checkPolicyText, loadPolicy, type PolicyFinding } from '../policy/cedar.ts'
 import { describeDenial } from '../policy/decide.ts'
 import { buildEnvelope, createEnvelope, type Envelope } from '../policy/envelope.ts'
 import { evaluate, factsOfEnvelope } from '../policy/evaluate.ts'
 import { findGrant, gather } from '../policy/lookup.ts'
-import { PROFILES, type Profile, profileText, readPolicyFile } from '../policy/profiles.ts'
+import { type PolicyProfile, PROFILES, profileText, readPolicyFile } from '../policy/profiles.ts'
 import { parseRequest } from '../policy/request.ts'
 import { runSelfChecks } from '../policy/self-checks.ts'
 import { summarise } from '../policy/trial.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { chosenFormat, formatOption, printable, printRecord, table } from './output.ts'
+import { formatOption, printable, printRecord, resolveFormat, table } from './output.ts'
 
 export const policyCommand: NounBuilder = (context) =>
   new Command('policy')
-    .description('what the policy allows, and why')
+    .description('show, test and check policies')
     .addCommand(showCommand(context))
     .addCommand(testCommand(context))
     .addCommand(checkCommand(context))
 
 interface ShowOptions {
-  readonly profile: Profile
+  readonly profile: PolicyProfile
   readonly trustedLocalFailOpen?: boolean
   readonly taskId: string
   readonly actor?: string
@@ -33,20 +33,17 @@ interface ShowOptions {
 }
 
 function profileOption(): Option {
-  return new Option('--profile <name>', 'which rules decide').choices(PROFILES).default('strict')
+  return new Option('--profile <name>', 'policy profile').choices(PROFILES).default('strict')
 }
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
     .description('show a policy envelope and what it allows')
     .addOption(profileOption())
-    .option(
-      '--trusted-local-fail-open',
-      'let trusted-local permit what no rule decides; it needs this to exist',
-    )
-    .option('--task-id <id>', 'the task that the envelope is for', 'local')
-    .option('--actor <subject>', 'who acts under it (default: you)')
-    .option('--include-receipt', 'keep the envelope, write a receipt of it, and show both')
+    .option('--trusted-local-fail-open', 'required for trusted-local: allow requests that no rule decides')
+    .option('--task-id <id>', 'task of the envelope', 'local')
+    .option('--actor <subject>', 'subject that acts under it (default: you)')
+    .option('--include-receipt', 'store the envelope with a receipt, and show both')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik policy show --task-id fix-parser --include-receipt')
     .action(async (options: ShowOptions) => {
@@ -111,7 +108,7 @@ async function keepEnvelope(
 }
 
 interface TestOptions {
-  readonly profile: Profile
+  readonly profile: PolicyProfile
   readonly capability?: string
   readonly operation?: string
   readonly target?: string
@@ -128,24 +125,27 @@ interface TestOptions {
 
 function testCommand(context: CliContext): Command {
   return new Command('test')
-    .description('check a profile’s promises, or try one decision without making it')
+    .description('run the self-checks of a profile, or try one decision')
     .addOption(profileOption())
-    .option('--capability <name>', 'try this instead of the checks; spends no grant and writes no receipt')
-    .option('--operation <name>', 'what would be done')
-    .option('--target <ref>', 'what it would be done to')
-    .option('--repo <ref>', 'in which repository')
-    .option('--path <path>', 'at which path')
-    .option('--subject <subject>', 'who would do it (default: you)')
-    .option('--task-id <id>', 'in which task')
-    .option('--session-id <id>', 'in which session')
-    .option('--run-id <id>', 'in which run')
-    .option('--sandbox-id <id>', 'by what runs in which sandbox')
-    .option('--grant <id>', 'with which grant')
+    .option(
+      '--capability <name>',
+      'capability to try instead of the self-checks; uses no grant, writes no receipt',
+    )
+    .option('--operation <name>', 'operation to try')
+    .option('--target <ref>', 'target of the operation')
+    .option('--repo <ref>', 'repository of the target')
+    .option('--path <path>', 'path of the target')
+    .option('--subject <subject>', 'subject (default: you)')
+    .option('--task-id <id>', 'in this task')
+    .option('--session-id <id>', 'in this session')
+    .option('--run-id <id>', 'in this run')
+    .option('--sandbox-id <id>', 'in this sandbox')
+    .option('--grant <id>', 'with this grant')
     .addOption(formatOption())
     .addHelpText(
       'after',
       `
-Exit code: 0 passed or allowed, 1 a check failed, ${ERRORS.denied.exit} the decision would be a denial.
+Exit code: 0 passed or allowed, 1 a check failed, ${ERRORS.denied.exit} denied.
 
 Examples:
   craik policy test --profile automation
@@ -179,7 +179,7 @@ async function selfCheck(
   const record = { profile: envelope.profile, passed: failed === 0, checks }
   printRecord(context, options, record as unknown as Json, () => {
     const rows = checks.map(({ name, passed, outcome }) => `  ${passed ? '✓' : '✗'} ${name}  (${outcome})\n`)
-    const sum = failed === 0 ? `all ${checks.length} hold` : `${failed} of ${checks.length} do not hold`
+    const sum = failed === 0 ? `all ${checks.length} passed` : `${failed} of ${checks.length} failed`
     return `${rows.join('')}  ${envelope.profile}: ${sum}\n`
   })
   if (failed > 0) context.setExitCode(1)
@@ -194,14 +194,11 @@ async function dryRun(
 ): Promise<void> {
   const { operation, target, path, repo, grant } = options
   if (operation === undefined || target === undefined) {
-    throw new CraikError(
-      'usage',
-      'a decision is about an operation on a target: give --operation and --target',
-    )
+    throw new CraikError('usage', '--capability also needs --operation and --target')
   }
   if (!isCapability(capability)) {
-    throw new CraikError('usage', `there is no capability ${JSON.stringify(capability.slice(0, 60))}`, {
-      hint: `these exist: ${Object.keys(CAPABILITIES).join(', ')}`,
+    throw new CraikError('usage', `unknown capability ${JSON.stringify(capability.slice(0, 60))}`, {
+      hint: `use one of: ${Object.keys(CAPABILITIES).join(', ')}`,
     })
   }
   const request = parseRequest({
@@ -235,8 +232,8 @@ async function dryRun(
 
 function checkCommand(context: CliContext): Command {
   return new Command('check')
-    .description('check a Cedar policy file: syntax, rule names, and fit with Craik’s schema')
-    .argument('<file>', 'the file, at most 1 MiB')
+    .description('check a Cedar policy file: syntax, rule names and schema')
+    .argument('<file>', 'policy file, at most 1 MiB')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik policy check ~/.craik/config/policies/custom.cedar')
     .action(async (file: string, options: { readonly format?: string }) => {
@@ -252,11 +249,11 @@ function printFindings(
   context: CliContext,
   options: { readonly format?: string },
   file: string,
-  findings: readonly Finding[],
+  findings: readonly PolicyFinding[],
   errors: number,
 ): void {
   const record = { file, valid: errors === 0, findings }
-  if (chosenFormat(context, options) !== 'table' && options.format !== undefined) {
+  if (resolveFormat(context, options) !== 'table' && options.format !== undefined) {
     printRecord(context, options, record as unknown as Json, () => '')
     return
   }

@@ -7,11 +7,11 @@ import { parseReference } from '../lib/ids.ts'
 import { PERMISSION_MODES, type PermissionMode } from '../run/prompts/permissions.ts'
 import { promptFrom } from './agent/prompt-text.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { chosenFormat, formatOption } from './output.ts'
-import type { PlaceOptions } from './prompt/place.ts'
+import { formatOption, resolveFormat } from './output.ts'
+import type { PromptSandboxOptions } from './prompt/prompt-sandbox.ts'
 import { connect } from './sandbox/connect.ts'
 
-interface PromptOptions extends PlaceOptions {
+interface PromptOptions extends PromptSandboxOptions {
   readonly harness?: string
   readonly resume?: string
   readonly budget?: string
@@ -23,9 +23,10 @@ interface PromptOptions extends PlaceOptions {
 }
 
 const HELP = `
-The agent works on a copy of the folder, in a sandbox without a network; models are reached through the gateway, with the login that
-this machine has. The sandbox is kept (stopped after half an hour, removed after a week), so that --resume can go on where a
-prompt ended.
+The agent works on a copy of the folder, in a sandbox without a network. The
+gateway forwards its model calls with the login of this machine. Craik stops the
+sandbox after 30 minutes without activity and deletes it a week after that. Until
+then --resume can continue the run.
 
 Examples:
   craik prompt "make the parser test pass" --harness codex --budget 2usd
@@ -35,27 +36,30 @@ Examples:
 export const promptCommand: NounBuilder = (context) =>
   new Command('prompt')
     .argument('<text>', 'what to do, in quotes, or - to read it from stdin')
-    .option('--harness <name>', `which agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
-    .option('--sandbox <id>', 'in this sandbox, by id or name (default: a new one)')
+    .option('--harness <name>', `agent: ${HARNESS_NAMES.join(', ')} (default: the first with a login)`)
+    .option('--sandbox <id>', 'existing sandbox, by id or name (default: a new one)')
     .addOption(
-      new Option('--backend <kind>', 'what a new sandbox is (default: process)').choices([
+      new Option('--backend <kind>', 'backend of a new sandbox (default: process)').choices([
         'process',
         'docker',
       ]),
     )
-    .option('--workspace <folder>', 'the folder that a new sandbox gets a copy of (default: this one)')
-    .option('--in-place', 'let it work on the folder itself, in place of a copy')
-    .option('--resume <run>', 'go on where an earlier prompt ended, in its sandbox and its session')
-    .option('--budget <amount>', 'let models cost at most so much in this sandbox, such as 2usd')
-    .option('--model <name>', 'the model, as the agent calls it')
+    .option('--workspace <folder>', 'folder to copy into a new sandbox (default: the current folder)')
+    .option('--in-place', 'work on the folder itself instead of a copy')
+    .option('--resume <run>', 'continue an earlier prompt, in its sandbox and session')
+    .option('--budget <amount>', 'budget for models in this sandbox, such as 2usd')
+    .option('--model <name>', 'model, by the name that the agent uses')
     .addOption(
-      new Option('--permissions <mode>', 'what the agent may do without asking you')
+      new Option(
+        '--permissions <mode>',
+        'what tools may do: allow everything, ask you, only read, deny everything',
+      )
         .choices([...PERMISSION_MODES])
         .default('allow'),
     )
-    .option('--apply', 'bring what it changed over into the folder when it is done')
-    .option('--timeout <duration>', 'end it after this long', '1h')
-    .option('--max-copy <size>', 'refuse to copy more', '4g')
+    .option('--apply', 'apply its changes to the folder at the end')
+    .option('--timeout <duration>', 'stop the prompt after this time', '1h')
+    .option('--max-copy <size>', 'refuse to copy more than this', '4g')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((text: string, options: PromptOptions) => prompt(context, text, options))
@@ -69,15 +73,15 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
   const { limitSandbox, parseBudget } = await import('./prompt/budget.ts')
   const budgetNanoUsd = parseBudget(options.budget)
   const [
-    { firstWithLogin, loginsHere, NO_LOGINS, requireLogin },
+    { firstWithLogin, loginsHere, NO_LOGINS, requireHarnessLogin },
     { harnessNamed },
-    { placeFor },
+    { openPromptSandbox },
     { runPrompt },
     show,
   ] = await Promise.all([
     import('./prompt/logins.ts'),
     import('../harnesses/all.ts'),
-    import('./prompt/place.ts'),
+    import('./prompt/prompt-sandbox.ts'),
     import('./prompt/run-prompt.ts'),
     import('./prompt/show.ts'),
   ])
@@ -86,23 +90,37 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
   const named = chosen === undefined ? undefined : harnessNamed(chosen)
   const logins = named?.logins.length === 0 ? NO_LOGINS : await loginsHere(context)
   const harness = named ?? firstWithLogin(logins)
-  const login = await requireLogin(harness, logins)
+  const login = await requireHarnessLogin(harness, logins)
   using client = await connect(context)
-  const { sandbox, made, workspace, copied } = await placeFor(context, client, harness, options, resumes)
+  const { sandbox, made, workspace, copied } = await openPromptSandbox(
+    context,
+    client,
+    harness,
+    options,
+    resumes,
+  )
   if (budgetNanoUsd !== undefined) await limitSandbox(context, sandbox.id, budgetNanoUsd)
-  const view = show.viewFor(context, chosenFormat(context, options) === 'table')
+  const view = show.viewFor(context, resolveFormat(context, options) === 'table')
   const { run, usage, kept } = await runPrompt(
     context,
     client,
     {
-      ...{ harness, login, text, timeoutMs, resumes, sandbox, workspace },
-      ...{ model: options.model, permissions: options.permissions, madeSandbox: made },
+      harness,
+      login,
+      text,
+      timeoutMs,
+      resumes,
+      sandbox,
+      workspace,
+      model: options.model,
+      permissions: options.permissions,
+      madeSandbox: made,
     },
     view.event,
     (begun) => view.begun(begun, sandbox, copied),
     (failed) => view.ended(failed.run, failed.usage, sandbox, failed.kept, false),
   )
-  const isForPerson = chosenFormat(context, options) === 'table'
+  const isForPerson = resolveFormat(context, options) === 'table'
   await view.ended(run, usage, sandbox, kept, options.apply === true)
   if (options.apply && kept !== undefined && run.status === 'completed') {
     const { applyRun, printApplied } = await import('./run-changes/bring-over.ts')
@@ -116,12 +134,18 @@ async function prompt(context: CliContext, typed: string, options: PromptOptions
 function requireOnePlace({ sandbox, resume, backend, workspace, inPlace, harness }: PromptOptions): void {
   const isThere = sandbox !== undefined || resume !== undefined
   if (sandbox !== undefined && resume !== undefined)
-    throw new CraikError('usage', 'a run goes on in its own sandbox: --resume and --sandbox are too much')
+    throw new CraikError(
+      'usage',
+      '--resume cannot be combined with --sandbox: a run resumes in its own sandbox',
+    )
   if (resume !== undefined && harness !== undefined)
-    throw new CraikError('usage', 'a run goes on with its own agent: --resume and --harness are too much')
+    throw new CraikError(
+      'usage',
+      '--resume cannot be combined with --harness: a run resumes with its own agent',
+    )
   if (isThere && (backend !== undefined || workspace !== undefined || inPlace !== undefined))
     throw new CraikError('usage', '--backend, --workspace and --in-place are for a new sandbox', {
-      hint: 'leave them out: the sandbox has its own',
+      hint: 'omit them: the sandbox has its own',
     })
 }
 
@@ -132,7 +156,7 @@ async function resumedRun(context: CliContext, id: string | undefined) {
   const run = await getPromptRun(place, await context.operator(), parseReference(id, '--resume'))
   if (run.agent_session === null)
     throw new CraikError('usage', `run ${run.id} ended before the agent had a session`, {
-      hint: `ask anew in its sandbox:  craik prompt "…" --harness ${run.harness} --sandbox ${run.sandbox_id}`,
+      hint: `start again in its sandbox:  craik prompt "…" --harness ${run.harness} --sandbox ${run.sandbox_id}`,
     })
   return run
 }

@@ -5,7 +5,7 @@ import { LOCAL_PRESETS } from '../providers/local/presets.ts'
 import type { ProviderRecord } from '../providers/record.ts'
 import { findProvider, loadProviders } from '../providers/registry.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type Column, formatOption, printable, printRecord, printRows } from './output.ts'
+import { type Column, formatOption, JSON_FIRST_HELP, printable, printRecord, printRows } from './output.ts'
 import { failoverCommand } from './provider/failover.ts'
 import { disableCommand, enableCommand, localHealthCommand } from './provider/local.ts'
 
@@ -31,7 +31,7 @@ function jsonUnlessChosen({ format }: FormatOptions): FormatOptions {
 
 function jsonFirst(): ReturnType<typeof formatOption> {
   const option = formatOption()
-  option.description = 'json unless chosen here'
+  option.description = JSON_FIRST_HELP
   return option
 }
 
@@ -46,7 +46,7 @@ const COLUMNS: readonly Column<ProviderRecord>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('every provider: the built-in ones and those in config/providers')
+    .description('list providers: the built-in ones and those in config/providers')
     .addOption(jsonFirst())
     .addHelpText('after', '\nExample:\n  craik provider list --format table\n')
     .action(async (options: FormatOptions) => {
@@ -57,7 +57,7 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('one provider’s record')
+    .description('show the record of a provider')
     .argument('<id>')
     .addOption(jsonFirst())
     .addHelpText('after', '\nExample:\n  craik provider show provider_openai\n')
@@ -94,10 +94,10 @@ interface SelectOptions extends FormatOptions {
 
 function selectCommand(context: CliContext): Command {
   return new Command('select')
-    .description('what a call to a provider would use; calls nobody, reads no secret, grants nothing')
+    .description('show what a call to a provider would use; calls nothing, reads no secret, grants nothing')
     .argument('<id>')
-    .option('--mode <mode>', 'chat, completion, embedding, tool or runner', 'chat')
-    .option('--policy-envelope-id <id>', 'the envelope that the call would be made under')
+    .option('--mode <mode>', 'mode of the call: chat, completion, embedding, tool or runner', 'chat')
+    .option('--policy-envelope-id <id>', 'policy envelope of the call')
     .option('--receipt-id <id...>', 'receipts that led to the choice')
     .addOption(jsonFirst())
     .addHelpText(
@@ -130,7 +130,7 @@ function selectCommand(context: CliContext): Command {
 
 function localPresetsCommand(context: CliContext): Command {
   return new Command('local-presets')
-    .description('model servers that run on this machine, and where each is looked for')
+    .description('list presets for model servers on this machine, with their addresses')
     .addOption(jsonFirst())
     .addHelpText('after', '\nExample:\n  craik provider local-presets --format table\n')
     .action(async (options: FormatOptions) => {

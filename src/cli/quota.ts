@@ -3,7 +3,7 @@ import { Command, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import type { Json } from '../lib/canonical-json.ts'
 import { parseReference } from '../lib/ids.ts'
-import type { QuotaFacts } from '../providers/ledger/judge.ts'
+import type { QuotaFacts } from '../providers/ledger/evaluate.ts'
 import { providerRef, warnOfSession, wholeNumber } from './budget.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { type Column, formatOption, printRecord, printRows } from './output.ts'
@@ -27,13 +27,18 @@ interface SetOptions {
 function setCommand(context: CliContext): Command {
   const count = (flags: string, description: string) => new Option(flags, description).argParser(wholeNumber)
   return new Command('set')
-    .description('limit how fast calls are made, by all processes of this machine together')
-    .option('--provider <id>', 'calls to this provider')
-    .option('--session <id>', 'calls of this session')
-    .addOption(count('--requests-per-minute <n>', 'in any sixty seconds'))
-    .addOption(count('--tokens-per-minute <n>', 'input and output cap, corrected when the call is over'))
-    .addOption(count('--concurrent <n>', 'running at the same time'))
-    .option('--id <id>', 'how it is called, where one scope has several')
+    .description('set a quota for the calls of all processes on this machine')
+    .option('--provider <id>', 'for calls to this provider')
+    .option('--session <id>', 'for calls of this session')
+    .addOption(count('--requests-per-minute <n>', 'most requests in 60 seconds'))
+    .addOption(
+      count(
+        '--tokens-per-minute <n>',
+        'most tokens in 60 seconds: input and output cap, corrected after each call',
+      ),
+    )
+    .addOption(count('--concurrent <n>', 'most calls at the same time'))
+    .option('--id <id>', 'id of the quota, if one scope has several')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -60,13 +65,13 @@ function setCommand(context: CliContext): Command {
 async function termsOf(context: CliContext, options: SetOptions) {
   const { provider, session, requestsPerMinute, tokensPerMinute, concurrent } = options
   if ((provider === undefined) === (session === undefined)) {
-    throw new CraikError('usage', 'say whose quota it is, in exactly one way', {
-      hint: '--provider ID or --session ID',
+    throw new CraikError('usage', 'a quota needs exactly one scope', {
+      hint: 'use --provider ID or --session ID',
     })
   }
   if ([requestsPerMinute, tokensPerMinute, concurrent].every((limit) => limit === undefined)) {
-    throw new CraikError('usage', 'a quota limits something', {
-      hint: 'give --requests-per-minute N, --tokens-per-minute N, --concurrent N, or several',
+    throw new CraikError('usage', 'a quota needs at least one limit', {
+      hint: 'add --requests-per-minute N, --tokens-per-minute N, --concurrent N, or several',
     })
   }
   const scope = {
@@ -88,8 +93,8 @@ async function termsOf(context: CliContext, options: SetOptions) {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('every quota, and how much of it the last minute took')
-    .argument('[id]', 'only this one')
+    .description('show each quota and its use in the last minute')
+    .argument('[id]', 'only this quota')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik quota show\n')
     .action(async (id: string | undefined, options: { readonly format?: string }) => {
@@ -115,7 +120,7 @@ function used(count: number, limit: number | null): string {
 
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
-    .description('limit nothing any more')
+    .description('remove a quota')
     .argument('<id>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik quota remove quota_provider_openai\n')

@@ -1,24 +1,24 @@
 /** `craik receipts …`: the record of every decision. */
 import { Command } from 'commander'
 import type { CliContext } from './context.ts'
-import { listCommand, showCommand, tailCommand } from './receipts/list.ts'
+import { listReceiptsCommand, showReceiptCommand, tailCommand } from './receipts/list.ts'
 import {
   checkpointCommand,
   consistencyCommand,
-  exportCommand,
+  exportReceiptsCommand,
   keyCommand,
   proveCommand,
 } from './receipts/proofs.ts'
-import { verifyCommand } from './receipts/verify.ts'
+import { verifyReceiptsCommand } from './receipts/verify.ts'
 
 export function receiptsCommand(context: CliContext): Command {
   const receipts = new Command('receipts')
   for (const build of [
-    listCommand,
-    showCommand,
+    listReceiptsCommand,
+    showReceiptCommand,
     tailCommand,
-    verifyCommand,
-    exportCommand,
+    verifyReceiptsCommand,
+    exportReceiptsCommand,
     proveCommand,
     consistencyCommand,
     checkpointCommand,

@@ -20,7 +20,7 @@ export async function reportError(context: CliContext, thrown: unknown): Promise
 
 function unexpected(thrown: unknown): CraikError {
   const message = thrown instanceof Error ? thrown.message : String(thrown)
-  return new CraikError('internal', `something failed that should not: ${message}`, { cause: thrown })
+  return new CraikError('internal', `internal error: ${message}`, { cause: thrown })
 }
 
 function stackOf(error: Error): string {

@@ -1,6 +1,6 @@
 /** Finds the noun, loads only that, and lets commander do the parsing. */
 import { readFileSync } from 'node:fs'
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import { CraikError } from '../errors.ts'
 import { packageFile } from '../lib/package-files.ts'
 import { joinCommand } from '../lib/shlex.ts'
@@ -10,6 +10,7 @@ import type { Noun } from './nouns.ts'
 /** No honest argument is longer; values come through stdin or files. */
 const MAX_ARGUMENT_BYTES = 64 * 1024
 const MAX_ARGUMENTS = 4096
+const HELP_FLAGS: ReadonlySet<string> = new Set(['--help', '-h'])
 
 export async function runCommand(
   context: CliContext,
@@ -17,25 +18,30 @@ export async function runCommand(
   argv: readonly string[],
 ): Promise<void> {
   refuseHugeArguments(argv)
+  const [nounName, verb] = argv.filter((argument) => !argument.startsWith('-'))
+  const named = nouns.find((noun) => noun.name === nounName)
+  const asksForHelp = argv.length === 0 || argv[0] === 'help' || argv.some((one) => HELP_FLAGS.has(one))
+  const isAll = asksForHelp && argv.includes('--all') && [undefined, 'help'].includes(nounName) && !verb
   const program = new Command('craik')
-    .description('Coding agents in real sandboxes, and a signed receipt of every decision at the boundary.')
+    .description('Run coding agents in sandboxes, with a signed receipt of every decision.')
     .version(version(), '-V, --version')
     .helpOption('-h, --help')
     // What follows the program of `craik exec` is that program's.
     .enablePositionalOptions()
-    .addHelpText('after', HELP)
-  const [nounName, verb] = argv.filter((argument) => !argument.startsWith('-'))
-  const named = nouns.find((noun) => noun.name === nounName)
+    .addHelpText('after', isAll ? ALL_HELP : START_HELP)
+  // Commander's suggestions for what was mistyped come from what is visible.
+  if (asksForHelp && !isAll)
+    program.configureHelp({ visibleCommands: startCommands(nouns), visibleOptions: () => [] })
   for (const noun of nouns) {
     const command =
       noun === named
         ? withExample((await (await noun.load())(context, verb)).description(noun.summary), noun.example)
         : new Command(noun.name).description(noun.summary)
-    program.addCommand(noun.group === undefined ? command : command.helpGroup(noun.group))
+    program.addCommand(command.helpGroup(isAll ? noun.group : (noun.startGroup ?? noun.group)))
   }
   program.helpCommand('help [command]', 'show help for a command')
   prepare(program, context)
-  if (argv.length === 0) return program.outputHelp()
+  if (argv.length === 0 || isAll) return program.outputHelp()
   if (argv[0] === 'help' && named === undefined) return helpFor(context, nouns, program, argv.slice(1))
   try {
     await program.parseAsync(argv, { from: 'user' })
@@ -50,6 +56,11 @@ function withExample(command: Command, example: string | undefined): Command {
   return example === undefined ? command : command.addHelpText('after', `\nExample:\n  ${example}\n`)
 }
 
+function startCommands(nouns: readonly Noun[]): (program: Command) => Command[] {
+  const names = new Set(nouns.filter(({ startGroup }) => startGroup !== undefined).map(({ name }) => name))
+  return ({ commands }) => commands.filter((command) => names.has(command.name()))
+}
+
 async function helpFor(
   context: CliContext,
   nouns: readonly Noun[],
@@ -59,7 +70,9 @@ async function helpFor(
   const noun = nouns.find((candidate) => candidate.name === names[0])
   if (noun !== undefined) return runCommand(context, nouns, [...names, '--help'])
   if (names[0] !== undefined)
-    throw new CraikError('usage', `there is no command '${names[0]}'`, { hint: 'see craik --help' })
+    throw new CraikError('usage', `unknown command '${names[0]}'`, {
+      hint: 'list all commands:  craik help --all',
+    })
   program.outputHelp()
 }
 
@@ -71,7 +84,16 @@ function prepare(command: Command, context: CliContext): void {
     getOutHelpWidth: () => Math.min(context.stdout.columns ?? 100, 110),
   })
   command.helpCommand(false)
+  acceptJson(command)
   for (const child of command.commands) prepare(child, context)
+}
+
+/** `--json` is `--format json`, where a command has that. The last of the two counts. */
+function acceptJson(command: Command): void {
+  const format = command.options.find(({ long }) => long === '--format')
+  if (!format?.argChoices?.includes('json')) return
+  command.addOption(new Option('--json', 'the same as --format json').hideHelp())
+  command.on('option:json', () => command.setOptionValueWithSource('format', 'json', 'cli'))
 }
 
 /** What should have been typed, where options of a program were taken for options of the command that runs it. */
@@ -90,7 +112,7 @@ function usage(error: CommanderError, instead: string | undefined): CraikError {
   if (error.code === 'commander.unknownOption' && instead !== undefined)
     return new CraikError('usage', error.message.replace(/^error: /, '').split('\n')[0]!, { hint: instead })
   // A noun without a verb prints its help to stderr, which is no message.
-  if (error.code === 'commander.help') return new CraikError('usage', 'a verb is missing')
+  if (error.code === 'commander.help') return new CraikError('usage', 'a subcommand is missing')
   // What was typed is repeated in it, however long.
   const whole = error.message.replace(/^error: /, '').replace(/'([^']{60})[^']+'/g, "'$1…'")
   const [message, ...rest] = whole.split('\n')
@@ -102,11 +124,11 @@ function refuseHugeArguments(argv: readonly string[]): void {
   const size = Math.max(0, ...argv.map((argument) => Buffer.byteLength(argument)))
   if (argv.length > MAX_ARGUMENTS)
     throw new CraikError('too_large', `${argv.length.toLocaleString('en')} arguments are too many`, {
-      hint: `at most ${MAX_ARGUMENTS.toLocaleString('en')}`,
+      hint: `pass at most ${MAX_ARGUMENTS.toLocaleString('en')}`,
     })
   if (size <= MAX_ARGUMENT_BYTES) return
   throw new CraikError('too_large', `an argument of ${size.toLocaleString('en')} bytes is too large`, {
-    hint: `at most ${MAX_ARGUMENT_BYTES.toLocaleString('en')} bytes each; larger values go through stdin or a file`,
+    hint: `pass at most ${MAX_ARGUMENT_BYTES.toLocaleString('en')} bytes each, and larger values through stdin or a file`,
   })
 }
 
@@ -114,14 +136,19 @@ function version(): string {
   return (JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as { version: string }).version
 }
 
-const HELP = `
-Examples:
-  craik up                                      your agents in a sandbox, with the logins you have
-  craik demo persistent-agent --repo-path .     the whole idea in one run, without a network
-  craik shell 'npm test'                        run it, keep a receipt
-  craik receipts list                           what was decided, newest first
-  craik receipts verify                         check the whole log
+const EXIT_CODES = `Exit codes: 0 done, 1 failed check, 2 usage, 3 unknown id, 77 denied.
+All exit codes: docs/reference/errors.md`
 
-Exit codes: 0 done · 1 tampered or failed check · 2 usage, or incomplete proof · 3 unknown id · 77 denied ·
-all of them: docs/reference/errors.md
-`
+const START_HELP = `
+All commands: craik help --all        One command: craik help COMMAND
+${EXIT_CODES}`
+
+const ALL_HELP = `
+Examples:
+  craik up                                     start a sandbox with your agents
+  craik demo persistent-agent --repo-path .    show a complete run, offline
+  craik shell 'npm test'                       run a command, with a receipt
+  craik receipts list                          list decisions, newest first
+  craik receipts verify                        verify the whole log
+
+${EXIT_CODES}`

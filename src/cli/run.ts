@@ -7,28 +7,28 @@ import {
   addLimits,
   addRouting,
   type LimitFlags,
-  limitsOf,
+  promptLimits,
   type RoutingFlags,
   routingOf,
 } from './agent/options.ts'
 import { requireOwnRecord, sayOthers } from './agent/own.ts'
-import { recordPlace, runPlace } from './agent/place.ts'
 import { promptFrom } from './agent/prompt-text.ts'
-import { executionRecord, exitCodeOf, shownRun, summary, Watcher } from './agent/run-view.ts'
+import { openRunDeps, recordDeps } from './agent/run-deps.ts'
+import { executionRecord, formatRun, runExitCode, summary, Watcher } from './agent/run-view.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type Column, chosenFormat, formatOption, printable, printRecord, printRows } from './output.ts'
+import { type Column, formatOption, printable, printRecord, printRows, resolveFormat } from './output.ts'
 import { applyCommand } from './run-changes/apply.ts'
 import { diffCommand } from './run-changes/diff.ts'
-import { pruneCommand } from './run-changes/prune.ts'
+import { pruneRunsCommand } from './run-changes/prune.ts'
 
-export const runCommand: NounBuilder = (context) =>
+export const runNounCommand: NounBuilder = (context) =>
   new Command('run')
     .addCommand(executeCommand(context))
     .addCommand(listCommand(context))
     .addCommand(showCommand(context))
     .addCommand(diffCommand(context))
     .addCommand(applyCommand(context))
-    .addCommand(pruneCommand(context))
+    .addCommand(pruneRunsCommand(context))
     .addCommand(resumeCommand(context))
     .addCommand(cancelCommand(context))
     .addCommand(recoverCommand(context))
@@ -37,7 +37,7 @@ function executeCommand(context: CliContext): Command {
   return addLimits(
     addRouting(
       new Command('execute')
-        .description('let a model work on a task')
+        .description('run a task with a model')
         .argument('<task>', 'what to do, in quotes, or - to read it from stdin'),
     ),
   )
@@ -50,28 +50,25 @@ function executeCommand(context: CliContext): Command {
       const prompt = await promptFrom(context, task)
       using watcher = new Watcher(context, flags)
       const { executeTask } = await import('../run/agents/prompt.ts')
-      const executed = await executeTask(await runPlace(context), prompt, {
-        ...limitsOf(flags),
+      const executed = await executeTask(await openRunDeps(context), prompt, {
+        ...promptLimits(flags),
         ...routingOf(flags),
         operator: await context.operator(),
         onProgress: watcher.onProgress,
       })
       const record = { schema: 'craik.provider_backed_run_execution', ...executionRecord(executed) }
       printRecord(context, flags, record, () => summary(executed))
-      context.setExitCode(exitCodeOf(executed.run))
+      context.setExitCode(runExitCode(executed.run))
     })
 }
 
 function resumeCommand(context: CliContext): Command {
   return addLimits(
     new Command('resume')
-      .description('a new attempt at an interrupted run’s task; what passed is not run again')
+      .description('run the task of an interrupted run again, without commands that succeeded')
       .argument('<run>')
-      .argument(
-        '<task>',
-        'the same text, or - to read it from stdin: it is kept nowhere, and compared by its hash',
-      )
-      .option('--workspace <folder>', 'where commands start (default: the session’s, or here)'),
+      .argument('<task>', 'the same text, or - to read it from stdin; Craik stores only its hash')
+      .option('--workspace <folder>', 'folder where commands start (default: the session’s, or this one)'),
   )
     .addOption(formatOption())
     .addHelpText(
@@ -82,14 +79,14 @@ function resumeCommand(context: CliContext): Command {
       const prompt = await promptFrom(context, task)
       using watcher = new Watcher(context, flags)
       const { resumeRun } = await import('../run/agents/prompt.ts')
-      const executed = await resumeRun(await runPlace(context), await context.operator(), id, prompt, {
-        ...limitsOf(flags),
+      const executed = await resumeRun(await openRunDeps(context), await context.operator(), id, prompt, {
+        ...promptLimits(flags),
         workspace: flags.workspace,
         onProgress: watcher.onProgress,
       })
       const record = { schema: 'craik.provider_backed_run_execution', ...executionRecord(executed) }
       printRecord(context, flags, record, () => summary(executed))
-      context.setExitCode(exitCodeOf(executed.run))
+      context.setExitCode(runExitCode(executed.run))
     })
 }
 
@@ -109,10 +106,10 @@ const COLUMNS: readonly Column<Listed<Run>>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('your runs, newest first')
-    .addOption(new Option('--status <status>', 'only those').choices(STATUSES))
-    .option('--session <id>', 'only this session’s')
-    .option('--prompts', 'those of `craik prompt` instead')
+    .description('list your runs, newest first')
+    .addOption(new Option('--status <status>', 'only runs with this status').choices(STATUSES))
+    .option('--session <id>', 'only runs of this session')
+    .option('--prompts', 'list runs of `craik prompt` instead')
     .addOption(formatOption())
     .addHelpText('after', '\nExamples:\n  craik run list --status interrupted\n  craik run list --prompts\n')
     .action(
@@ -128,10 +125,10 @@ function listCommand(context: CliContext): Command {
           ...(flags.status !== undefined && { status: flags.status }),
           ...(flags.session !== undefined && { session_id: flags.session }),
         }
-        const list = await listOwnRuns(await recordPlace(context), await context.operator(), filter)
+        const list = await listOwnRuns(await recordDeps(context), await context.operator(), filter)
         printRows(context, flags, list.own, COLUMNS, listedJson)
         sayOthers(context, list, 'run')
-        if (chosenFormat(context, flags) === 'table')
+        if (resolveFormat(context, flags) === 'table')
           await (await import('./prompt/list.ts')).sayPrompts(context)
       },
     )
@@ -139,14 +136,14 @@ function listCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('one run, whole')
+    .description('show a run')
     .argument('<run>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run show run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
     .action(async (id: string, flags: { readonly format?: string }) => {
       if (await (await import('./prompt/list.ts')).showPrompt(context, flags, id)) return
       const { getRun } = await import('../run/agents/records.ts')
-      const found = await getRun(await recordPlace(context), id)
+      const found = await getRun(await recordDeps(context), id)
       await requireOwnRecord(context, await context.operator(), 'show', 'run', found)
       printRecord(context, flags, runJson(found), () => describeRun(found))
     })
@@ -154,7 +151,7 @@ function showCommand(context: CliContext): Command {
 
 function cancelCommand(context: CliContext): Command {
   return new Command('cancel')
-    .description('ask a run to stop; it ends as interrupted, with its handoff')
+    .description('stop a run; it ends as interrupted, with a handoff')
     .argument('<run>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run cancel run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
@@ -165,20 +162,20 @@ function cancelCommand(context: CliContext): Command {
       if (result.outcome === 'ended') return printEnded(context, flags, result)
       if (result.outcome === 'refused') throw (await import('../run/agents/refused.ts')).refusedError(result)
       const { askToStop } = await import('../run/agents/signal.ts')
-      const signalled = askToStop(result.owner)
+      const signalled = askToStop(result.owner, context.home.database)
       printRecord(
         context,
         flags,
         { run_id: runId, outcome: 'requested', pid: result.owner.pid, signalled },
         () =>
-          `  ${runId} was asked to stop${signalled ? ` (process ${result.owner.pid})` : '; it will when it writes its next step'}\n  see it:  craik run show ${runId}\n`,
+          `  asked ${runId} to stop${signalled ? ` (process ${result.owner.pid})` : '; it stops at its next step'}\n  show it:  craik run show ${runId}\n`,
       )
     })
 }
 
 function recoverCommand(context: CliContext): Command {
   return new Command('recover')
-    .description('end a run whose process is gone, and say truthfully what is known of it')
+    .description('end a run whose process is gone, and record what is known of it')
     .argument('<run>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik run recover run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD\n')
@@ -196,23 +193,28 @@ function printEnded(
   flags: { readonly format?: string },
   { run, handoff }: { readonly run: Run; readonly handoff: { readonly id: string; readonly status: string } },
 ): void {
-  const record = { run_id: run.id, outcome: 'ended', run: shownRun(run), handoff: handoff as unknown as Json }
+  const record = {
+    run_id: run.id,
+    outcome: 'ended',
+    run: formatRun(run),
+    handoff: handoff as unknown as Json,
+  }
   printRecord(
     context,
     flags,
     record,
     () =>
-      `  ${run.id} · ${run.status} (${run.stop_reason})\n  what it did:  craik handoff show ${handoff.id}\n  try again:    craik run resume ${run.id} "<the same task>"\n`,
+      `  ${run.id} · ${run.status} (${run.stop_reason})\n  show report:  craik handoff show ${handoff.id}\n  try again:    craik run resume ${run.id} "<the same task>"\n`,
   )
 }
 
 /** Of what cannot be read, the id. */
 function listedJson({ id, record, seal, status }: Listed<Run>): Json {
-  return { run: record === undefined ? { id } : shownRun(record), receipt_hmac: seal, hmac_status: status }
+  return { run: record === undefined ? { id } : formatRun(record), receipt_hmac: seal, hmac_status: status }
 }
 
 function runJson({ record, seal, status }: Checked<Run>): Json {
-  return { run: shownRun(record), receipt_hmac: seal, hmac_status: status }
+  return { run: formatRun(record), receipt_hmac: seal, hmac_status: status }
 }
 
 function describeRun({ record: run, status }: Checked<Run>): string {

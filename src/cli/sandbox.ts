@@ -6,10 +6,10 @@ type Loader = () => Promise<(context: CliContext) => Command>
 
 const VERBS: readonly (readonly [name: string, load: Loader])[] = [
   ['create', async () => (await import('./sandbox/create.ts')).createCommand],
-  ['list', async () => (await import('./sandbox/list.ts')).listCommand],
-  ['show', async () => (await import('./sandbox/list.ts')).showCommand],
+  ['list', async () => (await import('./sandbox/list.ts')).listSandboxesCommand],
+  ['show', async () => (await import('./sandbox/list.ts')).showSandboxCommand],
   ['exec', async () => (await import('./sandbox/exec.ts')).execCommand],
-  ['shell', async () => (await import('./sandbox/shell.ts')).shellCommand],
+  ['shell', async () => (await import('./sandbox/shell.ts')).sandboxShellCommand],
   ['cp', async () => (await import('./sandbox/cp.ts')).cpCommand],
   ['stats', async () => (await import('./sandbox/inspect.ts')).statsCommand],
   ['logins', async () => (await import('./sandbox/inspect.ts')).loginsCommand],
@@ -20,10 +20,10 @@ const VERBS: readonly (readonly [name: string, load: Loader])[] = [
   ['stop', async () => (await import('./sandbox/lifecycle.ts')).stopCommand],
   ['resume', async () => (await import('./sandbox/lifecycle.ts')).resumeCommand],
   ['pause', async () => (await import('./sandbox/lifecycle.ts')).pauseCommand],
-  ['snapshot', async () => (await import('./sandbox/snapshot.ts')).snapshotCommand],
+  ['snapshot', async () => (await import('./sandbox/snapshot.ts')).takeSnapshotCommand],
   ['restore', async () => (await import('./sandbox/snapshot.ts')).restoreCommand],
   ['fork', async () => (await import('./sandbox/snapshot.ts')).forkCommand],
-  ['delete', async () => (await import('./sandbox/delete.ts')).deleteCommand],
+  ['delete', async () => (await import('./sandbox/delete.ts')).deleteSandboxCommand],
 ]
 
 /** Loads the verb that was typed and no other, or all of them when there is none of that name: for help. */

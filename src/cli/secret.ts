@@ -31,12 +31,12 @@ export const secretCommand: NounBuilder = (context) =>
 
 function bindCommand(context: CliContext): Command {
   return new Command('bind')
-    .description('say where the value of a secret is found; only the place is recorded')
-    .argument('<name>', 'what the secret is called in configuration and receipts')
-    .addOption(new Option('--env <VAR>', 'an environment variable of the craik process'))
-    .addOption(new Option('--file <PATH>', 'a file of yours with mode 0600, at most 64 KiB'))
-    .addOption(new Option('--keyring <SERVICE/ACCOUNT>', 'an item of the login keyring'))
-    .addOption(new Option('--command <REF>', 'the output of a registered command'))
+    .description('bind a name to the source of a secret; Craik stores only the source')
+    .argument('<name>', 'name of the secret in configuration and receipts')
+    .addOption(new Option('--env <VAR>', 'environment variable of the craik process'))
+    .addOption(new Option('--file <PATH>', 'file of yours with mode 0600, at most 64 KiB'))
+    .addOption(new Option('--keyring <SERVICE/ACCOUNT>', 'item of the login keyring'))
+    .addOption(new Option('--command <REF>', 'output of a registered command'))
     .addOption(formatOption())
     .addHelpText('after', BIND_EXAMPLES)
     .action(async (name: string, options: BindOptions) => {
@@ -61,8 +61,8 @@ const SOURCES: readonly BindingSource[] = ['env', 'file', 'keyring', 'command']
 function chosenBinding(options: BindOptions): Binding {
   const [source, ...more] = SOURCES.filter((candidate) => options[candidate] !== undefined)
   if (source === undefined || more.length > 0)
-    throw new CraikError('usage', 'say where the value is, in exactly one way', {
-      hint: '--env VAR, --file PATH, --keyring SERVICE/ACCOUNT or --command REF',
+    throw new CraikError('usage', 'a secret needs exactly one source', {
+      hint: 'use --env VAR, --file PATH, --keyring SERVICE/ACCOUNT or --command REF',
     })
   const reference = options[source]!
   return { source, reference: source === 'file' && reference !== '' ? resolve(reference) : reference }
@@ -71,8 +71,8 @@ function chosenBinding(options: BindOptions): Binding {
 function setCommand(context: CliContext): Command {
   return (
     new Command('set')
-      .description('keep a value here, encrypted; it is asked for without echo, or read from a pipe')
-      .argument('<name>', 'what the secret is called')
+      .description('store a value encrypted; type it without echo, or pipe it in')
+      .argument('<name>', 'name of the secret')
       .addOption(formatOption())
       .addHelpText('after', SET_EXAMPLES)
       // Commander's own complaints would repeat the argument, which may be the value.
@@ -109,9 +109,9 @@ Examples:
 function valueAsArgument(): CraikError {
   return new CraikError(
     'usage',
-    'a value is never taken from the command line, where other users and the shell’s history see it',
+    'refusing a value on the command line: other users and the shell history can see it',
     {
-      hint: 'run  craik secret set NAME  and type it, or pipe it in; if that was a real value, replace it at its issuer',
+      hint: 'run  craik secret set NAME  and type the value, or pipe it in; if the value was real, replace it at its issuer',
     },
   )
 }
@@ -125,7 +125,7 @@ const COLUMNS: readonly Column<SecretEntry>[] = [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('names and sources, never values')
+    .description('list names and sources, never values')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret list --format json\n')
     .action(async (options: FormatOptions) => {
@@ -141,7 +141,7 @@ function listCommand(context: CliContext): Command {
 
 function removeCommand(context: CliContext): Command {
   return new Command('remove')
-    .description('forget a name, and its value if it is kept here')
+    .description('remove a secret, and its value if it is stored here')
     .argument('<name>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret remove OPENAI_API_KEY\n')
@@ -153,7 +153,7 @@ function removeCommand(context: CliContext): Command {
 
 function checkCommand(context: CliContext): Command {
   return new Command('check')
-    .description('read the value now, and say only whether that works')
+    .description('check that a value can be read, without printing it')
     .argument('<name>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik secret check OPENAI_API_KEY\n')

@@ -1,8 +1,8 @@
 /** `craik session`: the records of agent sessions, to look at and to hand over. */
 import { Command } from 'commander'
-import { sessionListCommand, sessionShowCommand } from './agent/look.ts'
+import { sessionListCommand, sessionShowCommand } from './agent/list.ts'
 import { requireOwnRecord } from './agent/own.ts'
-import { recordPlace } from './agent/place.ts'
+import { recordDeps } from './agent/run-deps.ts'
 import type { CliContext, NounBuilder } from './context.ts'
 import { printRecord } from './output.ts'
 
@@ -14,7 +14,9 @@ export const sessionCommand: NounBuilder = (context) =>
 
 function exportCommand(context: CliContext): Command {
   return new Command('export')
-    .description('session, runs, events, handoffs and receipt ids as JSON; no prompts, no secrets')
+    .description(
+      'export a session, its runs, events, handoffs and receipt ids as JSON; no prompts, no secrets',
+    )
     .argument('<session>')
     .addHelpText(
       'after',
@@ -22,7 +24,7 @@ function exportCommand(context: CliContext): Command {
     )
     .action(async (id: string) => {
       const { getSession } = await import('../run/agents/records.ts')
-      const place = await recordPlace(context)
+      const place = await recordDeps(context)
       const found = await getSession(place, id)
       await requireOwnRecord(context, await context.operator(), 'export', 'session', found)
       const { exportSession } = await import('../run/agents/export.ts')

@@ -7,19 +7,19 @@ import { formatDuration, parseDuration } from '../lib/duration.ts'
 import { joinCommand, quoteArgument } from '../lib/shlex.ts'
 import { redactText } from '../receipts/redaction/redact.ts'
 import type { CliContext } from './context.ts'
-import { chosenFormat, formatOption, printable, printRecord } from './output.ts'
+import { formatOption, printable, printRecord, resolveFormat } from './output.ts'
 
 export function shellCommand(context: CliContext): Command {
   return (
     new Command('shell')
-      .argument('<command>', 'one command line, quoted; no globs, variables or pipes')
-      .option('--timeout <duration>', 'stop it after this long', '10m')
+      .argument('<command>', 'one command line, in quotes; no globs, variables or pipes')
+      .option('--timeout <duration>', 'stop the command after this time', '10m')
       .addOption(
-        new Option('--profile <profile>', 'the policy that decides')
+        new Option('--profile <profile>', 'policy profile')
           .choices(['strict', 'automation', 'custom'])
           .default('strict'),
       )
-      .option('--grant <id>', 'the grant to use where the policy asks for one')
+      .option('--grant <id>', 'grant to use where the policy requires one')
       .addOption(formatOption())
       .addHelpText('after', HELP)
       .allowExcessArguments()
@@ -27,14 +27,14 @@ export function shellCommand(context: CliContext): Command {
       .allowUnknownOption()
       .action(async (command: string, flags, { args }: Command) => {
         if (args.length > 1)
-          throw new CraikError('usage', 'the command to run is one argument: put it in quotes', {
+          throw new CraikError('usage', 'the command must be one argument: put it in quotes', {
             hint: `craik shell ${quoteArgument(joinCommand(args))}`,
           })
         const timeoutMs = parseDuration(flags.timeout, '--timeout')
         const workingDirectory = currentFolder()
         const { runShell, shellExitCode } = await import('../run/shell.ts')
         const { PREVIEW_CHARACTERS } = await import('../run/side-log.ts')
-        const live = chosenFormat(context, flags) === 'table'
+        const live = resolveFormat(context, flags) === 'table'
         const shown = { stdout: 0, stderr: 0 }
         const result = await runShell(
           {
@@ -78,7 +78,7 @@ export function shellCommand(context: CliContext): Command {
         for (const [name, log] of Object.entries({ stdout, stderr })) {
           if (!live || log.bytes <= PREVIEW_CHARACTERS) continue
           context.stderr.write(
-            `\n  … ${name} goes on: ${log.bytes.toLocaleString('en')} bytes in state/shell-output/${log.sha256}.log\n`,
+            `\n  … ${name} continues: ${log.bytes.toLocaleString('en')} bytes in state/shell-output/${log.sha256}.log\n`,
           )
         }
         if (live)
@@ -98,7 +98,7 @@ function currentFolder(): string {
     return process.cwd()
   } catch (error) {
     throw new CraikError('usage', 'the working folder was removed', {
-      hint: 'cd to one that exists',
+      hint: 'change to an existing folder:  cd FOLDER',
       cause: error,
     })
   }
@@ -111,8 +111,9 @@ function ending(run: { readonly end: string; readonly exitCode?: number; readonl
 }
 
 const HELP = `
-The command is split into words as a POSIX shell would, and run directly. Redacted output is kept whole under
-state/shell-output/; its beginning is shown. Exits with the command's own code.
+Craik splits the command into words as a POSIX shell does, and runs it directly.
+It prints the beginning of the redacted output, and stores all of it under
+state/shell-output/. It exits with the command's own code.
 
 Examples:
   craik shell 'npm test'

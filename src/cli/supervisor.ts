@@ -23,7 +23,7 @@ export const supervisorCommand: NounBuilder = (context) =>
 
 function statusCommand(context: CliContext): Command {
   return new Command('status')
-    .description('whether it runs, and what it holds; starts nothing')
+    .description('show whether it runs, and its sandboxes; does not start it')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik supervisor status --format json\n')
     .action(async (flags: FormatFlags) => {
@@ -42,11 +42,11 @@ function statusCommand(context: CliContext): Command {
       printRecord(context, flags, { running: true, ...status }, () => {
         const up = formatDuration(Math.max(0, context.clock.nowMs() - status.started_at_ms))
         const memory = Math.round(status.memory_bytes / 1024 / 1024)
-        const state = status.draining ? 'leaving' : status.ready ? 'running' : 'taking over'
+        const state = status.draining ? 'stopping' : status.ready ? 'running' : 'taking over'
         const held = status.sandboxes === 1 ? '1 sandbox' : `${status.sandboxes} sandboxes`
         const warm = status.warm > 0 ? ` · ${status.warm} warm` : ''
         const gone = status.program_gone
-          ? '  the program that it was started from is gone; end it, sandboxes go on:  craik supervisor stop\n'
+          ? '  its program was removed; stop it (sandboxes keep running):  craik supervisor stop\n'
           : ''
         return `  ${state}  pid ${status.pid} · craik ${status.version} · up ${up} · ${held}${warm} · ${memory} MB\n${gone}`
       })
@@ -55,7 +55,7 @@ function statusCommand(context: CliContext): Command {
 
 function stopCommand(context: CliContext): Command {
   return new Command('stop')
-    .description('end it; sandboxes go on running, and the next command starts it again')
+    .description('stop it; sandboxes keep running, and the next command starts it again')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik supervisor stop\n')
     .action(async (flags: FormatFlags) => {
@@ -64,17 +64,17 @@ function stopCommand(context: CliContext): Command {
       const record = stopped ?? { stopped: false, pid: null, sandboxes: 0 }
       printRecord(context, flags, { ...record }, () => {
         if (stopped === undefined) return '  not running\n'
-        const left = stopped.sandboxes === 1 ? '1 sandbox goes' : `${stopped.sandboxes} sandboxes go`
-        return `  stopped  pid ${stopped.pid}${stopped.sandboxes === 0 ? '' : ` · ${left} on running`}\n`
+        const left = stopped.sandboxes === 1 ? '1 sandbox keeps' : `${stopped.sandboxes} sandboxes keep`
+        return `  stopped  pid ${stopped.pid}${stopped.sandboxes === 0 ? '' : ` · ${left} running`}\n`
       })
     })
 }
 
 function logsCommand(context: CliContext): Command {
   return new Command('logs')
-    .description('what it wrote down, one JSON object on each line')
-    .option('--lines <count>', 'how many of the last lines', DEFAULT_LINES)
-    .option('--follow', 'go on as more is written, until Ctrl-C')
+    .description('print its log, one JSON object per line')
+    .option('--lines <count>', 'number of last lines to print', DEFAULT_LINES)
+    .option('--follow', 'print new lines until Ctrl-C')
     .addHelpText('after', '\nExample:\n  craik supervisor logs --lines 20\n')
     .action(async (flags: { readonly lines: string; readonly follow?: boolean }) => {
       const { lastLines, newLines } = await import('../supervisor/log-tail.ts')
@@ -88,14 +88,14 @@ function logsCommand(context: CliContext): Command {
 
 function runCommand(context: CliContext): Command {
   return new Command('run')
-    .description('be the supervisor; started by whoever needs it')
-    .option('--idle <duration>', 'leave when there was nothing to hold for this long', '60s')
-    .option('--autosave <duration>', 'how often the sandboxes of logins are saved', '5m')
+    .description('run the supervisor; commands that need it start it')
+    .option('--idle <duration>', 'exit after this time without sandboxes', '60s')
+    .option('--autosave <duration>', 'interval at which login sandboxes are saved', '5m')
     .action(async (flags: { readonly idle: string; readonly autosave: string }) => {
       const idleMs = parseDuration(flags.idle, '--idle')
       const autosaveMs = parseDuration(flags.autosave, '--autosave')
-      const { leaveStarter } = await import('../supervisor/start.ts')
-      await leaveStarter(() => mountedFolders(context.home, context.store))
+      const { detachFromStarter } = await import('../supervisor/start.ts')
+      await detachFromStarter(() => mountedFolders(context.home, context.store))
       const { runSupervisor } = await import('../supervisor/run.ts')
       const { actingOperator } = await import('../run/agents/login.ts')
       await runSupervisor({
@@ -115,5 +115,5 @@ function runCommand(context: CliContext): Command {
 function lineCount(text: string): number {
   const count = Number(text)
   if (/^[0-9]{1,5}$/.test(text) && count <= MAX_LINES) return count
-  throw new CraikError('usage', `--lines takes a number up to ${MAX_LINES.toLocaleString('en')}`)
+  throw new CraikError('usage', `--lines must be a number up to ${MAX_LINES.toLocaleString('en')}`)
 }

@@ -6,7 +6,7 @@ import type { CliContext } from './context.ts'
 /** It is used at once or never. */
 const LIFETIME_MS = 2 * 60_000
 
-export interface TypedLeave {
+export interface TypedGrant {
   readonly capability: Capability
   readonly operation: string
   /** Without one, any. */
@@ -22,7 +22,7 @@ export interface TypedLeave {
 /** One that was not used is revoked. */
 export async function withTypedGrant<T>(
   context: CliContext,
-  { capability, operation, target, path, command, lifetimeMs = LIFETIME_MS }: TypedLeave,
+  { capability, operation, target, path, command, lifetimeMs = LIFETIME_MS }: TypedGrant,
   work: (grantId: string) => Promise<T>,
 ): Promise<T> {
   const store = await context.store()
@@ -53,7 +53,7 @@ export async function withTypedGrant<T>(
 /** For a command that asks more than one question; the work is told the grant for the first. */
 export function withTypedGrants<T>(
   context: CliContext,
-  [first, ...more]: readonly [TypedLeave, ...TypedLeave[]],
+  [first, ...more]: readonly [TypedGrant, ...TypedGrant[]],
   work: (grantId: string) => Promise<T>,
 ): Promise<T> {
   const [second, ...others] = more

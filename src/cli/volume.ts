@@ -4,11 +4,11 @@ import { formatDuration } from '../lib/duration.ts'
 import type { VolumeBody } from '../operator/api/bodies.ts'
 import type { ApiClient } from '../sdk/client.ts'
 import type { CliContext, NounBuilder } from './context.ts'
-import { type DeleteOptions, deleteChosen, deletingCommand, requireChoice } from './delete-each.ts'
+import { type DeleteOptions, deleteSelected, deletingCommand, requireChoice } from './delete-each.ts'
 import { type Column, formatOption, printRows } from './output.ts'
 import { formatBytes } from './sandbox/amounts.ts'
 import { connect } from './sandbox/connect.ts'
-import { type TypedLeave, withTypedGrant } from './typed-grant.ts'
+import { type TypedGrant, withTypedGrant } from './typed-grant.ts'
 
 export const volumeCommand: NounBuilder = (context) =>
   new Command('volume').addCommand(listCommand(context)).addCommand(deleteCommand(context))
@@ -22,7 +22,7 @@ const COLUMNS = (nowMs: number): readonly Column<VolumeBody>[] => [
 
 function listCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list the volumes of this home, what each takes, and which sandbox has it')
+    .description('list the volumes of this home, their sizes, and the sandbox that uses each')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik volume list --format json\n')
     .action(async (options: { readonly format?: string }) => {
@@ -33,13 +33,13 @@ function listCommand(context: CliContext): Command {
 }
 
 function deleteCommand(context: CliContext): Command {
-  return deletingCommand('volume', 'remove volumes with everything in them; none that a sandbox has')
+  return deletingCommand('volume', 'delete volumes and their contents, unless a sandbox uses them')
     .addHelpText('after', '\nExample:\n  craik volume delete ada-toolchains\n')
     .action(async (names: readonly string[], options: DeleteOptions) => {
       requireChoice('volume', names, options)
       using client = await connect(context)
       const { signal } = context
-      await deleteChosen(context, names, options, {
+      await deleteSelected(context, names, options, {
         noun: 'volume',
         nouns: 'volumes',
         loss: ', with everything in them',
@@ -59,8 +59,11 @@ export async function deleteVolume(
   name: string,
   command: string,
 ): Promise<void> {
-  const leave: TypedLeave = {
-    ...{ capability: 'sandbox.delete', operation: 'delete_volume', target: `volume/${name}`, command },
+  const leave: TypedGrant = {
+    capability: 'sandbox.delete',
+    operation: 'delete_volume',
+    target: `volume/${name}`,
+    command,
   }
   await withTypedGrant(context, leave, (grantId) =>
     client.volumes.delete(name, { signal: context.signal, grantId }),

@@ -1,6 +1,6 @@
 /** Whose a connection to the gateway is: told by the stream that it came on, never by what it says of itself. */
 
-export interface Caller {
+export interface GatewayCaller {
   readonly operator: string
   readonly policyEnvelopeId: string
   /** Undefined: a program of this machine, outside any sandbox. */

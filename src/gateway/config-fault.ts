@@ -12,8 +12,8 @@ export function isConfigFault(error: unknown): boolean {
 export function faultMessage(error: unknown): string {
   const file = fileOf(error)
   return file === undefined
-    ? 'the call could not be made because of a fault on the host; see:  craik supervisor logs'
-    : `the call was refused: ${file} on the host cannot be used, or has just changed; see there:  craik accounts`
+    ? 'the call failed because of an internal error on the host; check there:  craik supervisor logs'
+    : `the call was refused: ${file} on the host is invalid or has just changed; check there:  craik accounts`
 }
 
 /** Throws if the account's address changed since the call was decided: the credential is for the new one. */
@@ -21,7 +21,7 @@ export function sameAddress(account: Account, credential: Credential): Credentia
   if (credential.baseUrl === account.baseUrl) return credential
   const file = `config/${ACCOUNTS_FILE}`
   throw new CraikError('invalid_config', `${file}: the address of ${account.id} changed during a call`, {
-    hint: 'repeat the call',
+    hint: 'retry the call',
     details: { file },
   })
 }

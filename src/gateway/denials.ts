@@ -1,6 +1,6 @@
 /** How refusals are written down: the first of a caller one by one, a flood as one receipt with a count. */
 import { pacedTally, type Tally } from '../lib/paced-tally.ts'
-import type { Caller } from './caller.ts'
+import type { GatewayCaller } from './caller.ts'
 
 /** So many at once have receipts of their own, and one more each so often. */
 const BURST = 20
@@ -9,10 +9,10 @@ const PACE = { everyMs: 1_000, maxMs: 60_000 }
 const MAX_CALLERS = 1_000
 
 /** Whose a request is. */
-export type DenialCaller = Pick<Caller, 'operator' | 'policyEnvelopeId' | 'sandboxId' | 'scope'>
+export type DenialCaller = Pick<GatewayCaller, 'operator' | 'policyEnvelopeId' | 'sandboxId' | 'scope'>
 
 /** What a receipt of a refusal refers to. */
-export function linksOf({ scope, sandboxId, policyEnvelopeId }: DenialCaller) {
+export function denialLinks({ scope, sandboxId, policyEnvelopeId }: DenialCaller) {
   return {
     ...scope,
     ...(sandboxId !== undefined && { sandbox_id: sandboxId }),

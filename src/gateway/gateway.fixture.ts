@@ -7,8 +7,8 @@ import type { Account, Broker, Credential } from '../accounts/account.ts'
 import { CraikError } from '../errors.ts'
 import { createGrant } from '../policy/grants.ts'
 import { OPERATOR } from '../policy/policy.fixture.ts'
-import { type CallPlace, callPlace } from '../providers/dispatch.fixture.ts'
-import type { Caller } from './caller.ts'
+import { type CallScene, callScene } from '../providers/dispatch.fixture.ts'
+import type { GatewayCaller } from './caller.ts'
 import type { GatewayLimits } from './limits.ts'
 import { createGateway, type EgressHandler, type Gateway } from './server.ts'
 
@@ -37,7 +37,7 @@ export class MemoryBroker implements Broker {
     const account = this.list.find(({ id }) => id === accountId)
     if (account === undefined) throw new CraikError('unavailable', `the login ${accountId} is gone`)
     if (this.isNotRenewed)
-      throw new CraikError('unavailable', `the login ${accountId} has run out`, {
+      throw new CraikError('unavailable', `the login ${accountId} has expired`, {
         details: { renewal: 'failed' },
       })
     return this.#held(account)
@@ -55,7 +55,8 @@ export class MemoryBroker implements Broker {
     const name =
       isKey && family === 'anthropic' ? 'x-api-key' : isKey && family === 'gemini' ? 'x-goog-api-key' : ''
     return {
-      ...{ accountId: id, baseUrl },
+      accountId: id,
+      baseUrl,
       headers: name === '' ? { authorization: `Bearer ${this.value}` } : { [name]: this.value },
       mergedHeaders: family === 'anthropic' && !isKey ? { 'anthropic-beta': 'oauth-2025-04-20' } : {},
       generation: this.value,
@@ -79,7 +80,7 @@ export function account(changes: Partial<Account> & Pick<Account, 'baseUrl'>): A
 export const sentinelOf = (sandboxId: string, accountId: string) => `sentinel-${sandboxId}-${accountId}`
 
 export interface GatewayScene extends AsyncDisposable {
-  readonly at: CallPlace
+  readonly at: CallScene
   readonly gateway: Gateway
   readonly faults: unknown[]
   /** The port on which a sandbox reaches the gateway. */
@@ -99,11 +100,11 @@ export async function gatewayScene(options: {
   readonly keys?: Readonly<Record<string, string>>
   readonly dialled?: (origin: string) => { host: string; port: number }
   readonly grants?: readonly string[]
-  readonly credentials?: Caller['credentials']
+  readonly credentials?: GatewayCaller['credentials']
   /** Other stand-ins than words that say whose they are. */
   readonly sentinelFor?: (sandboxId: string, accountId: string) => string | undefined
 }): Promise<GatewayScene> {
-  const at = await callPlace(options.keys ?? {})
+  const at = await callScene(options.keys ?? {})
   const faults: unknown[] = []
   const gateway = createGateway({
     place: at.place,
@@ -120,7 +121,7 @@ export async function gatewayScene(options: {
     let server = servers.get(sandboxId)
     if (server === undefined) {
       const { grants, credentials, sentinelFor = sentinelOf } = options
-      const caller: Caller = {
+      const caller: GatewayCaller = {
         ...callerOf(at, sandboxId, grants, credentials),
         sentinelFor: (accountId) => sentinelFor(sandboxId, accountId),
       }
@@ -163,11 +164,11 @@ export async function gatewayScene(options: {
 
 /** One grant per sandbox and provider, as the supervisor gives them. */
 function callerOf(
-  at: CallPlace,
+  at: CallScene,
   sandboxId: string,
   granted: readonly string[] | undefined,
-  given: Caller['credentials'] | undefined,
-): Omit<Caller, 'sentinelFor'> {
+  given: GatewayCaller['credentials'] | undefined,
+): Omit<GatewayCaller, 'sentinelFor'> {
   const mode = given ?? 'broker'
   const grants = new Map<string, Promise<string>>()
   return {

@@ -73,4 +73,4 @@ export const KNOWN_ANSWERS_MAX = 256
 /** An answer that comes at once is read whole before any of it is passed on. */
 export const WHOLE_ANSWER_BYTES_MAX = 32 * 1024 * 1024
 /** A refusal, in its own words. */
-export const SAID_BYTES_MAX = 256 * 1024
+export const MESSAGE_BYTES_MAX = 256 * 1024

@@ -1,7 +1,7 @@
 /** Receipts of requests for a model that were refused: the first of a caller one by one, a flood as one with a count. */
 import type { RefusalNotes } from '../providers/dispatch/hop.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
-import { type DenialCaller, Denials, linksOf } from './denials.ts'
+import { type DenialCaller, Denials, denialLinks } from './denials.ts'
 
 export interface RefusedRequest {
   /** Such as `gateway.malformed`. */
@@ -69,7 +69,7 @@ export class RefusalReceipts {
         capability: 'model.chat',
         operation: 'chat',
         target,
-        links: linksOf(caller),
+        links: denialLinks(caller),
         decision: { effect: 'deny', rule, missing: [], replayable: false },
         metadata: { denied_kind: 'provider_action', count },
       })

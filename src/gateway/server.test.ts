@@ -67,10 +67,10 @@ test('what is asked of a proxy goes to the egress handler with whose it is, and 
 test('without a way to the web, both forms are refused', async () => {
   const gateway = await scene()
   expect(await said(gateway, `CONNECT a.example:443 HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
-    /^HTTP\/1\.1 403 .*not granted/s,
+    /^HTTP\/1\.1 403 .*not allowed/s,
   )
   expect(await said(gateway, `GET http://a.example/ HTTP/1.1\r\n${HOST}\r\n`)).toMatch(
-    /^HTTP\/1\.1 403 .*not granted/s,
+    /^HTTP\/1\.1 403 .*not allowed/s,
   )
 })
 
@@ -103,7 +103,7 @@ test('a provider that is not known, or speaks another dialect, is named as such'
   const other = await gateway.ask('/p/provider_openai/v1/messages', body)
   expect([other.status, await other.text()]).toEqual([
     400,
-    expect.stringContaining('does not speak this dialect'),
+    expect.stringContaining('does not support this dialect'),
   ])
 })
 

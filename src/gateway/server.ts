@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Caller } from './caller.ts'
+import type { GatewayCaller } from './caller.ts'
 import { GATEWAY_LIMITS, type GatewayLimits, HEAD_BYTES_MAX, HEADERS_MAX } from './limits.ts'
 import { BodyScanner } from './models/body-scanner.ts'
 import { createModels, type ModelsOptions } from './models/models.ts'
@@ -12,16 +12,16 @@ import { answerRaw, answerUnread, expectsContinue } from './raw-answer.ts'
 
 /** The way to the web; without one there is none. */
 export interface EgressHandler {
-  handleConnect(caller: Caller, request: IncomingMessage, socket: Duplex, head: Buffer): void
-  handlePlain(caller: Caller, request: IncomingMessage, response: ServerResponse): void
-  handleUpgrade(caller: Caller, request: IncomingMessage, socket: Duplex): void
-  handleMalformed(caller: Caller, error: Error, socket: Duplex): void
+  handleConnect(caller: GatewayCaller, request: IncomingMessage, socket: Duplex, head: Buffer): void
+  handlePlain(caller: GatewayCaller, request: IncomingMessage, response: ServerResponse): void
+  handleUpgrade(caller: GatewayCaller, request: IncomingMessage, socket: Duplex): void
+  handleMalformed(caller: GatewayCaller, error: Error, socket: Duplex): void
 }
 
 export interface GatewayOptions extends ModelsOptions {
   readonly egress?: EgressHandler
   /** Routes that are not about models, such as git's. True: it answers. */
-  readonly otherRoute?: (caller: Caller, request: IncomingMessage, response: ServerResponse) => boolean
+  readonly otherRoute?: (caller: GatewayCaller, request: IncomingMessage, response: ServerResponse) => boolean
   /** For tests. */
   readonly limits?: Partial<GatewayLimits>
   /** For tests: another module for the threads that read bodies. */
@@ -34,11 +34,11 @@ interface NotLetIn {
   readonly why: string
 }
 
-export type DoorCheck = (request: IncomingMessage) => NotLetIn | undefined
+export type AuthCheck = (request: IncomingMessage) => NotLetIn | undefined
 
 export interface Gateway {
   /** Serves a connection. `check` is asked for each request on it. */
-  handle(stream: Duplex, caller: Caller, check?: DoorCheck): void
+  handle(stream: Duplex, caller: GatewayCaller, check?: AuthCheck): void
   /** Ends every connection, and resolves when all that was begun is settled. */
   close(): Promise<void>
 }
@@ -54,9 +54,9 @@ interface Load {
 }
 
 interface Connection {
-  readonly caller: Caller
+  readonly caller: GatewayCaller
   readonly load: Load
-  readonly check: DoorCheck | undefined
+  readonly check: AuthCheck | undefined
   timer: NodeJS.Timeout | undefined
 }
 
@@ -97,7 +97,7 @@ class OneDoor implements Gateway {
     this.#server.on('clientError', (error: Error, socket: Duplex) => this.#malformed(error, socket))
   }
 
-  handle(stream: Duplex, caller: Caller, check?: DoorCheck): void {
+  handle(stream: Duplex, caller: GatewayCaller, check?: AuthCheck): void {
     stream.on('error', () => {})
     const key = caller.sandboxId ?? `operator ${caller.operator}`
     const load = this.#loads.get(key) ?? this.#newLoad()
@@ -188,22 +188,22 @@ class OneDoor implements Gateway {
     const url = request.url ?? ''
     const notLetIn = check?.(request)
     if (notLetIn !== undefined) return [notLetIn.status, notLetIn.why]
-    if (load.requests > this.#limits.requests) return [429, 'too many requests at once; wait for answers']
+    if (load.requests > this.#limits.requests) return [429, 'too many requests at once; wait for responses']
     // Readers of such a message disagree about where it ends.
     if (request.headers['transfer-encoding'] !== undefined && request.headers['content-length'] !== undefined)
-      return [400, 'a request has a length or is chunked, not both']
+      return [400, 'a request cannot have both a length and chunked encoding']
     if (!/^(?:\/|https?:\/\/)/i.test(url) || /[^\x21-\x7e]/.test(url))
-      return [400, 'that is no sound request target']
+      return [400, 'the request target is invalid']
     return undefined
   }
 
-  #plain(caller: Caller, request: IncomingMessage, response: ServerResponse): void {
+  #plain(caller: GatewayCaller, request: IncomingMessage, response: ServerResponse): void {
     const { egress } = this.#options
     if (egress !== undefined) egress.handlePlain(caller, request, response)
     else
       response
         .writeHead(403, { 'content-type': 'text/plain' })
-        .end('blocked by craik: egress is not granted\n')
+        .end('blocked by craik: egress is not allowed\n')
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -216,7 +216,7 @@ class OneDoor implements Gateway {
     else if (!isProxied(request))
       this.#models.upgrade(connection.caller, connection.load, request, socket, head)
     else if (egress !== undefined) egress.handleUpgrade(connection.caller, request, socket)
-    else answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not granted')
+    else answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not allowed')
   }
 
   #malformed(error: NodeJS.ErrnoException, socket: Duplex): void {
@@ -224,8 +224,8 @@ class OneDoor implements Gateway {
     const { egress } = this.#options
     if (caller !== undefined && egress !== undefined) egress.handleMalformed(caller, error, socket)
     else if (error.code === 'HPE_HEADER_OVERFLOW')
-      answerRaw(socket, '431 Request Header Fields Too Large', 'the head of the request is too long')
-    else answerRaw(socket, '400 Bad Request', 'that is no sound HTTP request')
+      answerRaw(socket, '431 Request Header Fields Too Large', 'the request headers are too long')
+    else answerRaw(socket, '400 Bad Request', 'the HTTP request is invalid')
   }
 
   #connect(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -236,7 +236,7 @@ class OneDoor implements Gateway {
     if (connection === undefined) socket.destroy()
     else if (notLetIn !== undefined) answerRaw(socket, statusLine(notLetIn.status), notLetIn.why)
     else if (egress === undefined)
-      answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not granted')
+      answerRaw(socket, '403 Forbidden', 'blocked by craik: egress is not allowed')
     else egress.handleConnect(connection.caller, request, socket, head)
   }
 }

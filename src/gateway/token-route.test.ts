@@ -2,10 +2,10 @@ import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { Caller } from './caller.ts'
+import type { GatewayCaller } from './caller.ts'
 import { answerToken, isTokenRoute } from './token-route.ts'
 
-const CALLER: Caller = {
+const CALLER: GatewayCaller = {
   operator: 'local-user:ada',
   policyEnvelopeId: 'policy_team',
   sandboxId: 'sbx_one',
@@ -16,7 +16,7 @@ const CALLER: Caller = {
 }
 const OWN = { presented: 'access of sbx_one', refreshToken: 'refresh', idToken: 'id' }
 
-let caller: Caller
+let caller: GatewayCaller
 const server = createServer((asked, response) => {
   if (isTokenRoute(asked)) answerToken(caller, asked, response, (id) => (id === 'sbx_one' ? OWN : undefined))
   else response.writeHead(404).end()

@@ -3,10 +3,10 @@
  * broker's alone.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Caller } from './caller.ts'
+import type { GatewayCaller } from './caller.ts'
 
 /** What stands for a login of OpenAI's inside. */
-export interface StandIn {
+export interface PlaceholderLogin {
   readonly presented: string
   readonly refreshToken: string
   readonly idToken: string
@@ -22,10 +22,10 @@ export function isTokenRoute({ url = '', method }: IncomingMessage): boolean {
 
 /** Whatever was sent is not looked at: it is the sandbox's own stream, and it gets its own. */
 export function answerToken(
-  caller: Caller,
+  caller: GatewayCaller,
   request: IncomingMessage,
   response: ServerResponse,
-  standIn: (sandboxId: string) => StandIn | undefined,
+  standIn: (sandboxId: string) => PlaceholderLogin | undefined,
 ): void {
   let bytes = 0
   const timer = setTimeout(() => request.destroy(), BODY_MS).unref()
@@ -51,7 +51,7 @@ export function answerToken(
   })
 }
 
-const NONE = 'craik: there is no login of this kind on the host; see there:  craik accounts'
+const NONE = 'craik: the host has no login of this kind; check there:  craik accounts'
 /** Some years: nobody asks again soon. */
 const EXPIRES_S = 100_000_000
 

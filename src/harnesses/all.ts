@@ -19,7 +19,7 @@ export const HARNESSES: Readonly<Record<HarnessName, Harness>> = {
 
 export function harnessNamed(name: string): Harness {
   if (Object.hasOwn(HARNESSES, name)) return HARNESSES[name as HarnessName]
-  throw new CraikError('usage', `there is no harness ${name}`, {
-    hint: `there are: ${HARNESS_NAMES.join(', ')}`,
+  throw new CraikError('usage', `unknown harness: ${name}`, {
+    hint: `use one of: ${HARNESS_NAMES.join(', ')}`,
   })
 }

@@ -10,7 +10,7 @@ export interface HarnessLogin {
 }
 
 /** Where it runs, as it is to be told. */
-export interface HarnessPlace {
+export interface HarnessContext {
   /** The gateway, as programs inside reach it: no slash at its end. */
   readonly gateway: string
   /** Undefined: it needs none. */
@@ -47,14 +47,14 @@ export interface Harness {
   /** The secret that takes the place of a login. */
   readonly keyName: string | undefined
   /** What speaks the Agent Client Protocol on its standard input and output, inside. */
-  agent(place: HarnessPlace): readonly [string, ...string[]]
-  session?(place: HarnessPlace): SessionTerms
+  agent(place: HarnessContext): readonly [string, ...string[]]
+  session?(place: HarnessContext): SessionTerms
   /** Of a project: what it would start also where the project is not trusted. Then it is not started itself. */
   readonly startsAnyway?: readonly string[]
   /** What is run inside before a session is taken up again. */
   beforeResume?(sessionId: string): readonly [string, ...string[]]
-  environment(place: HarnessPlace): Readonly<Record<string, string>>
-  settings(place: HarnessPlace): readonly SettingFile[]
+  environment(place: HarnessContext): Readonly<Record<string, string>>
+  settings(place: HarnessContext): readonly SettingFile[]
 }
 
 /** The one of those that the sandbox has which serves it best. */
@@ -68,7 +68,11 @@ export function loginFor(
 }
 
 /** Every text that we would put at a path, whatever the login, with the model or none: what equals one of them is ours to replace. */
-export function ownContents(harness: Harness, place: Omit<HarnessPlace, 'login'>, path: string): Set<string> {
+export function ownContents(
+  harness: Harness,
+  place: Omit<HarnessContext, 'login'>,
+  path: string,
+): Set<string> {
   const logins = [undefined, ...harness.logins]
   const places = logins.flatMap((login) => [
     { ...place, login },

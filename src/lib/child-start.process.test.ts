@@ -26,7 +26,7 @@ describe('runChild, when it cannot start', () => {
   it.each(['no-such-program-anywhere', './no-such-file', '/dev/null/x'])(
     'tells that %s is missing',
     async (name) => {
-      expect(await run([name])).toMatchObject(refusal('missing', `there is no program "${name}"`))
+      expect(await run([name])).toMatchObject(refusal('missing', `program "${name}" not found`))
     },
   )
 
@@ -42,8 +42,8 @@ describe('runChild, when it cannot start', () => {
   it('tells that a file or folder may not be executed', async () => {
     writeFileSync(join(folder, 'plain'), '#!/bin/sh\n', { mode: 0o644 })
     mkdirSync(join(folder, 'sub'))
-    expect(await run(['./plain'])).toMatchObject(refusal('not_executable', '"./plain" may not be executed'))
-    expect(await run(['./sub'])).toMatchObject(refusal('not_executable', '"./sub" may not be executed'))
+    expect(await run(['./plain'])).toMatchObject(refusal('not_executable', '"./plain" is not executable'))
+    expect(await run(['./sub'])).toMatchObject(refusal('not_executable', '"./sub" is not executable'))
   })
 
   it('tells that a script’s interpreter is missing', async () => {
@@ -85,29 +85,33 @@ describe('runChild, when it cannot start', () => {
 describe('cleanEnvironment', () => {
   it('passes on what a command needs and nothing that could be a secret', () => {
     const passed = {
-      ...{
-        PATH: '/bin',
-        HOME: '/h',
-        USER: 'u',
-        LOGNAME: 'u',
-        SHELL: '/bin/sh',
-        LANG: 'C',
-        LC_ALL: 'C',
-        LC_TIME: 'C',
-      },
-      ...{ TZ: 'UTC', TERM: 'xterm', TMPDIR: '/tmp', COLORTERM: 'truecolor', NO_COLOR: '1' },
+      PATH: '/bin',
+      HOME: '/h',
+      USER: 'u',
+      LOGNAME: 'u',
+      SHELL: '/bin/sh',
+      LANG: 'C',
+      LC_ALL: 'C',
+      LC_TIME: 'C',
+      TZ: 'UTC',
+      TERM: 'xterm',
+      TMPDIR: '/tmp',
+      COLORTERM: 'truecolor',
+      NO_COLOR: '1',
     }
     const withheld = {
-      ...{ GITHUB_TOKEN: 'x', AWS_SECRET_ACCESS_KEY: 'x', NODE_OPTIONS: 'x', LD_PRELOAD: 'x', BASH_ENV: 'x' },
-      ...{
-        SSH_AUTH_SOCK: 'x',
-        CRAIK_HOME: 'x',
-        HTTP_PROXY: 'x',
-        path: 'x',
-        PATH2: 'x',
-        XLC_ALL: 'x',
-        TERMINAL: 'x',
-      },
+      GITHUB_TOKEN: 'x',
+      AWS_SECRET_ACCESS_KEY: 'x',
+      NODE_OPTIONS: 'x',
+      LD_PRELOAD: 'x',
+      BASH_ENV: 'x',
+      SSH_AUTH_SOCK: 'x',
+      CRAIK_HOME: 'x',
+      HTTP_PROXY: 'x',
+      path: 'x',
+      PATH2: 'x',
+      XLC_ALL: 'x',
+      TERMINAL: 'x',
     }
     expect(cleanEnvironment({ ...withheld, ...passed, MISSING: undefined })).toEqual(passed)
   })

@@ -307,9 +307,9 @@ function after(ms: number, then: () => void): Disposable {
 async function start(options: RunOptions): Promise<ChildProcess | NotStarted> {
   const { argv, argv0, cwd, env, stdin = 'ignore', inputs = [], user } = options
   const [program, ...args] = argv
-  if (program === undefined || program === '') return notStarted('missing', 'there is no program to run')
+  if (program === undefined || program === '') return notStarted('missing', 'no program to run')
   if ([...argv, cwd, ...Object.entries(env).flat()].some((text) => text.includes('\0'))) {
-    return notStarted('other', 'an argument, the folder or the environment holds a NUL byte')
+    return notStarted('other', 'an argument, the folder or the environment contains a NUL byte')
   }
   const stdio: StdioOptions = [Buffer.isBuffer(stdin) ? 'pipe' : stdin, 'pipe', 'pipe']
   for (const _ of inputs) stdio.push('pipe')
@@ -346,13 +346,13 @@ function explain(code: string, program: string, cwd: string): NotStarted {
   if (folderProblem !== undefined) return notStarted('bad_cwd', folderProblem)
   const name = JSON.stringify(program)
   if (code === 'ENOENT' && program.includes('/') && existsSync(resolve(cwd, program))) {
-    return notStarted('not_executable', `${name} names an interpreter that is not on this machine`)
+    return notStarted('not_executable', `${name} needs an interpreter that does not exist on this machine`)
   }
-  if (code === 'ENOENT' || code === 'ENOTDIR') return notStarted('missing', `there is no program ${name}`)
-  if (code === 'EACCES') return notStarted('not_executable', `${name} may not be executed`)
+  if (code === 'ENOENT' || code === 'ENOTDIR') return notStarted('missing', `program ${name} not found`)
+  if (code === 'EACCES') return notStarted('not_executable', `${name} is not executable`)
   if (code === 'E2BIG')
-    return notStarted('other', 'arguments and environment are longer than this system takes')
-  return notStarted('other', `${name} could not be started (${code})`)
+    return notStarted('other', 'arguments and environment are longer than this system allows')
+  return notStarted('other', `cannot start ${name} (${code})`)
 }
 
 function problemWithFolder(cwd: string): string | undefined {
@@ -362,7 +362,9 @@ function problemWithFolder(cwd: string): string | undefined {
     return undefined
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    return code === 'EACCES' ? 'the working folder may not be entered' : 'the working folder does not exist'
+    return code === 'EACCES'
+      ? 'no permission to enter the working folder'
+      : 'the working folder does not exist'
   }
 }
 

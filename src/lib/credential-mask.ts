@@ -184,7 +184,10 @@ function encodingsOf(secret: string): Needle[] {
     Buffer.from(text, 'latin1'),
   )
   const encoded = [...whole, utf16, Buffer.from(utf16).swap16()].map((bytes) => ({
-    ...{ bytes, hashed: bytes.length, before: 0, after: 0 },
+    bytes,
+    hashed: bytes.length,
+    before: 0,
+    after: 0,
   }))
   return [
     ...new Map([...encoded, ...base64Of(raw)].map((each) => [each.bytes.toString('latin1'), each])).values(),
@@ -209,7 +212,9 @@ function base64Of(secret: Buffer): Needle[] {
   const hashed = Math.min(...found.map(({ text }) => text.length))
   return found.flatMap(({ text, ...around }) =>
     [text, text.replaceAll('+', '-').replaceAll('/', '_')].map((each) => ({
-      ...{ bytes: Buffer.from(each), hashed, ...around },
+      bytes: Buffer.from(each),
+      hashed,
+      ...around,
     })),
   )
 }

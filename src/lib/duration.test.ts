@@ -46,7 +46,7 @@ describe('parseDuration', () => {
 
   it('says what is wrong with a well-formed length', () => {
     expect(() => parseDuration('0s', '--timeout')).toThrow('must be more than zero')
-    expect(() => parseDuration('3651d', '--timeout')).toThrow('is over ten years')
+    expect(() => parseDuration('3651d', '--timeout')).toThrow('must be at most ten years')
   })
 
   it('does not repeat a long text in full', () => {

@@ -24,8 +24,12 @@ export function parseDuration(text: string, flag: string): number {
   const ms = durationMs(text)
   if (ms !== undefined && ms > 0 && ms <= MAX_DURATION_MS) return ms
   const problem =
-    ms === undefined ? 'is not a length of time' : ms === 0 ? 'must be more than zero' : 'is over ten years'
-  throw new CraikError('usage', `${flag} ${shown(text)} ${problem}`, {
+    ms === undefined
+      ? 'expected a duration'
+      : ms === 0
+        ? 'must be more than zero'
+        : 'must be at most ten years'
+  throw new CraikError('usage', `cannot parse ${flag} ${shown(text)}: ${problem}`, {
     hint: 'write a whole number and one unit: 500ms, 90s, 15m, 8h, 7d or 2w',
   })
 }
@@ -38,9 +42,13 @@ export function parseTime(text: string, nowMs: number, what: string): number {
   if (durationMs(text) !== undefined) return nowMs - parseDuration(text, what)
   const date = INSTANT.exec(text)?.[1]
   if (date !== undefined && isCalendarDate(date)) return Date.parse(text)
-  throw new CraikError('usage', `${what} ${shown(text)} is not a point in time`, {
-    hint: 'write 2026-01-31, 2026-01-31T09:30:00Z (the zone is needed), or how long ago: 2h, 7d',
-  })
+  throw new CraikError(
+    'usage',
+    `cannot parse ${what} ${shown(text)}: expected a date, a time or a duration`,
+    {
+      hint: 'write 2026-01-31, 2026-01-31T09:30:00Z (with a time zone), or a duration before now: 2h, 7d',
+    },
+  )
 }
 
 /** Short and rounded, for people: `12 ms`, `1.4 s`, `3 min`, `2 h`, `7 d`. */

@@ -43,11 +43,11 @@ describe('frames', () => {
   })
 
   it('are refused when their type is unknown or their length is more than a frame may have', () => {
-    expect(() => [...new FrameReader().push(Buffer.from([9, 0, 0, 0, 0]))]).toThrow('no frame')
+    expect(() => [...new FrameReader().push(Buffer.from([9, 0, 0, 0, 0]))]).toThrow('invalid frame')
     const long = Buffer.alloc(FRAME_HEADER_BYTES)
     long.writeUInt8(FRAME.stdout, 0)
     long.writeUInt32BE(MAX_FRAME_BYTES + 1, 1)
-    expect(() => [...new FrameReader().push(long)]).toThrow('no frame')
+    expect(() => [...new FrameReader().push(long)]).toThrow('invalid frame')
   })
 
   it('move a reader when they are of the log, and not when they are about it', () => {

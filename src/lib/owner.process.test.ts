@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
-import { currentOwner, type Owner, ownerOf, ownerState } from './owner.ts'
+import { tempFolder } from '../../test/temp-folder.ts'
+import { currentOwner, type Owner, ownerOf, ownerState, usesAnother } from './owner.ts'
 
 const module = join(import.meta.dirname, 'owner.ts')
 const tellAndWait = `
@@ -125,5 +126,26 @@ describe('ownerState', () => {
     expect(owner.bootId).toBe(currentOwner().bootId)
     expect(owner.pid).toBe(1)
     expect(ownerState(owner)).toBe('unknown')
+  })
+})
+
+describe('usesAnother', () => {
+  it('tells a process that has the file of another folder open from one that has this one open', async () => {
+    const folder = tempFolder('craik-owner-')
+    const [mine, copy] = ['mine', 'copy'].map((name) => join(folder, name, 'database'))
+    for (const file of [mine!, copy!]) {
+      mkdirSync(dirname(file))
+      writeFileSync(file, '')
+    }
+    const open = `(await import('node:fs')).openSync(${JSON.stringify(mine)}, 'r')\n${tellAndWait}`
+    const [, owner] = await startOwner(process.execPath, ['--input-type=module', '-e', open])
+    expect(usesAnother(owner, copy!)).toBe(true)
+    expect(usesAnother(owner, mine!)).toBe(false)
+    const moved = join(folder, 'moved')
+    renameSync(dirname(mine!), moved)
+    expect(usesAnother(owner, join(moved, 'database'))).toBe(false)
+    const [, withoutAny] = await startOwner(node[0], node.slice(1))
+    expect(usesAnother(withoutAny, copy!)).toBe(false)
+    expect(usesAnother({ ...owner, startedAt: '1' }, copy!)).toBe(false)
   })
 })

@@ -1,6 +1,7 @@
 /** Who a process is, told so exactly that a dead owner can be told from a living one. */
 import { spawnSync } from 'node:child_process'
-import { readFileSync, readlinkSync } from 'node:fs'
+import { type BigIntStats, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { CraikError } from '../errors.ts'
 
 export interface Owner {
@@ -21,7 +22,8 @@ interface Process {
 export function currentOwner(): Owner {
   const system = hostSystem()
   const self = system.inspect('self')
-  if (typeof self === 'string') throw new CraikError('unavailable', 'cannot read when this process started')
+  if (typeof self === 'string')
+    throw new CraikError('unavailable', 'cannot read the start time of this process')
   return described(process.pid, self, system)
 }
 
@@ -53,6 +55,31 @@ export function ownerState(owner: Owner): 'alive' | 'dead' | 'unknown' {
   return 'alive'
 }
 
+/**
+ * Whether an owner that runs has another home's file of this name open instead of this one. The records of a copied home
+ * name processes of the original: they have the original's database open, not the copy's. False where that cannot be seen.
+ */
+export function usesAnother(owner: Owner, path: string): boolean {
+  if (ownerState(owner) !== 'alive') return false
+  try {
+    const { dev, ino } = statSync(path, { bigint: true })
+    const folder = `/proc/${owner.pid}/fd`
+    const open = readdirSync(folder).flatMap((name) => openCalled(basename(path), join(folder, name)) ?? [])
+    return open.length > 0 && !open.some((one) => one.dev === dev && one.ino === ino)
+  } catch {
+    return false
+  }
+}
+
+/** Undefined also when it was closed meanwhile. */
+function openCalled(name: string, descriptor: string): BigIntStats | undefined {
+  try {
+    return basename(readlinkSync(descriptor)) === name ? statSync(descriptor, { bigint: true }) : undefined
+  } catch {
+    return undefined
+  }
+}
+
 interface HostSystem {
   bootId(): string
   pidNamespace(): string
@@ -62,7 +89,7 @@ interface HostSystem {
 function hostSystem(): HostSystem {
   if (process.platform === 'linux') return linux
   if (process.platform === 'darwin') return macos
-  throw new CraikError('unavailable', `cannot tell processes apart on ${process.platform}`, {
+  throw new CraikError('unavailable', `cannot identify processes on ${process.platform}`, {
     hint: 'use Linux or macOS',
   })
 }

@@ -157,7 +157,9 @@ describe('readPrivateFile', () => {
   })
 
   it('names a missing file by its label and never by its path', () => {
-    expect(() => readPrivateFile(file, 100, LABEL)).toThrow(failure('key_unreadable', `there is no ${LABEL}`))
+    expect(() => readPrivateFile(file, 100, LABEL)).toThrow(
+      failure('key_unreadable', `the ${LABEL} does not exist`),
+    )
     expect(() => readPrivateFile(file, 100, LABEL)).not.toThrow(folder)
   })
 

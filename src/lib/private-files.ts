@@ -39,7 +39,7 @@ export function ensurePrivateFolder(path: string, label = basename(path)): void 
     throw writeError(error, 'create', label)
   }
   if (stats.isSymbolicLink()) {
-    throw new CraikError('key_exposed', `the ${label} is a symbolic link; its target can be changed`, {
+    throw new CraikError('key_exposed', `the ${label} is a symbolic link: its target could change`, {
       hint: 'use the real folder instead of the link',
     })
   }
@@ -80,7 +80,7 @@ export function readPrivateFile(path: string, maxBytes: number, label = basename
     const stats = fstatSync(file)
     if (!stats.isFile()) {
       throw new CraikError('key_exposed', `the ${label} is not a regular file`, {
-        hint: 'put a regular file with mode 0600 in its place',
+        hint: 'replace it with a regular file of mode 0600',
       })
     }
     requireOwnAndPrivate(stats, path, label, '600')
@@ -181,12 +181,12 @@ function openForReading(path: string, label: string): number {
   } catch (error) {
     const code = codeOf(error)
     if (code === 'ELOOP') {
-      throw new CraikError('key_exposed', `the ${label} is a symbolic link; its target can be changed`, {
-        hint: 'put the file itself in its place, with mode 0600',
+      throw new CraikError('key_exposed', `the ${label} is a symbolic link: its target could change`, {
+        hint: 'replace the link with a regular file of mode 0600',
         cause: error,
       })
     }
-    const problem = code === 'ENOENT' ? `there is no ${label}` : `cannot open the ${label} (${code})`
+    const problem = code === 'ENOENT' ? `the ${label} does not exist` : `cannot open the ${label} (${code})`
     throw new CraikError('key_unreadable', problem, { cause: error })
   }
 }

@@ -33,10 +33,10 @@ describe('addresses of the public internet', () => {
     ['fc00::1', 'not of the public internet'],
     ['fd00:ec2::254', 'not of the public internet'],
     ['fe80::1', 'not of the public internet'],
-    ['fe80::1%eth0', 'no plain address'],
+    ['fe80::1%eth0', 'not a plain address'],
     ['ff02::1', 'not of the public internet'],
-    ['0177.0.0.1', 'no plain address'],
-    ['localhost', 'no plain address'],
+    ['0177.0.0.1', 'not a plain address'],
+    ['localhost', 'not a plain address'],
   ])('refuses %s as %s', (address, why) => expect(notPublic(address)).toBe(why))
 
   it('refuses every IPv4 address of a private network, in whatever IPv6 form it hides', () => {

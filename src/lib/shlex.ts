@@ -85,14 +85,14 @@ function readDoubleQuoted(text: string, open: number): Quoted {
 }
 
 function unclosed(text: string, open: number, kind: 'single' | 'double'): CraikError {
-  return new CraikError('usage', `the ${kind} quote at ${place(text, open)} of the command is never closed`, {
-    hint: 'close the quote, or put a backslash before it to mean the character itself',
+  return new CraikError('usage', `the ${kind} quote at ${place(text, open)} of the command is not closed`, {
+    hint: 'close the quote, or escape it with a backslash',
   })
 }
 
 function trailingBackslash(text: string, at: number): CraikError {
-  return new CraikError('usage', `the backslash at ${place(text, at)} ends the command and escapes nothing`, {
-    hint: 'remove it, or write \\\\ for the character itself',
+  return new CraikError('usage', `the backslash at ${place(text, at)} of the command escapes nothing`, {
+    hint: 'remove it, or write \\\\ for a literal backslash',
   })
 }
 

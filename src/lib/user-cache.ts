@@ -35,7 +35,7 @@ export function cacheOfHome(craikHome: string, environment: NodeJS.ProcessEnv): 
 export function ensureUserCache(environment: NodeJS.ProcessEnv): string {
   const folder = userCache(environment)
   if (isInProject(folder, environment.HOME ?? homedir()))
-    throw exposed(folder, 'lies in a project, where a sandbox may write', ELSEWHERE)
+    throw exposed(folder, 'is in a project, where a sandbox could write', ELSEWHERE)
   // First, so that nothing is created in a folder of another user.
   requireSafeFolders(nearestFolder(dirname(folder)))
   try {
@@ -89,7 +89,7 @@ function requireSafeFolders(folder: string): void {
         throw exposed(above, `belongs to another user (uid ${uid})`, ELSEWHERE)
       // In a sticky folder such as /tmp, others cannot exchange what belongs to this user.
       if ((mode & WRITABLE_BY_OTHERS) !== 0 && (mode & STICKY) === 0)
-        throw exposed(above, 'can be changed by other users', `chmod go-w ${quoteArgument(above)}`)
+        throw exposed(above, 'is writable by other users', `chmod go-w ${quoteArgument(above)}`)
       if (above === dirname(above)) break
     }
   }
@@ -110,7 +110,7 @@ export function ensureCacheOfHome(craikHome: string, environment: NodeJS.Process
 }
 
 function exposed(folder: string, problem: string, hint: string): CraikError {
-  return new CraikError('key_exposed', `the cache folder must be yours alone: ${folder} ${problem}`, { hint })
+  return new CraikError('key_exposed', `the cache folder must be private: ${folder} ${problem}`, { hint })
 }
 
 /** Also of what does not exist yet. */

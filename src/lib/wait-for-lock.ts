@@ -26,8 +26,8 @@ export async function waitForFileLock(
     const lock = takeFileLock(path, label)
     if (lock !== undefined) return disposable(lock)
     if (performance.now() > until)
-      throw new CraikError('unavailable', `another craik ${doing}, for half an hour already`, {
-        hint: 'look for it:  ps -ef | grep craik',
+      throw new CraikError('unavailable', `timed out after 30 min: another craik process ${doing}`, {
+        hint: 'find its process:  ps -ef | grep craik',
       })
     onWait()
     await sleep(POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted())

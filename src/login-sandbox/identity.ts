@@ -30,7 +30,7 @@ interface GitHubIdentity {
   readonly expiresAtMs: number | undefined
 }
 
-export type Asked =
+export type IdentityCheck =
   | { readonly kind: 'known'; readonly identity: GitHubIdentity }
   /** There is no GitHub login on this machine. */
   | { readonly kind: 'none' }
@@ -40,7 +40,7 @@ export async function askIdentity(
   account: Account | undefined,
   broker: Pick<Broker, 'credential'>,
   until: AbortSignal,
-): Promise<Asked> {
+): Promise<IdentityCheck> {
   if (account === undefined) return { kind: 'none' }
   const agent = new Agent({ connect: { timeout: TIMEOUT_MS }, maxResponseSize: MAX_ANSWER_BYTES })
   try {
@@ -53,9 +53,9 @@ export async function askIdentity(
       headers: { ...credential, accept: 'application/vnd.github+json', 'user-agent': 'craik' },
     })
     const text = await body.text()
-    if (statusCode !== 200) return { kind: 'unknown', reason: `GitHub answered ${statusCode}` }
+    if (statusCode !== 200) return { kind: 'unknown', reason: `GitHub responded with status ${statusCode}` }
     const answer = userAnswer.safeParse(jsonIn(text))
-    if (!answer.success) return { kind: 'unknown', reason: 'GitHub’s answer is not one that was expected' }
+    if (!answer.success) return { kind: 'unknown', reason: 'GitHub sent an unexpected response' }
     const { login, id, name, email } = answer.data
     return {
       kind: 'known',
@@ -69,24 +69,24 @@ export async function askIdentity(
     }
   } catch (error) {
     until.throwIfAborted()
-    return { kind: 'unknown', reason: `GitHub could not be asked (${codeOfFailure(error)})` }
+    return { kind: 'unknown', reason: `cannot reach GitHub (${codeOfFailure(error)})` }
   } finally {
     await agent.destroy()
   }
 }
 
 /** Refuses to go on as somebody else, and also when it cannot be told who it would be. */
-export function requireIdentity(asked: Asked, expected: string | undefined): void {
+export function requireIdentity(asked: IdentityCheck, expected: string | undefined): void {
   if (expected === undefined || asked.kind === 'none') return
   if (asked.kind === 'unknown')
-    throw new CraikError('wrong_identity', `expected the GitHub login ${expected}, and ${asked.reason}`, {
-      hint: 'try again when GitHub can be reached, or leave out SANDBOX_LOGIN_EXPECTED and the profile',
+    throw new CraikError('wrong_identity', `cannot verify the GitHub login ${expected}: ${asked.reason}`, {
+      hint: 'try again when GitHub is reachable, or use no profile and unset SANDBOX_LOGIN_EXPECTED',
     })
   const { login } = asked.identity
   if (login === expected) return
   throw new CraikError(
     'wrong_identity',
-    `expected the GitHub login ${expected}, and the token of this machine is ${login}’s`,
+    `expected the GitHub login ${expected}, but the token of this machine belongs to ${login}`,
     { hint: `log in as ${expected}:  gh auth switch --user ${expected}` },
   )
 }

@@ -5,10 +5,10 @@ import { CraikError } from '../errors.ts'
 const LOGIN = /^[a-z0-9](?:[a-z0-9-]{0,37}[a-z0-9])?$/
 
 /** Accounts that an enterprise manages have an underscore in their names. */
-export function parseLogin(text: string, where: string): string {
+export function parseLoginName(text: string, where: string): string {
   const login = text.trim().toLowerCase().replaceAll('_', '-')
   if (LOGIN.test(login)) return login
-  throw new CraikError('usage', `${where} is no login: letters, digits and -, at most 39`, {
+  throw new CraikError('usage', `${where} is not a valid login: use letters, digits and -, at most 39`, {
     hint: 'choose one:  SANDBOX_LOGIN=octo craik up',
   })
 }
@@ -46,7 +46,7 @@ export interface LoginVolume {
 export function volumesOf(login: string): readonly LoginVolume[] {
   return [
     { name: `${login}-llm`, at: '.config/llm-state', holds: 'conversations and settings of the agents' },
-    { name: `${login}-toolchains`, at: '.local', holds: 'what npm and pip installed' },
+    { name: `${login}-toolchains`, at: '.local', holds: 'packages of npm and pip' },
     { name: `${login}-gh`, at: '.config/gh', holds: 'settings of gh' },
   ]
 }

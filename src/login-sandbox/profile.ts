@@ -30,7 +30,7 @@ const EXTENSION = '.env'
 /** Of these a leading `~` and `$HOME` stand for the home of whoever reads the file. */
 const PATHS: ReadonlySet<string> = new Set(['SANDBOX_WORKSPACE', 'SANDBOX_INBOX_DIR'])
 
-export interface Profile {
+export interface LoginProfile {
   readonly name: string
   readonly path: string
   readonly values: ProfileValues
@@ -46,13 +46,13 @@ export function profilesFolder(environment: NodeJS.ProcessEnv): string {
 
 function pathOf(environment: NodeJS.ProcessEnv, name: string): string {
   if (!NAME.test(name))
-    throw new CraikError('usage', 'the name of a profile is letters, digits and . _ -, at most 64', {
-      hint: 'craik profile-list',
+    throw new CraikError('usage', 'invalid profile name: use letters, digits and . _ -, at most 64', {
+      hint: 'list profiles:  craik profile-list',
     })
   return join(profilesFolder(environment), `${name}${EXTENSION}`)
 }
 
-export function readProfile(environment: NodeJS.ProcessEnv, name: string): Profile {
+export function readProfile(environment: NodeJS.ProcessEnv, name: string): LoginProfile {
   const path = pathOf(environment, name)
   let text: string
   try {
@@ -61,7 +61,7 @@ export function readProfile(environment: NodeJS.ProcessEnv, name: string): Profi
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause
     throw new CraikError('no_profile', `there is no profile ${name}`, {
-      hint: `see which there are:  craik profile-list   or make it:  craik profile-new ${name}`,
+      hint: `list profiles:  craik profile-list   or create it:  craik profile-new ${name}`,
       cause,
     })
   }
@@ -73,7 +73,7 @@ function requireOwn(path: string): void {
   const stats = lstatSync(path)
   const uid = process.geteuid?.()
   const problem =
-    (!stats.isFile() && 'is no regular file') ||
+    (!stats.isFile() && 'is not a regular file') ||
     (stats.size > MAX_BYTES && 'is larger than 64 KiB') ||
     (uid !== undefined && stats.uid !== uid && 'belongs to another user') ||
     ((stats.mode & 0o022) !== 0 && 'can be written by others')
@@ -81,7 +81,7 @@ function requireOwn(path: string): void {
     throw new CraikError('invalid_config', `the profile ${path} ${problem}`, {
       hint: problem.startsWith('can be')
         ? `chmod 600 ${path}`
-        : 'put a file of your own in its place:  craik profile-list',
+        : 'replace it with a file of your own:  craik profile-list',
     })
 }
 
@@ -96,8 +96,8 @@ export function parseProfile(text: string, path: string, home: string): ProfileV
     const [, name, written] = ASSIGNMENT.exec(line) ?? []
     const value = written === undefined ? undefined : plainValue(written)
     if (name === undefined || value === undefined || value.includes('\0'))
-      throw new CraikError('invalid_config', `${path}: line ${index + 1} is no assignment NAME=value`, {
-        hint: 'a value with spaces is written in quotes:  SANDBOX_WORKSPACE="~/my code"',
+      throw new CraikError('invalid_config', `${path}: line ${index + 1} is not an assignment NAME=value`, {
+        hint: 'put a value with spaces in quotes:  SANDBOX_WORKSPACE="~/my code"',
       })
     if (isKnown(name)) values[name] = PATHS.has(name) ? withHome(value, home) : value
   }
@@ -144,12 +144,12 @@ export function createProfile(environment: NodeJS.ProcessEnv, name: string, valu
   })
   mkdirSync(profilesFolder(environment), { recursive: true, mode: 0o700 })
   if (!createPrivateFile(path, `${lines.join('\n')}\n`, 'profile'))
-    throw new CraikError('conflict', `there is a profile ${name} already`, { hint: `edit it:  ${path}` })
+    throw new CraikError('conflict', `the profile ${name} already exists`, { hint: `edit it:  ${path}` })
   return path
 }
 
 function quoted(value: string): string {
   if (/["'\n\r]/.test(value))
-    throw new CraikError('usage', 'a value in a profile has neither quotes nor line breaks in it')
+    throw new CraikError('usage', 'a value in a profile cannot contain quotes or line breaks')
   return /^[A-Za-z0-9_./~@:,+-]*$/.test(value) ? value : `'${value}'`
 }

@@ -16,8 +16,12 @@ afterEach(() => rmSync(home, { recursive: true }))
 
 const STATE = parseState(Buffer.from('#npm\0a=1\0#end\0'), Date.UTC(2026, 10, 15))
 const facts = (login: string, entryTimestamp = '2026-11-15T09-12-44Z') => ({
-  ...{ login, profile: null, sandboxId: 'sbx_01JCQZX0000000000000000000', inbox: '/home/octo/inbox' },
-  ...{ workspace: null, author: null },
+  login,
+  profile: null,
+  sandboxId: 'sbx_01JCQZX0000000000000000000',
+  inbox: '/home/octo/inbox',
+  workspace: null,
+  author: null,
   entryTimestamp,
 })
 

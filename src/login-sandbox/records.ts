@@ -9,7 +9,7 @@ import { CraikError } from '../errors.ts'
 import { jsonIn } from '../lib/foreign-answer.ts'
 import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../lib/private-files.ts'
 import { sandboxId } from '../sandboxes/lifecycle/sandbox-record.ts'
-import { type SandboxState, sandboxState } from './keep/state.ts'
+import { type SavedState, sandboxState } from './keep/state.ts'
 
 const MAX_BYTES = 16 * 1024
 const MAX_STATE_BYTES = 16 * 1024 * 1024
@@ -48,7 +48,7 @@ export class LoginRecords {
   }
 
   /** What goes for this login from now on; what went before is forgotten. */
-  enter(record: Omit<LoginRecord, 'version' | 'entry'>, state: SandboxState | undefined): LoginRecord {
+  enter(record: Omit<LoginRecord, 'version' | 'entry'>, state: SavedState | undefined): LoginRecord {
     const entryTimestamp = this.#freeTimestamp(record)
     const entry = state === undefined ? null : `${record.login}.entry-${entryTimestamp}.json`
     const whole = loginRecord.parse({ ...record, version: 1, entryTimestamp, entry } satisfies LoginRecord)
@@ -67,7 +67,7 @@ export class LoginRecords {
     const found = loginRecord.safeParse(jsonIn(text))
     if (found.success && found.data.login === login) return found.data
     throw new CraikError('invalid_config', `the record of the sandbox of ${login} cannot be read`, {
-      hint: `it is written anew by:  craik up --login ${login}`,
+      hint: `write it again:  craik up --login ${login}`,
     })
   }
 
@@ -95,7 +95,7 @@ export class LoginRecords {
   }
 
   /** As the sandbox was when it was entered; undefined when nobody looked, or it cannot be read. */
-  entryOf({ entry }: LoginRecord): SandboxState | undefined {
+  entryOf({ entry }: LoginRecord): SavedState | undefined {
     if (entry === null) return undefined
     try {
       return sandboxState.parse(

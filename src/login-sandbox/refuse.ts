@@ -3,7 +3,7 @@ import { CraikError } from '../errors.ts'
 import { REFUSED_VARIABLES } from '../sidecar/protocol.ts'
 
 /** `command` is what was typed, for whoever types it again without them. */
-export function refuseVariables(
+export function refuseHostVariables(
   environment: NodeJS.ProcessEnv,
   pattern: RegExp | undefined,
   command: string,
@@ -16,8 +16,12 @@ export function refuseVariables(
     )
     .sort()
   if (found.length === 0) return
-  throw new CraikError('refused_variable', `the environment has ${found.join(', ')}`, {
-    hint: `take ${found.length === 1 ? 'it' : 'them'} away for this command:  env ${found.map((name) => `-u ${name}`).join(' ')} ${command}`,
-    details: { variables: found },
-  })
+  throw new CraikError(
+    'refused_variable',
+    `the environment contains ${found.join(', ')}, which sandboxes must not see`,
+    {
+      hint: `unset ${found.length === 1 ? 'it' : 'them'} for this command:  env ${found.map((name) => `-u ${name}`).join(' ')} ${command}`,
+      details: { variables: found },
+    },
+  )
 }

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { refuseVariables } from './refuse.ts'
+import { refuseHostVariables } from './refuse.ts'
 import { craikAgain, craikFor } from './same-again.ts'
 import { loadSettings } from './settings.ts'
 
@@ -60,7 +60,7 @@ describe('a command that is told to be typed next', () => {
   it('without a refused variable is the one that was typed', () => {
     const settings = load({ profile: 'work' })
     const command = craikAgain('up', settings, { profile: 'work' })
-    expect(() => refuseVariables({ ACME_URL: 'x' }, /^ACME_/, command)).toThrow(
+    expect(() => refuseHostVariables({ ACME_URL: 'x' }, /^ACME_/, command)).toThrow(
       expect.objectContaining({ hint: expect.stringMatching(/env -u ACME_URL craik up --profile work$/) }),
     )
   })

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { loginFrom, loginOfSandbox, parseLogin, sandboxNameOf, volumesOf } from './names.ts'
+import { loginFrom, loginOfSandbox, parseLoginName, sandboxNameOf, volumesOf } from './names.ts'
 import { createProfile, parseProfile, profileNames, readProfile } from './profile.ts'
-import { refuseVariables } from './refuse.ts'
+import { refuseHostVariables } from './refuse.ts'
 import { loadSettings } from './settings.ts'
 
 let home: string
@@ -79,7 +79,7 @@ describe('a profile', () => {
     const path = write('open', 'SANDBOX_LOGIN=octo\n', 0o666)
     expect(() => load({ profile: 'open' })).toThrow(/can be written by others/)
     symlinkSync(path, join(folder(), 'linked.env'))
-    expect(() => load({ profile: 'linked' })).toThrow(/is no regular file/)
+    expect(() => load({ profile: 'linked' })).toThrow(/is not a regular file/)
   })
 
   it('is made once, listed, and read again as it was written', () => {
@@ -96,9 +96,15 @@ describe('a profile', () => {
 describe('settings', () => {
   it('without anything said are the current folder, the inbox in the home, and logins brokered', () => {
     expect(load()).toMatchObject({
-      ...{ profile: undefined, login: undefined, expectedLogin: undefined, backend: undefined },
-      ...{ workspace: '/srv/parser', inbox: join(home, 'inbox'), credentials: 'broker' },
-      ...{ egressPresets: [], refusePattern: undefined },
+      profile: undefined,
+      login: undefined,
+      expectedLogin: undefined,
+      backend: undefined,
+      workspace: '/srv/parser',
+      inbox: join(home, 'inbox'),
+      credentials: 'broker',
+      egressPresets: [],
+      refusePattern: undefined,
     })
   })
 
@@ -106,7 +112,10 @@ describe('settings', () => {
     write('work', 'SANDBOX_LOGIN=Octo_Acme\nSANDBOX_WORKSPACE=/srv/work\nSANDBOX_EGRESS=npm,pypi npm\n')
     const environment = { SANDBOX_PROFILE: 'work', SANDBOX_LOGIN: 'ada', SANDBOX_WORKSPACE: '/srv/ada' }
     expect(load({}, environment)).toMatchObject({
-      ...{ profile: 'work', login: 'octo-acme', expectedLogin: 'octo_acme', workspace: '/srv/work' },
+      profile: 'work',
+      login: 'octo-acme',
+      expectedLogin: 'octo_acme',
+      workspace: '/srv/work',
       egressPresets: ['npm', 'pypi'],
     })
     expect(load({ workspace: 'x' }, environment).workspace).toBe('/srv/parser/x')
@@ -136,7 +145,7 @@ describe('variables', () => {
       const value = 'ghp_never-told'
       let thrown: unknown
       try {
-        refuseVariables({ HOME: home, [name]: value }, undefined, 'craik up')
+        refuseHostVariables({ HOME: home, [name]: value }, undefined, 'craik up')
       } catch (error) {
         thrown = error
       }
@@ -151,8 +160,8 @@ describe('variables', () => {
 
   it('whose names match what the user refuses are named, all of them', () => {
     const environment = { ACME_URL: 'x', CORP_ID: 'y', OTHER: 'ACME_' }
-    expect(() => refuseVariables(environment, /^(ACME|CORP)_/, 'craik up')).toThrow('ACME_URL, CORP_ID')
-    expect(() => refuseVariables({ OTHER: 'ACME_' }, /^ACME_/, 'craik up')).not.toThrow()
+    expect(() => refuseHostVariables(environment, /^(ACME|CORP)_/, 'craik up')).toThrow('ACME_URL, CORP_ID')
+    expect(() => refuseHostVariables({ OTHER: 'ACME_' }, /^ACME_/, 'craik up')).not.toThrow()
   })
 })
 
@@ -168,7 +177,7 @@ describe('names', () => {
     fc.assert(
       fc.property(fc.string(), (name) => {
         const login = loginFrom(name)
-        expect(parseLogin(login, 'it')).toBe(login)
+        expect(parseLoginName(login, 'it')).toBe(login)
       }),
     )
   })

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 import { CraikError } from '../errors.ts'
 import { CREDENTIAL_MODES, type CredentialMode } from '../sandboxes/backend.ts'
-import { parseLogin } from './names.ts'
+import { parseLoginName } from './names.ts'
 import { homeOf, type ProfileVariable, readProfile } from './profile.ts'
 
 export interface Typed {
@@ -52,7 +52,7 @@ export function loadSettings(
   const value = (name: ProfileVariable): string | undefined =>
     (profile?.values[name] ?? environment[name]) || undefined
   const login = typed.login ?? value('SANDBOX_LOGIN')
-  const parsedLogin = login === undefined ? undefined : parseLogin(login, 'SANDBOX_LOGIN')
+  const parsedLogin = login === undefined ? undefined : parseLoginName(login, 'SANDBOX_LOGIN')
   const isOfProfile = typed.login === undefined && Boolean(profile?.values.SANDBOX_LOGIN)
   const expected = value('SANDBOX_LOGIN_EXPECTED') ?? profile?.values.SANDBOX_LOGIN
   return {
@@ -91,7 +91,7 @@ function oneOf<T extends string>(
   if (text === undefined) return undefined
   const found = choices.find((choice) => choice === text)
   if (found !== undefined) return found
-  throw new CraikError('usage', `${name} is one of ${choices.join(', ')}`)
+  throw new CraikError('usage', `${name} must be one of ${choices.join(', ')}`)
 }
 
 function listOf(text: string | undefined): string[] {
@@ -106,8 +106,8 @@ function patternOf(text: string | undefined): RegExp | undefined {
     return new RegExp(text)
   } catch (cause) {
     // What cannot be understood might have refused something.
-    throw new CraikError('invalid_config', 'SANDBOX_REFUSE_PATTERNS is no regular expression', {
-      hint: 'such as  SANDBOX_REFUSE_PATTERNS="^(ACME_|CORP_).*"',
+    throw new CraikError('invalid_config', 'SANDBOX_REFUSE_PATTERNS is not a valid regular expression', {
+      hint: 'use, for example:  SANDBOX_REFUSE_PATTERNS="^(ACME_|CORP_).*"',
       cause,
     })
   }

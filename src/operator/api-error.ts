@@ -15,7 +15,7 @@ export function errorBody(error: CraikError): ErrorBody {
   }
 }
 
-export function statusOf(error: CraikError): number {
+export function statusOfError(error: CraikError): number {
   return ERRORS[error.code].status
 }
 
@@ -24,22 +24,22 @@ export function asCraikError(error: unknown): CraikError {
   if (error instanceof CraikError) return error
   const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
-    return new CraikError('too_large', 'the body of the request is larger than its limit')
+    return new CraikError('too_large', 'the request body is larger than its limit')
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
-    return new CraikError('usage', 'the body of the request has a content type that is not taken here', {
-      hint: 'send application/json, or application/octet-stream where bytes are taken',
+    return new CraikError('usage', 'the request body has an unsupported content type', {
+      hint: 'send application/json, or application/octet-stream for bytes',
     })
   if (code?.startsWith('FST_ERR_') && statusCode !== undefined && statusCode < 500)
-    return new CraikError('usage', `the request cannot be read: ${message ?? code}`)
-  if (error instanceof SyntaxError) return new CraikError('usage', 'the body of the request is no JSON')
-  return new CraikError('internal', 'something failed that should not', {
-    hint: 'see what:  craik supervisor logs',
+    return new CraikError('usage', `cannot parse the request: ${message ?? code}`)
+  if (error instanceof SyntaxError) return new CraikError('usage', 'the request body is not valid JSON')
+  return new CraikError('internal', 'internal error', {
+    hint: 'see the details:  craik supervisor logs',
     cause: error,
   })
 }
 
 /** The first thing that is wrong, with its place; the rest as details. */
-export function invalid(error: z.ZodError, what: string): CraikError {
+export function invalidRequest(error: z.ZodError, what: string): CraikError {
   const issues = error.issues.slice(0, 10).map((issue) => ({
     path: issue.path.join('.'),
     message: issue.message,
@@ -47,14 +47,14 @@ export function invalid(error: z.ZodError, what: string): CraikError {
   const [first] = issues
   const place = first?.path ? `${what} ${first.path}` : what
   return new CraikError('usage', `${place}: ${first?.message ?? 'is not valid'}`, {
-    hint: 'see docs/operator-api.md for what each request takes',
+    hint: 'see the fields of each request in docs/operator-api.md',
     details: { issues },
   })
 }
 
 export function leaving(): CraikError {
-  return new CraikError('supervisor_unreachable', 'the supervisor is leaving', {
-    hint: 'ask again: the next request starts another one',
+  return new CraikError('supervisor_unreachable', 'the supervisor is shutting down', {
+    hint: 'try again: the next request starts a new supervisor',
     details: { draining: true, retry_after_ms: 100 },
   })
 }
@@ -62,7 +62,7 @@ export function leaving(): CraikError {
 /** For answers outside Fastify: on an upgraded socket, or before a route was found. */
 export function writeError(response: ServerResponse<IncomingMessage>, error: CraikError): void {
   const text = JSON.stringify(errorBody(error))
-  response.writeHead(statusOf(error), {
+  response.writeHead(statusOfError(error), {
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(text),
     connection: 'close',

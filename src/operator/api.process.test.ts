@@ -235,7 +235,7 @@ describe('the API', () => {
   it('answers what there is no route for in its own form, and only with a token', async () => {
     const answer = await api.ask('GET', '/api/nothing')
     expect(answer.status).toBe(404)
-    expect(answer.json()).toMatchObject({ code: 'not_found', error: 'there is no GET /api/nothing' })
+    expect(answer.json()).toMatchObject({ code: 'not_found', error: 'unknown route: GET /api/nothing' })
     expect((await api.ask('GET', '/api/nothing', { token: '' })).status).toBe(401)
   })
 

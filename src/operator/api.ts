@@ -5,13 +5,13 @@ import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import type { z } from 'zod'
 import { CraikError } from '../errors.ts'
 import { API_LIMITS, BYTES_TYPE } from './api/names.ts'
-import { asCraikError, errorBody, invalid, leaving, statusOf, writeError } from './api-error.ts'
+import { asCraikError, errorBody, invalidRequest, leaving, statusOfError, writeError } from './api-error.ts'
 import { type Api, callerOf, type OperatorApiOptions, type RouteContext, type ZodTypes } from './context.ts'
 import { accountRoutes } from './routes/accounts.ts'
 import { execRoute } from './routes/exec.ts'
-import { fileRoutes } from './routes/files.ts'
+import { addFileRoutes } from './routes/files.ts'
 import { insideRoutes } from './routes/inside.ts'
-import { jobRoutes } from './routes/jobs.ts'
+import { addJobRoutes } from './routes/jobs.ts'
 import { servePorts } from './routes/ports.ts'
 import { sandboxRoutes } from './routes/sandboxes.ts'
 import { snapshotRoutes } from './routes/snapshots.ts'
@@ -48,15 +48,17 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
 
   app.setValidatorCompiler<z.ZodType>(({ schema, httpPart }) => (data) => {
     const parsed = schema.safeParse(data ?? (httpPart === 'body' ? data : {}))
-    return parsed.success ? { value: parsed.data } : { error: invalid(parsed.error, httpPart ?? 'request') }
+    return parsed.success
+      ? { value: parsed.data }
+      : { error: invalidRequest(parsed.error, httpPart ?? 'request') }
   })
   app.setSerializerCompiler(() => (value) => JSON.stringify(value))
   app.setErrorHandler((error, request, reply) =>
     sendError(options, reply, error, `${request.method} ${request.routeOptions.url ?? ''}`),
   )
   app.setNotFoundHandler((request, reply) => {
-    const error = new CraikError('not_found', `there is no ${request.method} ${pathOf(request)}`, {
-      hint: 'see docs/operator-api.md for what there is',
+    const error = new CraikError('not_found', `unknown route: ${request.method} ${pathOf(request)}`, {
+      hint: 'see the routes in docs/operator-api.md',
     })
     return sendError(options, reply, error, 'route')
   })
@@ -85,8 +87,8 @@ export async function createOperatorApi(options: OperatorApiOptions): Promise<Op
   snapshotRoutes(app, context)
   volumeRoutes(app, context)
   execRoute(app, context)
-  jobRoutes(app, context)
-  fileRoutes(app, context)
+  addJobRoutes(app, context)
+  addFileRoutes(app, context)
   insideRoutes(app, context)
   servePorts(app, context, mayEnter)
   await app.ready()
@@ -107,7 +109,7 @@ function tokenCheck(token: string): (headers: IncomingMessage['headers']) => voi
 function goneSignal(response: ServerResponse): AbortSignal {
   const gone = new AbortController()
   const leave = () => {
-    if (!response.writableFinished) gone.abort(new CraikError('interrupted', 'the client left'))
+    if (!response.writableFinished) gone.abort(new CraikError('interrupted', 'the client disconnected'))
   }
   if (response.closed) leave()
   else response.once('close', leave)
@@ -130,7 +132,7 @@ function sendError(
     writeError(reply.raw, error)
     return undefined
   }
-  return reply.code(statusOf(error)).send(errorBody(error))
+  return reply.code(statusOfError(error)).send(errorBody(error))
 }
 
 function pathOf(request: FastifyRequest): string {

@@ -13,7 +13,7 @@ import { CraikError } from '../errors.ts'
 import type { UserProgram } from '../lib/host-programs.ts'
 import type { SandboxId } from '../lib/ids.ts'
 import { REFERENCE } from '../lib/ids.ts'
-import type { Caller, SandboxManager } from '../sandboxes/manager-types.ts'
+import type { ManagerCaller, SandboxManager } from '../sandboxes/manager-types.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
 import { HEADER } from './api/names.ts'
 
@@ -50,13 +50,13 @@ export type Api = FastifyInstance<Server, IncomingMessage, ServerResponse, Fasti
 export interface RouteContext {
   readonly options: OperatorApiOptions
   readonly manager: () => Promise<SandboxManager>
-  caller(request: FastifyRequest, reply: FastifyReply): Promise<Caller>
+  caller(request: FastifyRequest, reply: FastifyReply): Promise<ManagerCaller>
 }
 
 const SANDBOX_ID = /^sbx_[0-9A-HJKMNP-TV-Z]{26}$/
 
 /** A path names a sandbox by its id, or by its name. */
-export async function sandboxId(manager: SandboxManager, idOrName: string): Promise<SandboxId> {
+export async function resolveSandboxId(manager: SandboxManager, idOrName: string): Promise<SandboxId> {
   return SANDBOX_ID.test(idOrName) ? (idOrName as SandboxId) : (await manager.get(idOrName)).id
 }
 
@@ -64,9 +64,9 @@ export async function callerOf(
   options: OperatorApiOptions,
   headers: IncomingMessage['headers'],
   signal: AbortSignal,
-): Promise<Caller> {
+): Promise<ManagerCaller> {
   const grantId = headers[HEADER.grant]
   if (grantId !== undefined && (typeof grantId !== 'string' || !REFERENCE.test(grantId)))
-    throw new CraikError('usage', `the header ${HEADER.grant} is not the id of a grant`)
+    throw new CraikError('usage', `the header ${HEADER.grant} is not a grant id`)
   return { operator: await options.operator(), signal, ...(grantId !== undefined && { grantId }) }
 }

@@ -12,7 +12,7 @@ import {
   OPERATOR,
 } from '../sandboxes/manager/manager.fixture.ts'
 import { type ApiClient, createClient } from '../sdk/client.ts'
-import { type Endpoint, shown } from '../sdk/transport.ts'
+import { authorizationHeader, type Endpoint } from '../sdk/transport.ts'
 import type { SupervisorBody, VersionBody } from './api/bodies.ts'
 import { API_VERSION } from './api/names.ts'
 import { createOperatorApi } from './api.ts'
@@ -147,7 +147,7 @@ function ask(
   path: string,
   { token = ENTRY, headers, body }: AskOptions,
 ): Promise<Answer> {
-  const entry = token === '' ? {} : shown(token)
+  const entry = token === '' ? {} : authorizationHeader(token)
   return new Promise((done, fail) => {
     const outgoing = request({
       socketPath,

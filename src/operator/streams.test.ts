@@ -3,7 +3,7 @@ import { Duplex, duplexPair } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { join } from './streams.ts'
+import { joinStreams } from './streams.ts'
 
 /** Takes what it is given one piece at a time, and takes its time. */
 class SlowClient extends Duplex {
@@ -24,7 +24,7 @@ class SlowClient extends Duplex {
 it('the last bytes arrive after the sender is gone', async () => {
   const client = new SlowClient()
   const [inside, host] = duplexPair()
-  join(client, host)
+  joinStreams(client, host)
   inside.end(Buffer.alloc(30_000, 'x'))
   inside.resume()
   await new Promise((done) => client.once('close', done))
@@ -34,7 +34,7 @@ it('the last bytes arrive after the sender is gone', async () => {
 it('an end on one side leaves the other half open', async () => {
   const [client, there] = duplexPair()
   const [inside, host] = duplexPair()
-  join(there, host)
+  joinStreams(there, host)
   client.end('question')
   expect((await buffer(inside)).toString()).toBe('question')
   inside.end('answer')
@@ -44,7 +44,7 @@ it('an end on one side leaves the other half open', async () => {
 it('a break on one side breaks the other', async () => {
   const [client, there] = duplexPair()
   const [inside, host] = duplexPair()
-  join(there, host)
+  joinStreams(there, host)
   client.on('error', () => {})
   inside.on('error', () => {})
   host.destroy()

@@ -34,7 +34,7 @@ async function* lines(values: AsyncIterable<unknown>): AsyncGenerator<string> {
 }
 
 /** Joins two streams both ways. An end on one side is passed on; an error on either ends both. */
-export function join(one: Duplex, other: Duplex): void {
+export function joinStreams(one: Duplex, other: Duplex): void {
   breaksWith(one, other)
   breaksWith(other, one)
   one.pipe(other)
@@ -53,5 +53,5 @@ function breaksWith(left: Duplex, closing: Duplex): void {
 /** For routes whose body is a stream of bytes, which nothing may read before them. */
 export async function onlyBytes(request: FastifyRequest): Promise<void> {
   if (request.headers['content-type'] === BYTES_TYPE) return
-  throw new CraikError('usage', `the body of this request is bytes, sent as ${BYTES_TYPE}`)
+  throw new CraikError('usage', `the request body must be bytes with content type ${BYTES_TYPE}`)
 }

@@ -73,7 +73,7 @@ test('reports a mistake once, although it applies to every action', async () => 
 test.each([
   ['no name', 'permit (principal, action, resource);', 'needs a name'],
   ['an empty name', '@id permit (principal, action, resource);', 'needs a name'],
-  ['a name that is none', '@id("a b") permit (principal, action, resource);', 'is not a name'],
+  ['a name that is none', '@id("a b") permit (principal, action, resource);', 'is not a valid name'],
   ['a name of ours', '@id("envelope.operator") permit (principal, action, resource);', 'own rules'],
   ['one of ours again', '@id("default_deny") permit (principal, action, resource);', 'own rules'],
   ['a template', '@id("x") permit (principal == ?principal, action, resource);', 'templates'],

@@ -5,8 +5,8 @@ import type { DetailedError } from '@cedar-policy/cedar-wasm/nodejs'
 import { CraikError } from '../errors.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import { packageFile } from '../lib/package-files.ts'
+import { cacheAnswers, readsTime } from './cached-answers.ts'
 import { findExcess } from './policy-shape.ts'
-import { readsTime, rememberAnswers } from './remembered-answers.ts'
 
 /** Far above any honest policy; the parser is never given more. */
 export const MAX_POLICY_BYTES = 1024 * 1024
@@ -41,7 +41,7 @@ interface CedarRule {
   readonly readsTime: boolean
 }
 
-export interface Finding {
+export interface PolicyFinding {
   /** From 1, counted in characters, not in bytes. */
   readonly line: number
   readonly column: number
@@ -78,7 +78,7 @@ async function parsePolicy(text: string): Promise<CedarPolicy> {
   if (answer.type === 'failure') {
     throw new CraikError(
       'invalid_config',
-      `the policy does not parse: ${answer.errors[0]?.message ?? 'no reason given'}`,
+      `cannot parse the policy: ${answer.errors[0]?.message ?? 'unknown error'}`,
     )
   }
   const position = new Map(rules.map(({ id }, at) => [id, at]))
@@ -97,19 +97,20 @@ async function parsePolicy(text: string): Promise<CedarPolicy> {
     const failed = diagnostics.errors.length > 0
     return { effect: failed ? 'deny' : decision, rules: decided, failed }
   }
-  return { rules, decide: rules.some((rule) => rule.readsTime) ? decide : rememberAnswers(decide) }
+  return { rules, decide: rules.some((rule) => rule.readsTime) ? decide : cacheAnswers(decide) }
 }
 
 /** What is wrong with a policy text: first its syntax, then its rule names, then its fit with Craik's schema. */
-export async function checkPolicyText(text: string): Promise<readonly Finding[]> {
+export async function checkPolicyText(text: string): Promise<readonly PolicyFinding[]> {
   const engine = await loadEngine()
   const schema = await readFile(packageFile('src/policy/profiles/craik.cedarschema'), 'utf8')
   const { rules, findings } = readRules(engine, text)
   if (findings.length > 0) return findings
   const answer = engine.validate({ schema, policies: { staticPolicies: text } })
   if (answer.type === 'failure') return answer.errors.map((error) => toFinding(text, error, 'error'))
-  const named = (severity: Finding['severity']) => (found: { policyId: string; error: DetailedError }) =>
-    toFinding(text, found.error, severity, rules[Number(found.policyId.replace('policy', ''))]?.id)
+  const named =
+    (severity: PolicyFinding['severity']) => (found: { policyId: string; error: DetailedError }) =>
+      toFinding(text, found.error, severity, rules[Number(found.policyId.replace('policy', ''))]?.id)
   return withoutRepeats([
     ...answer.validationErrors.map(named('error')),
     ...answer.validationWarnings.map(named('warning')),
@@ -124,7 +125,7 @@ export function loadEngine(): Promise<Engine> {
 }
 
 /** The policies in the order of the text; a receipt names the one that decided, so each needs its own name. */
-function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings: Finding[] } {
+function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings: PolicyFinding[] } {
   const excess = findExcess(text)
   if (excess !== undefined) {
     return {
@@ -136,11 +137,11 @@ function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings
   if (answer.type === 'failure') {
     return { rules: [], findings: answer.errors.map((error) => toFinding(text, error, 'error')) }
   }
-  const findings: Finding[] = []
+  const findings: PolicyFinding[] = []
   const complain = (at: number, message: string) =>
     findings.push({ ...place(text.slice(0, Math.max(at, 0))), message, severity: 'error' })
   for (const template of answer.policy_templates) {
-    complain(text.indexOf(template), 'templates (?principal, ?resource) are not used here; write a policy')
+    complain(text.indexOf(template), 'templates (?principal, ?resource) are not supported; write a policy')
   }
   if (findings.length > 0) return { rules: [], findings }
 
@@ -151,14 +152,15 @@ function readRules(engine: Engine, text: string): { rules: CedarRule[]; findings
     const at = text.indexOf(part, from)
     from = at + part.length
     const json = engine.policyToJson(part)
-    if (json.type === 'failure') throw new CraikError('internal', 'a policy that parsed did not parse again')
+    if (json.type === 'failure')
+      throw new CraikError('internal', 'cannot parse a policy that was parsed before')
     const id = json.json.annotations?.id ?? ''
-    if (id === '')
-      complain(at, 'a policy needs a name for the receipts: put @id("custom.some_name") before it')
+    if (id === '') complain(at, 'a policy needs a name for receipts: add @id("custom.some_name") before it')
     else if (!REFERENCE.test(id))
-      complain(at, `@id(${JSON.stringify(id)}) is not a name: use letters, digits and . _ -`)
-    else if (RESERVED.test(id)) complain(at, `@id("${id}") is one of Craik's own rules; choose another name`)
-    else if (seen.has(id)) complain(at, `@id("${id}") is used twice; receipts could not tell the two apart`)
+      complain(at, `@id(${JSON.stringify(id)}) is not a valid name: use letters, digits and . _ -`)
+    else if (RESERVED.test(id))
+      complain(at, `@id("${id}") is reserved for Craik's own rules; choose another name`)
+    else if (seen.has(id)) complain(at, `@id("${id}") is used twice; names must be unique`)
     seen.add(id)
     rules.push({ id, effect: json.json.effect, text: part, readsTime: readsTime(json.json) })
   }
@@ -181,9 +183,9 @@ function inTextOrder(policies: readonly string[]): readonly string[] {
 function toFinding(
   text: string,
   error: DetailedError,
-  severity: Finding['severity'],
+  severity: PolicyFinding['severity'],
   rule?: string,
-): Finding {
+): PolicyFinding {
   const [location] = error.sourceLocations ?? []
   // The engine counts bytes of UTF-8; a string counts otherwise.
   const before = location === undefined ? '' : Buffer.from(text).subarray(0, location.start).toString()
@@ -202,7 +204,7 @@ function place(before: string): { readonly line: number; readonly column: number
 }
 
 /** One mistake is reported once per action that it applies to; a reader needs it once. */
-function withoutRepeats(findings: readonly Finding[]): readonly Finding[] {
+function withoutRepeats(findings: readonly PolicyFinding[]): readonly PolicyFinding[] {
   const seen = new Set<string>()
   return findings
     .toSorted((a, b) => a.line - b.line || a.column - b.column)

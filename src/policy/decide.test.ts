@@ -299,7 +299,7 @@ test('a denial says what was refused, by which rule, and what to type next', asy
     /^grant it once: {2}craik grant create .*\(receipt rcpt_\w+\), then: {2}craik do it$/,
   )
   const receipt = await error({ grant_id: 'rcpt_1' })
-  expect(receipt.message).toContain('rcpt_1 is a receipt, and a receipt grants nothing')
+  expect(receipt.message).toContain('rcpt_1 is a receipt, not a grant')
   const unknown = await error({ policy_envelope_id: 'policy_x' })
   expect(unknown.hint).toContain('craik policy show --task-id task-1 --include-receipt')
 })

@@ -6,7 +6,7 @@ import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { GrantOutcome } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
 import type { Control, Evaluation } from './evaluate.ts'
-import type { Profile } from './profiles.ts'
+import type { PolicyProfile } from './profiles.ts'
 import { type DecisionRequestInput, parseRequest } from './request.ts'
 import { decideProcedure, type EffectReceipt } from './tokens.ts'
 
@@ -24,7 +24,7 @@ export interface Denied<Ref = ReceiptRef> {
   readonly missing: readonly Control[]
   readonly grantOutcome: GrantOutcome
   readonly grantWouldHelp: boolean
-  readonly profile?: Profile
+  readonly profile?: PolicyProfile
   readonly receipt: Ref
 }
 
@@ -53,7 +53,7 @@ export async function decide(
 interface Judged<Ref> {
   readonly evaluation: Pick<Evaluation, 'rule' | 'missing' | 'grantOutcome' | 'grantWouldHelp'>
   readonly ref: Ref
-  readonly profile?: Profile | undefined
+  readonly profile?: PolicyProfile | undefined
 }
 
 /** What a decision says that was none to allow it. */
@@ -82,7 +82,9 @@ export function deniedError(
     {
       hint: `${nextStep(decision, request)}${see}${then}`,
       details: {
-        ...{ rule, missing, grant_outcome: decision.grantOutcome },
+        rule,
+        missing,
+        grant_outcome: decision.grantOutcome,
         ...(receipt !== undefined && { receipt_id: receipt.id }),
       },
     },
@@ -104,7 +106,7 @@ const REFUSALS: Readonly<Record<GrantOutcome, string>> = {
   not_required: '',
   usable: '',
   missing: 'does not exist',
-  not_a_grant: 'is a receipt, and a receipt grants nothing',
+  not_a_grant: 'is a receipt, not a grant',
   wrong_capability: 'is a grant for another capability',
   wrong_subject: 'is a grant for another subject',
   wrong_scope: 'is a grant for another task, session, run or sandbox',
@@ -120,11 +122,11 @@ function nextStep(denied: Denied<unknown>, request: DecisionRequestInput): strin
   if (missing.includes('policy_envelope')) {
     const task =
       request.scope?.task_id === undefined ? '' : ` --task-id ${quoteArgument(request.scope.task_id)}`
-    return `make an envelope first:  craik policy show${task} --include-receipt`
+    return `create an envelope first:  craik policy show${task} --include-receipt`
   }
   if (canBeGranted(denied)) return `grant it once:  ${grantCommand(request)}`
   const flag = profile === 'trusted-local' ? ' --trusted-local-fail-open' : ''
-  return `no grant opens this; see ${rule}:  craik policy show --profile ${profile}${flag}`
+  return `no grant can allow this; show the rule ${rule}:  craik policy show --profile ${profile}${flag}`
 }
 
 function canBeGranted({ missing, grantWouldHelp }: Denied<unknown>): boolean {

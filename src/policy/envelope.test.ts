@@ -144,7 +144,7 @@ test('a custom policy is read from the configuration, and checked', async () => 
   await writeFile(path, `// ž😀\n@id("custom.ž") permit (principal, action == Action::"nope", resource);`)
   await expect(profileText('custom', home)).rejects.toMatchObject({
     code: 'invalid_config',
-    message: expect.stringContaining(`${path}:2:1: @id("custom.ž") is not a name`),
+    message: expect.stringContaining(`${path}:2:1: @id("custom.ž") is not a valid name`),
   })
   await writeFile(path, `// ž😀\n/* é */`)
   await expect(profileText('custom', home)).rejects.toThrow(/custom\.cedar:2:4: invalid token/)

@@ -7,7 +7,7 @@ import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { Store } from '../store/store.ts'
 import { CAPABILITY_NAMES } from './capabilities.ts'
 import { policyDigest } from './cedar.ts'
-import { PROFILES, type Profile } from './profiles.ts'
+import { type PolicyProfile, PROFILES } from './profiles.ts'
 import { parseInput, reference, refuseSecrets } from './request.ts'
 import { createEnvelopeProcedure } from './tokens.ts'
 
@@ -39,10 +39,10 @@ export const envelopeSchema = z
   })
   .superRefine(({ profile, fail_open }, context) => {
     if (fail_open && profile !== 'trusted-local') {
-      context.addIssue({ code: 'custom', message: `${profile} never fails open; only trusted-local may` })
+      context.addIssue({ code: 'custom', message: `${profile} never fails open; only trusted-local can` })
     }
     if (!fail_open && profile === 'trusted-local') {
-      context.addIssue({ code: 'custom', message: 'trusted-local needs the flag --trusted-local-fail-open' })
+      context.addIssue({ code: 'custom', message: 'trusted-local requires --trusted-local-fail-open' })
     }
   })
 
@@ -51,7 +51,7 @@ export type Envelope = z.infer<typeof envelopeSchema>
 export interface EnvelopeOptions {
   readonly taskId: string | null
   readonly actor: string
-  readonly profile: Profile
+  readonly profile: PolicyProfile
   /** The Cedar text of the profile, from `profileText`. */
   readonly policyText: string
   readonly nowMs: number
@@ -71,16 +71,20 @@ export interface EnvelopeOptions {
 export function buildEnvelope(options: EnvelopeOptions): Envelope {
   const { profile, failOpen = false } = options
   if (profile === 'trusted-local' && !failOpen) {
-    throw new CraikError('usage', 'trusted-local permits what no rule decides, so it has to be asked for', {
-      hint: 'add --trusted-local-fail-open, or choose --profile strict',
-    })
+    throw new CraikError(
+      'usage',
+      'trusted-local allows requests that no rule decides, so it requires a flag',
+      {
+        hint: 'add --trusted-local-fail-open, or choose --profile strict',
+      },
+    )
   }
   if (profile !== 'trusted-local' && failOpen) {
     throw new CraikError(
       'usage',
-      `--trusted-local-fail-open does not go with ${profile}, which never fails open`,
+      `--trusted-local-fail-open cannot be combined with ${profile}, which never fails open`,
       {
-        hint: 'leave the flag out, or choose --profile trusted-local',
+        hint: 'remove the flag, or choose --profile trusted-local',
       },
     )
   }
@@ -152,7 +156,7 @@ export function getEnvelope(store: Store, id: string): Promise<Envelope | undefi
 export function parseEnvelope(id: EnvelopeId, document: string): Envelope {
   const parsed = envelopeSchema.safeParse(JSON.parse(document))
   if (parsed.success && parsed.data.id === id) return parsed.data
-  throw new CraikError('store_damaged', `policy envelope ${id} is not readable`)
+  throw new CraikError('store_damaged', `policy envelope ${id} cannot be read`)
 }
 
 /** Everything but the moment it was made. */

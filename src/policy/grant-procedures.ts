@@ -10,15 +10,15 @@ import { redactValue } from '../receipts/redaction/redact.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import type { Tables } from '../store/store.ts'
 import { DEFAULT_LIFETIME_MS, type Grant, type GrantTerms, grantTerms } from './grant.ts'
-import { plainJson } from './judgement.ts'
 import { parseGrant } from './lookup.ts'
+import { plainJson } from './policy-decision.ts'
 import { parseInput, refuseSecrets } from './request.ts'
 import type { CreateGrantInput, GrantReceipt } from './tokens.ts'
 
 /** The longest that a grant may last. */
 export const MAX_LIFETIME_MS = 366 * 24 * 3600 * 1000
 
-export async function createGrant(
+export async function createGrantIn(
   tables: Tables,
   { terms, expiresAtMs }: CreateGrantInput,
   receipts: ReceiptWriter,
@@ -31,7 +31,7 @@ export async function createGrant(
   return { grant, receipt: await appendGrantReceipt(tables, grant, 'create', grant.approved_by, receipts) }
 }
 
-export async function revokeGrant(
+export async function revokeGrantIn(
   tables: Tables,
   { id, operator }: { readonly id: string; readonly operator: string },
   receipts: ReceiptWriter,
@@ -39,11 +39,11 @@ export async function revokeGrant(
 ): Promise<GrantReceipt> {
   const row = await tables.grants.get(id)
   if (row === undefined)
-    throw new CraikError('not_found', `unknown grant: ${id}`, { hint: 'see: craik grant list' })
+    throw new CraikError('not_found', `unknown grant: ${id}`, { hint: 'list grants:  craik grant list' })
   const grant = parseGrant(row)
   if (!(await tables.grants.revoke(id, clock.nowMs()))) {
-    throw new CraikError('conflict', `grant ${id} was revoked before`, {
-      hint: `see: craik grant show ${id}`,
+    throw new CraikError('conflict', `grant ${id} is already revoked`, {
+      hint: `show it:  craik grant show ${id}`,
     })
   }
   return { grant, receipt: await appendGrantReceipt(tables, grant, 'revoke', operator, receipts) }
@@ -108,8 +108,8 @@ async function insertGrant(
 ): Promise<Grant> {
   const nowMs = clock.nowMs()
   const endsMs = expiresAtMs ?? nowMs + DEFAULT_LIFETIME_MS
-  if (!(endsMs > nowMs)) throw new CraikError('usage', 'a grant must expire in the future')
-  if (endsMs > nowMs + MAX_LIFETIME_MS) throw new CraikError('usage', 'a grant lasts at most 366 days')
+  if (!(endsMs > nowMs)) throw new CraikError('usage', 'the expiry of a grant must be in the future')
+  if (endsMs > nowMs + MAX_LIFETIME_MS) throw new CraikError('usage', 'a grant can last at most 366 days')
   const grant: Grant = {
     ...terms,
     ...(reason !== undefined && { reason: redactValue(reason).value.slice(0, 500) }),

@@ -13,7 +13,7 @@ const pattern = z.string().transform((value, context) => {
   if (normalised !== undefined) return normalised
   context.addIssue({
     code: 'custom',
-    message: 'must be a path without "..", in which only a whole segment may be * or **',
+    message: 'must be a path without ".."; * and ** must be whole segments',
   })
   return z.NEVER
 })
@@ -22,7 +22,7 @@ const pattern = z.string().transform((value, context) => {
 const scope = z.union([
   z.literal('any'),
   scopeIds.refine((ids) => Object.values(ids).some((id) => id !== undefined), {
-    message: 'a grant is for a task, a session, a run or a sandbox; say "any" to mean all of them',
+    message: 'a grant needs a task, session, run or sandbox; use "any" for all of them',
   }),
 ])
 
@@ -38,11 +38,11 @@ const target = z
     exclude: z.array(pattern).min(1).max(50).optional(),
   })
   .refine((value) => value.exclude === undefined || value.paths !== undefined, {
-    message: 'exclude takes away from paths, so it needs some',
+    message: 'exclude requires paths',
   })
 
 export const grantTerms = z.strictObject({
-  capability: capabilityName.refine(isCapability, { message: 'is not a capability that Craik knows' }),
+  capability: capabilityName.refine(isCapability, { message: 'is not a known capability' }),
   subject: reference,
   scope,
   target: target.default({}),

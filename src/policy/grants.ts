@@ -33,7 +33,7 @@ export function listGrants(store: Store, nowMs: number, limit = 1000): Promise<r
 export async function getGrant(store: Store, id: string, nowMs: number): Promise<GrantStatus> {
   const row = await store.read((tables) => tables.grants.get(id))
   if (row === undefined)
-    throw new CraikError('not_found', `unknown grant: ${id}`, { hint: 'see: craik grant list' })
+    throw new CraikError('not_found', `unknown grant: ${id}`, { hint: 'list grants:  craik grant list' })
   return statusOf(row, nowMs)
 }
 
@@ -53,6 +53,6 @@ function statusOf(row: GrantRow, nowMs: number): GrantStatus {
 /** For showing: without the schema, whose loading would cost more than the command. Decisions check it whole. */
 function readGrant({ id, document }: GrantRow): Grant {
   const grant = JSON.parse(document) as Grant
-  if (grant.id !== id) throw new CraikError('store_damaged', `grant ${id} is not readable`)
+  if (grant.id !== id) throw new CraikError('store_damaged', `grant ${id} cannot be read`)
   return grant
 }

@@ -1,6 +1,6 @@
 /** What a decision is made from, looked up in the store: nothing is taken from an id alone. */
 import { CraikError } from '../errors.ts'
-import { derived } from '../store/derived.ts'
+import { memoizeByRow } from '../store/memoize-by-row.ts'
 import type { EnvelopeRow, GrantRow, Tables } from '../store/store.ts'
 import { parseEnvelope } from './envelope.ts'
 import { type DecisionInput, type EnvelopeFacts, factsOfEnvelope } from './evaluate.ts'
@@ -12,7 +12,9 @@ export async function findEnvelope(tables: Tables, id: string | undefined): Prom
   return row === undefined ? null : envelopeFactsOf(row)
 }
 
-const envelopeFactsOf = derived((row: EnvelopeRow) => factsOfEnvelope(parseEnvelope(row.id, row.document)))
+const envelopeFactsOf = memoizeByRow((row: EnvelopeRow) =>
+  factsOfEnvelope(parseEnvelope(row.id, row.document)),
+)
 
 export async function findGrant(tables: Tables, id: string | undefined): Promise<FoundGrant | null> {
   if (id === undefined) return null
@@ -52,10 +54,10 @@ export function gather(
 export function parseGrant(row: GrantRow): Grant {
   const parsed = grantSchema.safeParse(JSON.parse(row.document))
   if (parsed.success && parsed.data.id === row.id) return parsed.data
-  throw new CraikError('store_damaged', `grant ${row.id} is not readable`)
+  throw new CraikError('store_damaged', `grant ${row.id} cannot be read`)
 }
 
-const grantFactsOf = derived((row: GrantRow): FoundGrant => {
+const grantFactsOf = memoizeByRow((row: GrantRow): FoundGrant => {
   const { id, capability, subject, scope, target, operations, expires_at } = parseGrant(row)
   return {
     found: 'grant',

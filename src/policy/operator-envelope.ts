@@ -5,7 +5,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 import { buildEnvelope, createEnvelope, type Envelope, getEnvelope, sameEnvelope } from './envelope.ts'
-import { type Profile, profileText } from './profiles.ts'
+import { type PolicyProfile, profileText } from './profiles.ts'
 
 interface OperatorPlace {
   readonly store: Store
@@ -18,7 +18,7 @@ interface OperatorPlace {
  * One per operator and policy text. Envelopes of tasks are called `policy_…`, so none of them has its id; what is found
  * under it has to be what would be made all the same.
  */
-export async function operatorEnvelope(place: OperatorPlace, profile: Profile): Promise<Envelope> {
+export async function operatorEnvelope(place: OperatorPlace, profile: PolicyProfile): Promise<Envelope> {
   const policyText = await profileText(profile, place.home)
   const name = createHash('sha256')
     .update(JSON.stringify([place.operator, profile, policyText]))
@@ -34,9 +34,13 @@ export async function operatorEnvelope(place: OperatorPlace, profile: Profile): 
   })
   const known = await getEnvelope(place.store, id)
   if (known !== undefined && !sameEnvelope(known, envelope)) {
-    throw new CraikError('conflict', `policy envelope ${id} is not the one that your commands run under`, {
-      hint: 'something else wrote to this home; see what:  craik receipts verify',
-    })
+    throw new CraikError(
+      'conflict',
+      `policy envelope ${id} was changed: it is not the envelope of your commands`,
+      {
+        hint: 'check what changed this Craik home:  craik receipts verify',
+      },
+    )
   }
   if (known !== undefined) return known
   return (await createEnvelope(place.store, envelope, policyText, { operator: place.operator })).envelope

@@ -15,8 +15,8 @@ import {
   type StoredEnvelope,
   sameEnvelope,
 } from './envelope.ts'
-import { createGrant, revokeGrant } from './grant-procedures.ts'
-import { judge, plainJson, record } from './judgement.ts'
+import { createGrantIn, revokeGrantIn } from './grant-procedures.ts'
+import { decideRequest, plainJson, record } from './policy-decision.ts'
 import { builtInText } from './profiles.ts'
 import { parseInput } from './request.ts'
 import {
@@ -37,29 +37,29 @@ export function policyProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
       await loadEngine()
       return null
     },
-    [decideProcedure.name]: (tables: Tables, input: DecideInput) => decide(tables, input, receipts, clock),
+    [decideProcedure.name]: (tables: Tables, input: DecideInput) => decideIn(tables, input, receipts, clock),
     [createEnvelopeProcedure.name]: (tables: Tables, input: CreateEnvelopeInput) =>
-      createEnvelope(tables, input, receipts),
+      insertEnvelope(tables, input, receipts),
     [createGrantProcedure.name]: (tables: Tables, input: CreateGrantInput) =>
-      createGrant(tables, input, receipts, clock),
+      createGrantIn(tables, input, receipts, clock),
     [revokeGrantProcedure.name]: (
       tables: Tables,
       input: { readonly id: string; readonly operator: string },
-    ) => revokeGrant(tables, input, receipts, clock),
+    ) => revokeGrantIn(tables, input, receipts, clock),
   }
 }
 
 /** The decision inside a transaction; procedures of other rooms make it part of theirs. */
-export async function decide(
+export async function decideIn(
   tables: Tables,
   { request, receipt, owner }: DecideInput,
   receipts: ReceiptWriter,
   clock: Clock,
 ): Promise<DecideOutput> {
-  return record(tables, await judge(tables, request, clock), receipt, owner, receipts)
+  return record(tables, await decideRequest(tables, request, clock), receipt, owner, receipts)
 }
 
-export async function createEnvelope(
+export async function insertEnvelope(
   tables: Tables,
   { envelope: given, policyText, operator, receipt = false }: CreateEnvelopeInput,
   receipts: ReceiptWriter,
@@ -70,8 +70,8 @@ export async function createEnvelope(
   const row = await tables.envelopes.get(envelope.id)
   const existing = row && parseEnvelope(row.id, row.document)
   if (existing !== undefined && !sameEnvelope(existing, envelope)) {
-    throw new CraikError('conflict', `policy envelope ${envelope.id} exists with other terms`, {
-      hint: 'use another --task-id: an envelope never changes once decisions refer to it',
+    throw new CraikError('conflict', `policy envelope ${envelope.id} already exists with different terms`, {
+      hint: 'use another --task-id: envelopes never change',
     })
   }
   if (existing === undefined) {
@@ -95,7 +95,7 @@ async function requireRightText(envelope: Envelope, policyText: string): Promise
   if (shipped !== policyText || policyDigest(policyText) !== envelope.policy_digest) {
     throw new CraikError(
       'conflict',
-      `policy envelope ${envelope.id} was not made with its profile's policy text`,
+      `policy envelope ${envelope.id} was not created with its profile's policy text`,
     )
   }
   await loadPolicy(policyText)

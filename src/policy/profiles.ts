@@ -9,22 +9,22 @@ import { checkPolicyText, MAX_POLICY_BYTES } from './cedar.ts'
 
 /** Three ship with Craik; `custom` is the user's own file. */
 export const PROFILES = ['strict', 'trusted-local', 'automation', 'custom'] as const
-export type Profile = (typeof PROFILES)[number]
+export type PolicyProfile = (typeof PROFILES)[number]
 
 /** The Cedar text of a profile. The user's own is checked against the schema first: `invalid_config` if it fails. */
-export async function profileText(profile: Profile, home: Home): Promise<string> {
+export async function profileText(profile: PolicyProfile, home: Home): Promise<string> {
   if (profile !== 'custom') return builtInText(profile)
   const path = customPolicyPath(home)
   const text = await readPolicyFile(path)
   const problem = (await checkPolicyText(text)).find(({ severity }) => severity === 'error')
   if (problem === undefined) return text
   throw new CraikError('invalid_config', `${path}:${problem.line}:${problem.column}: ${problem.message}`, {
-    hint: `mend it, then run: craik policy check ${path}`,
+    hint: `fix it, then run:  craik policy check ${path}`,
   })
 }
 
 /** At once: it is read within transactions, which others wait for. */
-export function builtInText(profile: Exclude<Profile, 'custom'>): string {
+export function builtInText(profile: Exclude<PolicyProfile, 'custom'>): string {
   return readFileSync(packageFile(`src/policy/profiles/${profile}.cedar`), 'utf8')
 }
 
@@ -36,7 +36,7 @@ export function customPolicyPath(home: Home): string {
 export async function readPolicyFile(path: string): Promise<string> {
   const failed = (problem: string, cause?: unknown) =>
     new CraikError('invalid_config', `cannot read the policy ${path}: ${problem}`, {
-      hint: 'give the path of a Cedar file',
+      hint: 'use the path of a Cedar file',
       cause,
     })
   let bytes: Buffer

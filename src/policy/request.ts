@@ -12,7 +12,7 @@ export const reference = z
 export const capabilityName = z
   .string()
   .max(100)
-  .regex(/^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$/, 'must be dotted and lower-case, such as repo.read')
+  .regex(/^[a-z][a-z0-9_]*(\.[a-z0-9_]+)+$/, 'must be lower-case words joined by dots, such as repo.read')
 
 export const scopeIds = z.strictObject({
   session_id: reference.optional(),
@@ -27,7 +27,7 @@ const path = z.string().transform((value, context) => {
   if (normalised !== undefined) return normalised
   context.addIssue({
     code: 'custom',
-    message: 'must not be empty, climb with "..", or hold control characters',
+    message: 'must not be empty or contain ".." or control characters',
   })
   return z.NEVER
 })
@@ -63,7 +63,7 @@ export function refuseSecrets(record: object, what: string): void {
   const where = secretIn(record, [])
   if (where === undefined) return
   throw new CraikError('usage', `${what}: ${where.join('.')} looks like a secret`, {
-    hint: 'give the name of a secret, never its value',
+    hint: 'use the name of a secret, never its value',
   })
 }
 
@@ -87,5 +87,5 @@ export function parseInput<T extends z.ZodType>(schema: T, input: unknown, what:
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const where = issue === undefined || issue.path.length === 0 ? what : `${what}: ${issue.path.join('.')}`
-  throw new CraikError('usage', `${where}: ${issue?.message ?? 'not valid'}`)
+  throw new CraikError('usage', `${where}: ${issue?.message ?? 'invalid'}`)
 }

@@ -2,7 +2,7 @@
 import { checkPolicyText } from './cedar.ts'
 import type { Envelope } from './envelope.ts'
 import { type DecisionInput, evaluate, FAIL_OPEN_RULE } from './evaluate.ts'
-import type { Profile } from './profiles.ts'
+import type { PolicyProfile } from './profiles.ts'
 import { type TrialGrant, trialInput } from './trial.ts'
 
 export interface CheckResult {
@@ -29,7 +29,7 @@ export async function runSelfChecks(
 ): Promise<CheckResult[]> {
   const problems = (await checkPolicyText(policyText)).filter(({ severity }) => severity === 'error').length
   const results: CheckResult[] = [
-    { name: 'the policy text fits the schema', passed: problems === 0, outcome: `${problems} errors` },
+    { name: 'the policy matches the schema', passed: problems === 0, outcome: `${problems} errors` },
   ]
   for (const check of [...COMMON, ...CHECKS[envelope.profile]]) {
     const input = trialInput(envelope, check.capability, check.grant, nowMs)
@@ -57,15 +57,15 @@ const COMMON: readonly Check[] = [
     ...deny('nothing is allowed without an envelope', 'repo.read', 'fitting', 'control.policy_envelope'),
     change: (input) => ({ ...input, envelope: null }),
   },
-  deny('a capability that nobody declared is denied', 'made.up', 'fitting', 'capability.unknown'),
+  deny('an undeclared capability is denied', 'made.up', 'fitting', 'capability.unknown'),
   deny('a receipt is not a grant', 'repo.read', 'receipt', 'control.capability_grant'),
   deny('a grant that does not exist is denied', 'repo.read', 'nonexistent', 'control.capability_grant'),
   {
-    ...deny('another operator may not use the envelope', 'repo.read', 'none', 'envelope.operator'),
+    ...deny('another operator cannot use the envelope', 'repo.read', 'none', 'envelope.operator'),
     change: (input) => ({ ...input, request: { ...input.request, operator: 'someone:else' } }),
   },
   {
-    ...deny('what the envelope denies stays denied', 'repo.read', 'fitting', 'envelope.denied_capability'),
+    ...deny('a denial by the envelope is final', 'repo.read', 'fitting', 'envelope.denied_capability'),
     change: (input) => ({
       ...input,
       envelope: input.envelope && { ...input.envelope, denied_capabilities: ['repo.read'] },
@@ -73,19 +73,19 @@ const COMMON: readonly Check[] = [
   },
 ]
 
-const CHECKS: Readonly<Record<Profile, readonly Check[]>> = {
+const CHECKS: Readonly<Record<PolicyProfile, readonly Check[]>> = {
   strict: [
     allow('reading needs no grant', 'repo.read', 'none', 'strict.reads'),
     deny('writing documentation needs a grant', 'repo.write.docs', 'none'),
     allow('writing documentation is allowed with one', 'repo.write.docs', 'fitting', 'strict.granted'),
-    deny('an expired grant counts as none', 'repo.write.docs', 'expired'),
-    deny('a grant without uses left counts as none', 'repo.write.docs', 'used_up'),
-    deny('no grant opens shell.execute', 'shell.execute', 'fitting', 'strict.never'),
-    deny('no grant opens memory.write', 'memory.write', 'fitting', 'strict.never'),
+    deny('an expired grant has no effect', 'repo.write.docs', 'expired'),
+    deny('a grant without uses left has no effect', 'repo.write.docs', 'used_up'),
+    deny('no grant can allow shell.execute', 'shell.execute', 'fitting', 'strict.never'),
+    deny('no grant can allow memory.write', 'memory.write', 'fitting', 'strict.never'),
   ],
   'trusted-local': [
     allow('reading needs no grant', 'repo.read', 'none', 'trusted-local.reads'),
-    allow('what no rule decides fails open', 'shell.execute', 'none', FAIL_OPEN_RULE),
+    allow('requests that no rule decides fail open', 'shell.execute', 'none', FAIL_OPEN_RULE),
     allow('a grant is used rather than failing open', 'shell.execute', 'fitting', 'trusted-local.granted'),
     deny('immutable files do not fail open', 'repo.write.immutable', 'none', 'default_deny'),
     deny('secrets do not fail open', 'secret.use', 'expired', 'default_deny'),
@@ -95,8 +95,8 @@ const CHECKS: Readonly<Record<Profile, readonly Check[]>> = {
     allow('reading needs no grant', 'repo.read', 'none', 'automation.reads'),
     deny('running a command needs a grant', 'shell.execute', 'none', 'default_deny'),
     allow('running a command is allowed with one', 'shell.execute', 'fitting', 'automation.granted'),
-    deny('an expired grant counts as none', 'shell.execute', 'expired', 'default_deny'),
-    deny('there is no operator at the keyboard', 'shell.operator', 'fitting', 'automation.never'),
+    deny('an expired grant has no effect', 'shell.execute', 'expired', 'default_deny'),
+    deny('the operator’s own shell is denied', 'shell.operator', 'fitting', 'automation.never'),
     {
       ...deny('it never fails open', 'repo.read', 'fitting', 'automation.never_fail_open'),
       change: (input) => ({ ...input, envelope: input.envelope && { ...input.envelope, fail_open: true } }),

@@ -6,7 +6,7 @@ import { procedure } from '../store/store.ts'
 import type { Envelope, StoredEnvelope } from './envelope.ts'
 import type { Evaluation } from './evaluate.ts'
 import type { Grant, GrantTerms } from './grant.ts'
-import type { Profile } from './profiles.ts'
+import type { PolicyProfile } from './profiles.ts'
 import type { DecisionRequest } from './request.ts'
 
 /** The receipt of the effect as its caller drafts it. Who, what and why come from the request and the decision. */
@@ -21,7 +21,7 @@ export interface DecideInput {
 
 export interface DecideOutput {
   readonly evaluation: Evaluation
-  readonly profile?: Profile
+  readonly profile?: PolicyProfile
   readonly ref: ReceiptRef
   /** What was begun; absent when denied. */
   readonly begin?: Begin

@@ -7,13 +7,13 @@ import { loopbackRefusal } from './local/loopback.ts'
  */
 export function checkBaseUrl(text: string, { local }: { readonly local: boolean }): string | undefined {
   const refusal = loopbackRefusal(text)
-  if (refusal === undefined) return text.endsWith('/') ? 'must not end in a slash' : undefined
+  if (refusal === undefined) return text.endsWith('/') ? 'must not end with a slash' : undefined
   if (local) return `must be loopback for a local provider: ${refusal}`
   if (!/^https:\/\/[^\s\\@?#]+$/.test(text) || /[^\x21-\x7e]/.test(text) || !URL.canParse(text))
-    return 'must be an https address without user name, query or fragment (http only on loopback)'
-  if (text.endsWith('/')) return 'must not end in a slash'
+    return 'must be an https URL without user name, query or fragment (http only on loopback)'
+  if (text.endsWith('/')) return 'must not end with a slash'
   const { href } = new URL(text)
   return href === text || href === `${text}/`
     ? undefined
-    : 'must be written in its plain form: lower-case host, no default port, no escapes'
+    : 'must be normalized: lower-case host, no default port, no escapes'
 }

@@ -8,17 +8,17 @@ type Capability = ProviderRecord['capabilities'][number]
 const CREATED_AT = '2026-11-01T00:00:00Z'
 
 const CHAT: readonly Capability[] = [
-  capability('model.chat', 'chat', 'answer a conversation'),
-  capability('model.streaming', 'chat', 'send the answer as it is made'),
-  capability('model.tool_calls', 'chat', 'ask for a tool to be called'),
-  capability('model.usage_metadata', 'chat', 'say how many tokens were used'),
+  capability('model.chat', 'chat', 'reply to a conversation'),
+  capability('model.streaming', 'chat', 'stream the response'),
+  capability('model.tool_calls', 'chat', 'request tool calls'),
+  capability('model.usage_metadata', 'chat', 'report token usage'),
 ]
-const RUNNER = capability('runner.execute', 'runner', 'drive an agent run, one grant per action')
+const RUNNER = capability('runner.execute', 'runner', 'run an agent, with one grant per action')
 
 export const CATALOGUE: readonly ProviderRecord[] = [
   record({
     id: 'provider_fixture_local',
-    name: 'Fixture (deterministic, dials nothing)',
+    name: 'Fixture (deterministic, offline)',
     provider: 'fixture',
     trust_boundary: 'local',
     runtime_path: 'adapters/fixture',

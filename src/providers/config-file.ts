@@ -19,17 +19,17 @@ export async function listConfigFiles(config: string, folder: string): Promise<r
   try {
     // A link in its place would let whoever owns the target decide what Craik dials.
     if ((await lstat(join(config, folder))).isSymbolicLink())
-      throw invalid(folder, 'is a symbolic link', 'use the real folder instead of the link')
+      throw invalidConfig(folder, 'is a symbolic link', 'use the real folder instead of the link')
     let entries = 0
     for await (const entry of await opendir(join(config, folder))) {
-      if (++entries > MAX_ENTRIES) throw invalid(folder, `has more than ${MAX_ENTRIES} entries`)
+      if (++entries > MAX_ENTRIES) throw invalidConfig(folder, `has more than ${MAX_ENTRIES} entries`)
       if (isConfigName(entry)) names.push(`${folder}/${entry.name}`)
     }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw translated(error, folder)
   }
-  if (names.length > MAX_FILES) throw invalid(folder, `has more than ${MAX_FILES} config files`)
+  if (names.length > MAX_FILES) throw invalidConfig(folder, `has more than ${MAX_FILES} config files`)
   return names.sort()
 }
 
@@ -41,12 +41,16 @@ export async function readConfigFile(config: string, name: string): Promise<unkn
     return name.endsWith('.json') ? parseJsonText(text) : await parseYamlText(text)
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
-    throw invalid(name, error.message)
+    throw invalidConfig(name, error.message)
   }
 }
 
 /** A problem with a config file: it is named as it stands under `config/`, with the field if there is one. */
-export function invalid(name: string, problem: string, hint = 'mend the file, then try again'): CraikError {
+export function invalidConfig(
+  name: string,
+  problem: string,
+  hint = 'fix the file, then try again',
+): CraikError {
   return new CraikError('invalid_config', `config/${name}: ${problem}`, { hint })
 }
 
@@ -61,17 +65,17 @@ async function readText(config: string, name: string): Promise<string | undefine
     // Non-blocking, because opening a named pipe would otherwise wait for a writer.
     await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     const stats = await file.stat()
-    if (!stats.isFile()) throw invalid(name, 'is not a regular file')
+    if (!stats.isFile()) throw invalidConfig(name, 'is not a regular file')
     if (stats.uid !== process.geteuid?.() && stats.uid !== 0)
-      throw invalid(name, `belongs to another user (uid ${stats.uid})`, 'make it yours with chown')
+      throw invalidConfig(name, `belongs to another user (uid ${stats.uid})`, 'change its owner with chown')
     if ((stats.mode & 0o022) !== 0)
-      throw invalid(name, 'can be written by other users', `chmod go-w ${quoteArgument(path)}`)
+      throw invalidConfig(name, 'is writable by other users', `chmod go-w ${quoteArgument(path)}`)
     const buffer = Buffer.alloc(MAX_FILE_BYTES + 1)
     let length = 0
     for (let read = -1; read !== 0 && length < buffer.length; length += read) {
       read = (await file.read(buffer, length, buffer.length - length)).bytesRead
     }
-    if (length > MAX_FILE_BYTES) throw invalid(name, 'is larger than 64 KiB')
+    if (length > MAX_FILE_BYTES) throw invalidConfig(name, 'is larger than 64 KiB')
     bytes = buffer.subarray(0, length)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
@@ -80,16 +84,16 @@ async function readText(config: string, name: string): Promise<string | undefine
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    throw invalid(name, 'is not UTF-8 text')
+    throw invalidConfig(name, 'is not UTF-8 text')
   }
 }
 
 function translated(error: unknown, name: string): CraikError {
   if (error instanceof CraikError) return error
   const { code } = error as NodeJS.ErrnoException
-  if (code === 'ELOOP') return invalid(name, 'is a symbolic link', 'put the file itself in its place')
-  if (code === 'ENOTDIR') return invalid(name, 'is not a folder')
-  return new CraikError('invalid_config', `config/${name}: cannot be read (${code ?? 'unknown error'})`, {
+  if (code === 'ELOOP') return invalidConfig(name, 'is a symbolic link', 'replace the link with the file')
+  if (code === 'ENOTDIR') return invalidConfig(name, 'is not a folder')
+  return new CraikError('invalid_config', `cannot read config/${name} (${code ?? 'unknown error'})`, {
     hint: 'check its owner and mode',
     cause: error,
   })

@@ -9,7 +9,7 @@ export function parseJsonText(text: string): unknown {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new SyntaxError(`is not JSON${placeIn(text, error)}`)
+    throw new SyntaxError(`is not valid JSON${placeIn(text, error)}`)
   }
   requirePlain(value, 0)
   refuseRepeatedKeys(text)
@@ -36,17 +36,17 @@ export async function parseYamlText(text: string): Promise<unknown> {
     const [problem] = [...document.errors, ...document.warnings]
     if (problem !== undefined) {
       const { line, col } = lines.linePos(problem.pos[0])
-      throw new SyntaxError(`is not plain YAML at line ${line}, column ${col} (${problem.code})`)
+      throw new SyntaxError(`is not valid YAML at line ${line}, column ${col} (${problem.code})`)
     }
     visit(document, (_key, node) => {
-      if (isAlias(node)) throw new SyntaxError('uses an alias; write the value out')
+      if (isAlias(node)) throw new SyntaxError('uses an alias; write the value instead')
       if (isNode(node) && node.tag !== undefined) throw new SyntaxError('uses a tag; write plain values')
     })
     value = document.toJS({ maxAliasCount: 0 })
   } catch (error) {
     if (error instanceof SyntaxError) throw error
     // Nesting that exhausts the parser's stack arrives here.
-    throw new SyntaxError('is not plain YAML')
+    throw new SyntaxError('is not valid YAML')
   }
   requirePlain(value, 0)
   return value

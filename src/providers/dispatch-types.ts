@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts'
 import type { FailureKind } from './adapters/adapter.ts'
 import type { Message, StopReason, Tool, ToolCall, Usage } from './conversation.ts'
 
-export interface ProviderPlace {
+export interface ProviderDeps {
   readonly store: Store
   readonly log: ReceiptLog
   readonly home: Home

@@ -13,7 +13,7 @@ import type { Receipt } from '../receipts/schema.ts'
 import { unknownSecret } from '../secrets/secret.ts'
 import { homeAt } from '../store/home.ts'
 import { callModel } from './dispatch.ts'
-import type { ModelCall, ModelOutcome, ProviderPlace } from './dispatch-types.ts'
+import type { ModelCall, ModelOutcome, ProviderDeps } from './dispatch-types.ts'
 import { listBudgets, setBudget } from './ledger/limits.ts'
 import { enableProcedure } from './settings.ts'
 
@@ -27,8 +27,8 @@ export const PROVIDER = {
   ollama: 'provider_local_ollama',
 } as const
 
-export interface CallPlace extends AsyncDisposable {
-  readonly place: ProviderPlace
+export interface CallScene extends AsyncDisposable {
+  readonly place: ProviderDeps
   readonly store: InProcessStore
   readonly clock: TestClock
   /** The buffers that were handed out for credentials. */
@@ -41,9 +41,9 @@ export interface CallPlace extends AsyncDisposable {
   receiptsOf(outcome: ModelOutcome): Promise<readonly Receipt['body'][]>
 }
 
-export async function callPlace(
+export async function callScene(
   keys: Readonly<Record<string, string>> = { TEAM_API_KEY: KEY },
-): Promise<CallPlace> {
+): Promise<CallScene> {
   const folder = tempFolder('craik-dispatch-')
   const home = homeAt(folder)
   const clock = new TestClock()
@@ -118,7 +118,7 @@ export async function callPlace(
 }
 
 /** A call that policy allows: a grant for each provider that is asked. */
-export async function modelCall(at: CallPlace, changes: Partial<ModelCall> = {}): Promise<ModelCall> {
+export async function modelCall(at: CallScene, changes: Partial<ModelCall> = {}): Promise<ModelCall> {
   return {
     operator: OPERATOR,
     providerId: PROVIDER.ollama,
@@ -135,7 +135,7 @@ export async function modelCall(at: CallPlace, changes: Partial<ModelCall> = {})
   }
 }
 
-function grantTo(at: CallPlace, providerId: string) {
+function grantTo(at: CallScene, providerId: string) {
   return createGrant(at.store, {
     capability: 'model.chat',
     subject: OPERATOR,
@@ -151,7 +151,7 @@ export const HELLO = { kind: 'text', text: 'hello' } as const satisfies Act
 
 /** A place, a server behind `provider_team`, and calls to it. */
 export async function team(...script: Act[]) {
-  const at = await callPlace()
+  const at = await callScene()
   const server = await startChatCompletions(script)
   at.addProvider(TEAM, 'openai', server.baseUrl)
   return {
@@ -167,7 +167,7 @@ export async function team(...script: Act[]) {
 }
 
 /** So many tokens a day, for everything together. */
-export function tokenBudget(at: CallPlace, tokens: number) {
+export function tokenBudget(at: CallScene, tokens: number) {
   const terms = {
     scope_kind: 'total',
     scope_ref: null,
@@ -180,7 +180,7 @@ export function tokenBudget(at: CallPlace, tokens: number) {
 }
 
 /** In tokens, of the one budget there is. */
-export async function balance(at: CallPlace) {
+export async function balance(at: CallScene) {
   const [one] = await listBudgets(at.store, at.clock.nowMs())
   return { spent: one!.spent_tokens, held: one!.held_tokens }
 }

@@ -6,7 +6,7 @@ import { OPERATOR } from '../policy/policy.fixture.ts'
 import { replayReadiness } from './dispatch/readiness.ts'
 import {
   balance,
-  callPlace,
+  callScene,
   HELLO,
   KEY,
   modelCall,
@@ -19,7 +19,7 @@ import { callModel } from './dispatch.ts'
 import { setQuota } from './ledger/limits.ts'
 
 test('the fixture answers, with a begin, a reservation, a settlement and an end on record', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   const outcome = await callModel(at.place, await modelCall(at, { providerId: PROVIDER.fixture }))
   expect(outcome).toMatchObject({
     outcome: 'answered',
@@ -54,7 +54,7 @@ test('the fixture answers, with a begin, a reservation, a settlement and an end 
 })
 
 test("the fixture transport uses the provider's own record and limits, reads no secret and dials nothing", async () => {
-  await using at = await callPlace({})
+  await using at = await callScene({})
   await setQuota(
     at.store,
     {
@@ -116,7 +116,7 @@ test('a live answer: text as it comes, tool calls, the key on the wire and wiped
 })
 
 test('a local model is not called until it is switched on', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   await using server = await startChatCompletions([HELLO], { key: false })
   const call = await modelCall(at, { providerId: PROVIDER.ollama })
   const denied = await callModel(at.place, call)
@@ -156,7 +156,7 @@ test('without a grant nothing is sent, nothing is held, and the denial says what
 })
 
 test('a provider without the chat mode is refused by its record', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   at.addProvider(TEAM, 'openai', 'http://127.0.0.1:9/v1')
   at.configure('providers/embed.json', {
     schema: 'craik.model_provider',
@@ -175,7 +175,7 @@ test('a provider without the chat mode is refused by its record', async () => {
 })
 
 test('a dialect that insists on a cap gets one although nobody asked for any', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   await using server = await startAnthropic([HELLO])
   at.addProvider('provider_claude', 'anthropic', server.baseUrl)
   const { maxOutputTokens: _, ...call } = await modelCall(at, { providerId: 'provider_claude' })
@@ -219,7 +219,7 @@ test.each<[string, Act]>([
 })
 
 test('a setting that was tampered with does not lead a local provider off this machine', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   await at.enable(PROVIDER.ollama, 'http://localhost:11434/v1')
   const row = await at.store.tables.providerSettings.get(PROVIDER.ollama)
   await at.store.tables.providerSettings.put({ ...row!, baseUrl: 'http://192.168.0.7:11434/v1' })

@@ -2,7 +2,7 @@
 import { attempt } from './dispatch/attempt.ts'
 import type { Unanswered } from './dispatch/hop.ts'
 import { nextHop } from './dispatch/next-hop.ts'
-import type { ModelCall, ModelOutcome, ProviderPlace } from './dispatch-types.ts'
+import type { ModelCall, ModelOutcome, ProviderDeps } from './dispatch-types.ts'
 import { loadFailoverPolicy } from './failover/policy.ts'
 import type { ProviderRecord } from './record.ts'
 import { findProvider, loadProviders } from './registry.ts'
@@ -12,7 +12,7 @@ import { findProvider, loadProviders } from './registry.ts'
  * store cannot be written, and what `onText` and `grantFor` throw. Whatever was begun is settled either way; where even
  * that cannot be written, what was held stays held until this process has ended.
  */
-export async function callModel(place: ProviderPlace, call: ModelCall): Promise<ModelOutcome> {
+export async function callModel(place: ProviderDeps, call: ModelCall): Promise<ModelOutcome> {
   const records = await loadProviders(place.home)
   const policy = await loadFailoverPolicy(
     place.home,

@@ -1,7 +1,7 @@
 /** What a model costs, from the table that ships with `@pydantic/genai-prices`. It is never fetched. */
 import { hash } from 'node:crypto'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
-import { once, remembered } from '../lib/remembered.ts'
+import { lazy, memoize } from '../lib/memoize.ts'
 import type { Price } from './ledger/tokens.ts'
 import type { ProviderRecord } from './record.ts'
 
@@ -50,10 +50,10 @@ export async function priceOf(
 const ADDRESSES_MAX = 256
 
 /** The package keeps its tables for the life of the process; finding one among them costs more than all the rest. */
-const loadTables = once(async () => {
+const loadTables = lazy(async () => {
   const prices: Prices = await import('@pydantic/genai-prices')
-  const byAddress = remembered((providerApiUrl) => prices.findProvider({ providerApiUrl }), ADDRESSES_MAX)
-  const byId = remembered((providerId) => prices.findProvider({ providerId }), ADDRESSES_MAX)
+  const byAddress = memoize((providerApiUrl) => prices.findProvider({ providerApiUrl }), ADDRESSES_MAX)
+  const byId = memoize((providerId) => prices.findProvider({ providerId }), ADDRESSES_MAX)
   /** Who is really called decides: a record of one family may point at somebody else's address. */
   const tableFor = ({
     provider,

@@ -6,7 +6,7 @@ export const OWN_RECORD = {
   name: 'Team gateway',
   provider: 'chat_completions',
   modes: ['chat'],
-  capabilities: [{ name: 'model.chat', mode: 'chat', description: 'answer a conversation' }],
+  capabilities: [{ name: 'model.chat', mode: 'chat', description: 'reply to a conversation' }],
   trust_boundary: 'self-hosted',
   config_refs: ['TEAM_GATEWAY_MODEL'],
   secret_ref_names: ['TEAM_GATEWAY_KEY'],

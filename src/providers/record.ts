@@ -30,14 +30,14 @@ const id = z
   .string()
   .regex(
     /^provider_[a-z0-9][a-z0-9_]{0,79}$/,
-    'must be provider_ and then lower-case letters, digits and _, at most 80',
+    'must be provider_ followed by at most 80 lower-case letters, digits and _',
   )
 const reference = z
   .string()
-  .regex(REFERENCE, 'must be letters, digits and . _ : / @ -, at most 200 characters')
+  .regex(REFERENCE, 'must consist of letters, digits and . _ : / @ -, at most 200 characters')
 const variable = z
   .string()
-  .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'must be the name of a variable, such as OLLAMA_BASE_URL')
+  .regex(/^[A-Z][A-Z0-9_]{0,127}$/, 'must be the name of an environment variable, such as OLLAMA_BASE_URL')
 const secretName = z
   .string()
   .regex(/^[A-Za-z][A-Za-z0-9_.-]{0,127}$/, 'must be the name of a secret, such as OPENAI_API_KEY')
@@ -49,7 +49,7 @@ const line = (max: number) =>
     .regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u, 'must be one line of printable text')
 const docsLink = line(300).regex(
   /^(?:https:\/\/[^\s@]+|(?!\/)(?!.*\.\.)[\w./#-]+)$/,
-  'must be an https address, or a path within the documentation',
+  'must be an https URL or a path in the documentation',
 )
 
 const capability = z.strictObject({
@@ -93,7 +93,7 @@ export const providerRecord = z
     runtime_path: reference.nullable().default(null),
     metadata,
     docs: distinct(docsLink, 1, 10),
-    created_at: z.iso.datetime({ error: 'must be an instant in UTC, such as 2026-01-01T00:00:00Z' }),
+    created_at: z.iso.datetime({ error: 'must be a UTC time such as 2026-01-01T00:00:00Z' }),
   })
   .superRefine((record, context) => {
     for (const { path, message } of problemsOf(record)) context.addIssue({ code: 'custom', path, message })
@@ -123,7 +123,7 @@ function problemsOf(record: Given): readonly Problem[] {
     if (!record.modes.includes(mode)) {
       problems.push({
         path: ['capabilities', i, 'mode'],
-        message: `'${mode}' is not among the modes (${record.modes.join(', ')})`,
+        message: `'${mode}' is not one of the modes (${record.modes.join(', ')})`,
       })
     }
   }
@@ -131,7 +131,7 @@ function problemsOf(record: Given): readonly Problem[] {
   if (both !== -1) {
     problems.push({
       path: ['config_refs', both],
-      message: 'is a secret reference too; a name is one or the other',
+      message: 'is also in secret_ref_names; a name can be in only one of them',
     })
   }
   const open = record.config_refs.findIndex(isSecretKey)
@@ -152,12 +152,12 @@ function metadataProblems({ metadata, provider, trust_boundary }: Given): readon
     if (!/^[a-z][a-z0-9_]{0,63}$/.test(name)) {
       problems.push({
         path: ['metadata'],
-        message: 'has a name that is not lower-case letters, digits and _',
+        message: 'has a name with characters other than lower-case letters, digits and _',
       })
     } else if (namesSecret(name)) {
       problems.push({
         path: ['metadata', name],
-        message: 'has the name of a secret; metadata never holds one: use secret_ref_names',
+        message: 'has the name of a secret; metadata cannot contain secrets: use secret_ref_names',
       })
     }
   }
@@ -166,11 +166,14 @@ function metadataProblems({ metadata, provider, trust_boundary }: Given): readon
     const spoken = DIALECTS[provider].join(', ')
     problems.push({
       path: ['metadata', 'dialect'],
-      message: `'${dialect}' is not spoken by ${provider} (it speaks: ${spoken})`,
+      message: `${provider} does not support '${dialect}' (supported: ${spoken})`,
     })
   }
   if (url === undefined && provider === 'chat_completions') {
-    problems.push({ path: ['metadata', 'base_url'], message: 'is needed: this family has no address' })
+    problems.push({
+      path: ['metadata', 'base_url'],
+      message: 'is required: this family has no default address',
+    })
   }
   const refusal = url === undefined ? undefined : checkBaseUrl(url, { local: trust_boundary === 'local' })
   if (refusal !== undefined) problems.push({ path: ['metadata', 'base_url'], message: refusal })
@@ -185,7 +188,7 @@ function namesSecret(name: string): boolean {
 function secretsIn(value: unknown, path: readonly (string | number)[]): readonly Problem[] {
   if (typeof value === 'string') {
     return redactValue(value).redacted
-      ? [{ path: [...path], message: 'looks like a secret; records hold names of secrets, never values' }]
+      ? [{ path: [...path], message: 'looks like a secret; records contain names of secrets, never values' }]
       : []
   }
   if (Array.isArray(value)) return value.flatMap((member, i) => secretsIn(member, [...path, i]))
@@ -198,5 +201,5 @@ function distinct<T extends z.ZodType<string>>(item: T, min: number, max: number
     .array(item)
     .min(min)
     .max(max)
-    .refine((items) => new Set(items).size === items.length, 'must not name one thing twice')
+    .refine((items) => new Set(items).size === items.length, 'must not contain duplicates')
 }

@@ -67,41 +67,43 @@ describe('a file is refused, by its name and its field,', () => {
 
   it('for an id of the catalogue', async () => {
     put('own.json', JSON.stringify({ ...OWN_RECORD, id: 'provider_openai' }))
-    await refused(/^config\/providers\/own\.json: id: provider_openai is taken by the built-in catalogue$/)
+    await refused(
+      /^config\/providers\/own\.json: id: provider_openai is already used in the built-in catalogue$/,
+    )
   })
 
   it('for an id of another file, which is named too', async () => {
     put('a.json', JSON.stringify(OWN_RECORD))
     put('b.yaml', stringify(OWN_RECORD))
     await refused(
-      /^config\/providers\/b\.yaml: id: provider_team_gateway is taken by config\/providers\/a\.json$/,
+      /^config\/providers\/b\.yaml: id: provider_team_gateway is already used in config\/providers\/a\.json$/,
     )
   })
 
   it.each([
-    ['own.json', '{', /own\.json: is not JSON/],
-    ['own.json', '{"a":1,}', /own\.json: is not JSON at line 1, column 8/],
-    ['own.json', '', /is not JSON/],
+    ['own.json', '{', /own\.json: is not valid JSON/],
+    ['own.json', '{"a":1,}', /own\.json: is not valid JSON at line 1, column 8/],
+    ['own.json', '', /is not valid JSON/],
     ['own.json', 'null', /expected object/],
     ['own.json', '[]', /expected object/],
     ['own.json', '{"id":"a","name":"x","id":"b"}', /has two members named "id"/],
     ['own.json', '{"id":"a","x":[{"y":1,"\\u0079":2}]}', /has two members named "y"/],
     ['own.json', '{"__proto__":{"admin":true}}', /__proto__/],
     ['own.json', '['.repeat(20) + ']'.repeat(20), /nests deeper/],
-    ['own.json', '['.repeat(60_000), /is not JSON/],
-    ['own.yaml', 'a: 1\na: 2\n', /own\.yaml: is not plain YAML at line 2, column 1/],
+    ['own.json', '['.repeat(60_000), /is not valid JSON/],
+    ['own.yaml', 'a: 1\na: 2\n', /own\.yaml: is not valid YAML at line 2, column 1/],
     ['own.yaml', 'a: &x 1\nb: *x\n', /uses an alias/],
     ['own.yaml', 'a: &a [x]\nb: &b [*a,*a]\nc: [*b,*b]\n', /uses an alias/],
     ['own.yaml', 'base: &b {x: 1}\n<<: *b\n', /uses an alias/],
-    ['own.yaml', 'a: !!js/function "x"\n', /is not plain YAML/],
-    ['own.yaml', 'a: !custom x\n', /is not plain YAML/],
+    ['own.yaml', 'a: !!js/function "x"\n', /is not valid YAML/],
+    ['own.yaml', 'a: !custom x\n', /is not valid YAML/],
     ['own.yaml', 'a: !!binary aGk=\n', /uses a tag/],
-    ['own.yaml', '? [a, b]\n: 1\n', /is not plain YAML/],
-    ['own.yaml', '--- {}\n--- {}\n', /is not plain YAML/],
+    ['own.yaml', '? [a, b]\n: 1\n', /is not valid YAML/],
+    ['own.yaml', '--- {}\n--- {}\n', /is not valid YAML/],
     ['own.yaml', '__proto__: {admin: true}\n', /__proto__/],
-    ['own.yaml', '['.repeat(60_000), /is not plain YAML/],
+    ['own.yaml', '['.repeat(60_000), /is not valid YAML/],
     ['own.yaml', '', /expected object/],
-    ['own.yaml', 'a: [\n', /is not plain YAML/],
+    ['own.yaml', 'a: [\n', /is not valid YAML/],
   ])('%s, case %#', async (name, text, message) => {
     put(name, text)
     await refused(message)
@@ -149,7 +151,7 @@ describe('a file is refused, by its name and its field,', () => {
   it('when others may write it', async () => {
     put('own.json', JSON.stringify(OWN_RECORD))
     chmodSync(join(folder, 'own.json'), 0o666)
-    await refused(/own\.json: can be written by other users/)
+    await refused(/own\.json: is writable by other users/)
   })
 
   it('without repeating a secret that stands in it', async () => {
@@ -179,7 +181,7 @@ describe('an unknown id', () => {
 
   it('that is nothing like the others only points to the list', () => {
     expect(() => findProvider(CATALOGUE, `\u001b[31m${'x'.repeat(5000)}`)).toThrow(
-      expect.objectContaining({ hint: 'see them all:  craik provider list' }),
+      expect.objectContaining({ hint: 'list all:  craik provider list' }),
     )
   })
 })

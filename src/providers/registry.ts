@@ -2,7 +2,7 @@
 import { CraikError } from '../errors.ts'
 import type { Home } from '../store/home.ts'
 import { CATALOGUE } from './catalogue.ts'
-import { invalid, listConfigFiles, readConfigFile } from './config-file.ts'
+import { invalidConfig, listConfigFiles, readConfigFile } from './config-file.ts'
 import type { ProviderRecord } from './record.ts'
 
 /** By id. A file that does not parse or validate, or repeats an id, is `invalid_config`: none of them is used. */
@@ -13,7 +13,11 @@ export async function loadProviders(home: Home): Promise<readonly ProviderRecord
     const record = await readRecord(home, name)
     const other = record && found.get(record.id)
     if (other !== undefined) {
-      throw invalid(name, `id: ${record!.id} is taken by ${other.from}`, 'give one of them another id')
+      throw invalidConfig(
+        name,
+        `id: ${record!.id} is already used in ${other.from}`,
+        'change one of the two ids',
+      )
     }
     if (record !== undefined) found.set(record.id, { record, from: `config/${name}` })
   }
@@ -29,7 +33,7 @@ export function findProvider(records: readonly ProviderRecord[], id: string): Pr
     id,
   )
   throw new CraikError('not_found', `unknown model provider: ${shown}`, {
-    hint: `${near.length === 0 ? '' : `did you mean ${near.join(' or ')}? `}see them all:  craik provider list`,
+    hint: `${near.length === 0 ? '' : `did you mean ${near.join(' or ')}? `}list all:  craik provider list`,
   })
 }
 
@@ -43,10 +47,10 @@ async function readRecord(home: Home, name: string): Promise<ProviderRecord | un
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]!
   const field = issue.path.length === 0 ? '' : `${issue.path.join('.')}: `
-  throw invalid(
+  throw invalidConfig(
     name,
     `${field}${issue.message}`,
-    'mend the field, then run  craik provider list  (docs/providers.md describes each)',
+    'fix the field, then run  craik provider list  (fields: docs/providers.md)',
   )
 }
 

@@ -37,9 +37,13 @@ export function selectProvider(
   const record = findProvider(records, id)
   if (!record.modes.some((known) => known === mode)) {
     const shown = /^[a-z_-]{1,30}$/.test(mode) ? `'${mode}'` : 'that mode'
-    throw new CraikError('usage', `${record.id} does not do ${shown} (it does: ${record.modes.join(', ')})`, {
-      hint: `see it whole:  craik provider show ${record.id}`,
-    })
+    throw new CraikError(
+      'usage',
+      `${record.id} does not support ${shown} (supported: ${record.modes.join(', ')})`,
+      {
+        hint: `show the provider:  craik provider show ${record.id}`,
+      },
+    )
   }
   if (receiptIds.length > MAX_RECEIPTS)
     throw new CraikError('too_large', `a selection links at most ${MAX_RECEIPTS} receipts`)
@@ -64,8 +68,8 @@ export function selectProvider(
 /** What is echoed here ends up in records and on screens. */
 function publicReference(text: string, what: string): string {
   if (redactValue(text).redacted)
-    throw new CraikError('usage', `what was given as ${what} looks like a secret`, {
-      hint: 'give an id (replace the secret if others can see it now)',
+    throw new CraikError('usage', `the ${what} looks like a secret`, {
+      hint: 'use an id, and replace the secret if others could see it',
     })
   return parseReference(text, what)
 }

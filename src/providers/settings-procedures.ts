@@ -27,7 +27,7 @@ export function providerSettingProcedures(receipts: ReceiptWriter, clock: Clock)
         ...settingReceipt(input.operator, 'enable', providerId, baseUrl),
         phase: 'point',
         status: 'passed',
-        metadata: { ...placeOf(baseUrl), model, model_count: input.modelCount, health: 'ok' },
+        metadata: { ...addressOf(baseUrl), model, model_count: input.modelCount, health: 'ok' },
       })
       return { setting, receipt }
     },
@@ -36,7 +36,7 @@ export function providerSettingProcedures(receipts: ReceiptWriter, clock: Clock)
       const row = await tables.providerSettings.get(input.providerId)
       if (row === undefined || !row.enabled)
         throw new CraikError('conflict', `${input.providerId} is not enabled`, {
-          hint: `switch it on with  craik provider enable ${input.providerId}`,
+          hint: `enable it:  craik provider enable ${input.providerId}`,
         })
       const setting = { ...row, enabled: false, updatedAtMs: clock.nowMs() }
       await tables.providerSettings.put(setting)
@@ -44,7 +44,7 @@ export function providerSettingProcedures(receipts: ReceiptWriter, clock: Clock)
         ...settingReceipt(input.operator, 'disable', row.providerId, row.baseUrl),
         phase: 'point',
         status: 'passed',
-        metadata: { ...placeOf(row.baseUrl), model: row.model },
+        metadata: { ...addressOf(row.baseUrl), model: row.model },
       })
       return { setting, receipt }
     },
@@ -70,7 +70,7 @@ export function settingReceipt(
 }
 
 /** An address as references and integers. */
-export function placeOf(baseUrl: string): { readonly host: string; readonly port: number } {
+export function addressOf(baseUrl: string): { readonly host: string; readonly port: number } {
   const { host, port } = parseLoopbackUrl(baseUrl)
   return { host: host === '::1' ? 'ipv6-loopback' : host, port }
 }

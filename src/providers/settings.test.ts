@@ -136,7 +136,7 @@ describe('the address of a local server', () => {
   it('is refused by the name it was given under', () => {
     const remote = { OLLAMA_BASE_URL: 'http://example.com/v1' }
     expect(() => localBaseUrl(PRESET, { environment: remote, setting })).toThrow(
-      /in OLLAMA_BASE_URL is refused/,
+      /invalid base URL in OLLAMA_BASE_URL/,
     )
   })
 })

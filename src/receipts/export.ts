@@ -10,7 +10,7 @@ export async function* exportLines(tables: Tables): AsyncGenerator<string> {
   const keys = await tables.logKeys.list()
   // A checkpoint that covers more than there is shows that receipts were cut off: the header promises them.
   const size = Math.max(last === undefined ? 0 : last.seq + 1, signed?.size ?? 0)
-  if (size === 0) throw new CraikError('not_found', 'the log is empty: there is nothing to export')
+  if (size === 0) throw new CraikError('not_found', 'the log is empty: nothing to export')
   if (keys.length === 0)
     throw new CraikError('store_damaged', 'the log has receipts but no record of its key')
   const { kid, origin, vkey } = keys[0]!

@@ -48,8 +48,8 @@ export function prepareFirstKeys(home: Home): LogKeys {
 /** A key without its log: the database was lost or thrown away, and going on would hide that. */
 export function refuseOrphanedKey(home: Home): void {
   if (!existsSync(join(home.secrets, FILE))) return
-  throw new CraikError('tampered', 'secrets/log.key is here, but the log it belongs to is gone', {
-    hint: 'restore state/craik.sqlite3, or move secrets/log.key aside to begin a new log',
+  throw new CraikError('tampered', 'secrets/log.key exists, but its log is missing', {
+    hint: 'restore state/craik.sqlite3, or move secrets/log.key away to start a new log',
   })
 }
 
@@ -65,7 +65,7 @@ export function loadLogKeys(home: Home, kid: string): LogKeys {
   if (current === undefined) readPrivateFile(path, 4096, LABEL)
   throw new CraikError(
     'key_mismatch',
-    `the log was written with key ${kid}, but secrets/log.key holds key ${current?.kid}`,
+    `the log was written with key ${kid}, but secrets/log.key contains key ${current?.kid}`,
   )
 }
 
@@ -140,7 +140,7 @@ function parseKeys(content: Buffer): LogKeys {
       vkey: formatVkey(origin, createPublicKey(signingKey)),
     }
   } catch (error) {
-    throw new CraikError('key_unreadable', `the ${LABEL} does not hold a log key`, { cause: error })
+    throw new CraikError('key_unreadable', `the ${LABEL} does not contain a log key`, { cause: error })
   }
 }
 

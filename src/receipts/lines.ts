@@ -4,7 +4,7 @@ import { CraikError } from '../errors.ts'
 /** Twice the longest line that a verifier accepts. */
 const MAX_LINE_BYTES = 8 << 20
 
-export async function* linesOf(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
+export async function* readLines(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let held: Buffer[] = []
   let bytes = 0
   for await (const chunk of source) {
@@ -18,7 +18,7 @@ export async function* linesOf(source: AsyncIterable<Buffer>): AsyncGenerator<st
     held.push(chunk.subarray(start))
     bytes += chunk.length - start
     if (bytes > MAX_LINE_BYTES)
-      throw new CraikError('too_large', 'a line of the file is longer than any line of a log')
+      throw new CraikError('too_large', 'the file contains a line that is longer than any line of a log')
   }
   if (bytes > 0) yield Buffer.concat(held).toString()
 }

@@ -92,7 +92,7 @@ export function endDraft(
 function notEnded(id: ReceiptId, error: unknown): unknown {
   if (!(error instanceof CraikError)) return error
   const { code, message, hint } = error
-  return new CraikError(code, `${message}; ${id} has begun, and how it ended is not recorded`, {
+  return new CraikError(code, `${message}; ${id} has started, but its result is not recorded`, {
     hint,
     cause: error,
   })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ReceiptId } from '../lib/ids.ts'
 import { RECEIPT_KINDS, RECEIPT_STATUSES } from './kinds.ts'
-import { spellPlainly } from './plain-draft.ts'
+import { serializePlainDraft } from './plain-draft.ts'
 import { prepareReceipt, prepareWithCare } from './prepare.ts'
 import { CleanJson } from './redaction/redact.ts'
 import type { ReceiptDraft } from './schema.ts'
@@ -158,7 +158,7 @@ describe('the short way into the log', () => {
     let short = 0
     fc.assert(
       fc.property(draft, (given) => {
-        const text = spellPlainly(ID, given, known)
+        const text = serializePlainDraft(ID, given, known)
         if (text === undefined) return
         short++
         expect(text).toBe(prepareWithCare(ID, given, new CleanJson()).body)
@@ -170,8 +170,8 @@ describe('the short way into the log', () => {
   })
 
   it('is taken by what a model call writes', () => {
-    expect(spellPlainly(ID, BEGIN, new CleanJson())).toBeDefined()
-    expect(spellPlainly(ID, END, new CleanJson())).toBeDefined()
+    expect(serializePlainDraft(ID, BEGIN, new CleanJson())).toBeDefined()
+    expect(serializePlainDraft(ID, END, new CleanJson())).toBeDefined()
   })
 })
 

@@ -152,7 +152,11 @@ const BODY: Spelled<Plain | 'id' | 'schema'> = {
 const body = record(BODY, 'capability', 'kind', 'links', 'operator', 'phase')
 
 /** The canonical JSON of the body, or undefined. */
-export function spellPlainly(id: ReceiptId, draft: ReceiptDraft, known: CleanJson): string | undefined {
+export function serializePlainDraft(
+  id: ReceiptId,
+  draft: ReceiptDraft,
+  known: CleanJson,
+): string | undefined {
   // Whatever a draft says under the names that the log gives is for the schema to refuse.
   if (!isRecord(draft) || Object.hasOwn(draft, 'id') || Object.hasOwn(draft, 'schema')) return undefined
   return agreesWithItself(draft) ? body({ ...draft, id, schema: 'craik.receipt/1' }, known) : undefined

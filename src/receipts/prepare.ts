@@ -5,8 +5,8 @@
 import { CraikError } from '../errors.ts'
 import { canonicalJson, type Json } from '../lib/canonical-json.ts'
 import { REFERENCE, type ReceiptId } from '../lib/ids.ts'
-import { spellPlainly } from './plain-draft.ts'
-import { CleanJson, dropPayloadKeys, LABEL, redactText, redactValue } from './redaction/redact.ts'
+import { serializePlainDraft } from './plain-draft.ts'
+import { CleanJson, dropPayloadKeys, REDACTED_LABEL, redactText, redactValue } from './redaction/redact.ts'
 import { childPath, indexPath } from './redaction/value-paths.ts'
 import { type ReceiptDraft, receiptDraft } from './schema.ts'
 
@@ -29,7 +29,7 @@ export interface PreparedReceipt {
  * marked as one that cannot be made again: what was taken out is not there to decide on.
  */
 export function prepareReceipt(id: ReceiptId, draft: ReceiptDraft, known = new CleanJson()): PreparedReceipt {
-  const plain = spellPlainly(id, draft, known)
+  const plain = serializePlainDraft(id, draft, known)
   return plain === undefined ? prepareWithCare(id, draft, known) : preparedOf(id, plain, draft)
 }
 
@@ -47,14 +47,14 @@ export function prepareWithCare(id: ReceiptId, draft: ReceiptDraft, known: Clean
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!
     const where = issue.path.length === 0 ? '' : ` at ${issue.path.join('.')}`
-    throw new CraikError('internal', `a receipt does not fit its schema${where}: ${issue.message}`)
+    throw new CraikError('internal', `a receipt does not match its schema${where}: ${issue.message}`)
   }
   return preparedOf(id, canonicalJson({ ...parsed.data, schema: 'craik.receipt/1', id } as Json), parsed.data)
 }
 
 function preparedOf(id: ReceiptId, body: string, draft: PreparedReceipt['draft']): PreparedReceipt {
   if (body.length > MAX_BODY_BYTES)
-    throw new CraikError('too_large', `a receipt of ${body.length} characters is refused`)
+    throw new CraikError('too_large', `a receipt of ${body.length} characters is too long`)
   const { kind, phase, status, begin_id, owner, links } = draft
   return { id, body, draft: { kind, phase, status, begin_id, owner, links } } as PreparedReceipt
 }
@@ -80,7 +80,7 @@ function onlyFacts(metadata: Json): { readonly value: Json; readonly dropped: re
   const paths = [...dropped]
   const keep = (item: Json, path: string): Json | undefined => {
     if (item === null || typeof item === 'boolean' || Number.isSafeInteger(item)) return item
-    if (typeof item === 'string' && (REFERENCE.test(item) || item === LABEL)) return item
+    if (typeof item === 'string' && (REFERENCE.test(item) || item === REDACTED_LABEL)) return item
     if (Array.isArray(item)) return item.map((entry, i) => keep(entry, indexPath(path, i)) ?? null)
     if (typeof item === 'object') {
       return Object.fromEntries(

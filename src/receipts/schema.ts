@@ -11,7 +11,7 @@ const digest = z.string().regex(/^sha256:[0-9a-f]{64}$/)
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/)
 const integer = z.int()
 const count = z.int().nonnegative()
-const path = z.string().regex(/^\S{1,300}$/, 'a path is at most 300 characters without blanks')
+const path = z.string().regex(/^\S{1,300}$/, 'a path can have at most 300 characters and no spaces')
 
 /** Members in alphabetical order here and below: that is how they are spelled, and sorting costs. */
 const links = z.strictObject({
@@ -106,17 +106,17 @@ export const receiptDraft = z
   .superRefine((draft, context) => {
     const complain = (message: string) => context.addIssue({ code: 'custom', message })
     if ((draft.phase === 'begin') === (draft.status !== undefined))
-      complain('a begin has no status yet; everything else has one')
+      complain('a begin has no status; all other receipts have one')
     if ((draft.phase === 'begin') !== (draft.owner !== undefined))
-      complain('a begin, and only it, names its owner')
+      complain('only a begin names its owner, and it must')
     if ((draft.phase === 'end') !== (draft.begin_id !== undefined))
-      complain('an end, and only it, names its begin')
+      complain('only an end names its begin, and it must')
     if (draft.shell !== undefined && draft.kind !== 'shell_invocation')
-      complain('only a shell_invocation may hold text')
+      complain('only a shell_invocation can contain text')
     if (draft.kind === 'denial' && draft.status !== 'denied' && draft.status !== 'blocked')
-      complain('a denial is denied or blocked')
+      complain('the status of a denial must be denied or blocked')
     if (draft.status === 'passed' && draft.decision?.effect === 'deny')
-      complain('what was denied cannot have passed')
+      complain('a denied request cannot have passed')
   })
 
 /** What a caller hands in; the log adds the id and the seal. */

@@ -48,7 +48,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     const ref = await this.#sealAfter(tables, tail, prepared)
     if (ref !== undefined) return ref
     if (known === undefined)
-      throw new CraikError('conflict', 'the newest receipt changed inside a transaction')
+      throw new CraikError('conflict', 'the newest receipt changed during a transaction')
     // Another process has appended since: sequence numbers have no gaps, so its receipt has the number of ours.
     this.#tails.set(tables, await readTail(tables, this.#ring, known))
     return (await this.#sealAfter(tables, this.#tails.get(tables)!, prepared)) ?? this.seal(tables, prepared)
@@ -97,7 +97,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
     if (draft.phase === 'end' && !(await tables.openReceipts.remove(draft.begin_id!))) {
       throw new CraikError(
         'conflict',
-        `receipt ${draft.begin_id} is not open: it never began, or it has ended`,
+        `receipt ${draft.begin_id} is not open: it never started, or it has ended`,
       )
     }
     if ((seq + 1) % CHECKPOINT_EVERY === 0) await this.checkpoint(tables)
@@ -106,7 +106,8 @@ export class Sealer implements ReceiptWriter, RecordSealer {
 
   async sealRecord(tables: Tables, what: string, document: string): Promise<string> {
     const current = await tables.logKeys.current()
-    if (current === undefined) throw new CraikError('internal', 'a record is sealed after its first receipt')
+    if (current === undefined)
+      throw new CraikError('internal', 'a record cannot be sealed before its first receipt')
     return sealRecord(this.#ring(current.kid), what, document)
   }
 
@@ -129,7 +130,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
       stored.length === size - signed &&
       stored.every((leaf, i) => Buffer.from(leaf).equals(tail.leaves[signed - tail.from + i]!))
     if (!isOurs)
-      throw new CraikError('tampered', 'receipts were changed in the database: they are not signed')
+      throw new CraikError('tampered', 'receipts were changed in the database: Craik does not sign them')
     const keys = this.#ring(tail.head.kid)
     // What was just looked at is not read again.
     const tree: TreeReader = {
@@ -172,7 +173,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
   async rotate(tables: Tables, operator: string): Promise<ReceiptRef> {
     const tail = this.#tails.get(tables) ?? (await readTail(tables, this.#ring))
     if (tail.head === undefined)
-      throw new CraikError('not_found', 'the log is empty: it has no key to rotate yet')
+      throw new CraikError('not_found', 'the log is empty: it has no key to rotate')
     const next = prepareNextKeys(this.#home, this.#ring(tail.head.kid).origin)
     const ref = await this.append(tables, {
       kind: 'environment_decision',
@@ -207,10 +208,7 @@ export class Sealer implements ReceiptWriter, RecordSealer {
       (await tables.logKeys.current()) !== undefined ||
       (await tables.tree.lastCheckpoint()) !== undefined
     ) {
-      throw new CraikError(
-        'tampered',
-        'the log has a key or a checkpoint, but no receipts: they were removed',
-      )
+      throw new CraikError('tampered', 'the log has a key or a checkpoint, but its receipts were removed')
     }
     const keys = prepareFirstKeys(this.#home)
     await tables.logKeys.add({ kid: keys.kid, origin: keys.origin, vkey: keys.vkey, fromSeq: 0 })

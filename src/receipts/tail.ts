@@ -74,9 +74,9 @@ async function afterCheckpoint(tables: Tables, keys: KeyRing): Promise<Tail> {
 function changed(what: string): CraikError {
   return new CraikError(
     'tampered',
-    `${what} was changed in the database: nothing is added to a log that is not ours`,
+    `${what} was changed in the database: Craik adds nothing to a changed log`,
     {
-      hint: 'see what happened:  craik receipts verify',
+      hint: 'find the change:  craik receipts verify',
     },
   )
 }

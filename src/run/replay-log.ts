@@ -8,7 +8,7 @@ import { LedgerReplay, type LedgerReport } from '../providers/ledger/replay.ts'
 import type { Receipt } from '../receipts/schema.ts'
 import { isSandboxDecision, replaySandboxDecision } from '../sandboxes/replay.ts'
 
-export interface Replay {
+export interface LogReplay {
   readonly decisions: number
   readonly agree: number
   readonly notReplayable: number
@@ -35,9 +35,9 @@ const MAX_LISTED = 100
 export async function replayLog(
   lines: AsyncIterable<string>,
   onProgress: (receipts: number) => Promise<void>,
-): Promise<Replay> {
+): Promise<LogReplay> {
   const documents = new Map<string, string>()
-  const differ: Replay['differ'][number][] = []
+  const differ: LogReplay['differ'][number][] = []
   let [decisions, agree, notReplayable, read] = [0, 0, 0, 0]
   const kinds = new Map<string, { count: number; receiptIds: string[] }>()
   const cannotReplay = ({ kind, id }: Receipt['body']) => {
@@ -78,8 +78,8 @@ export async function replayLog(
     else {
       const detail =
         outcome === 'differs'
-          ? `it says ${body.decision.effect} by ${body.decision.rule}, and recomputing it comes out differently`
-          : 'the policy it was decided with is not in the file'
+          ? `recorded ${body.decision.effect} by ${body.decision.rule}; recomputing gives another result`
+          : 'the policy of this decision is not in the file'
       differs(seal.seq, body.id, detail)
     }
   }

@@ -11,12 +11,12 @@ import { ensurePrivateFolder } from '../lib/private-files.ts'
 import { joinCommand, quoteArgument, splitCommand } from '../lib/shlex.ts'
 import { decide, deniedError } from '../policy/decide.ts'
 import { operatorEnvelope } from '../policy/operator-envelope.ts'
-import type { Profile } from '../policy/profiles.ts'
+import type { PolicyProfile } from '../policy/profiles.ts'
 import type { ReceiptLog } from '../receipts/log.ts'
 import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import {
   isSecretKey,
-  LABEL,
+  REDACTED_LABEL,
   type RedactedText,
   redactText,
   redactValue,
@@ -26,7 +26,7 @@ import type { Home } from '../store/home.ts'
 import type { Store } from '../store/store.ts'
 import { SideLog, type SideLogSummary, sweepUnfinished } from './side-log.ts'
 
-export interface ShellPlace {
+export interface ShellDeps {
   readonly store: Store
   readonly log: ReceiptLog
   readonly home: Home
@@ -44,7 +44,7 @@ export interface ShellInput {
   readonly command: string
   readonly workingDirectory: string
   readonly timeoutMs: number
-  readonly profile: Profile
+  readonly profile: PolicyProfile
   readonly grantId?: string | undefined
   /** Redacted text, as it comes. */
   readonly onOutput: (stream: 'stdout' | 'stderr', text: string) => void
@@ -59,7 +59,7 @@ export interface ShellResult {
 }
 
 /** Decides, writes it down, runs, writes down how it ended. A denial throws; everything else has a result. */
-export async function runShell(place: ShellPlace, input: ShellInput): Promise<ShellResult> {
+export async function runShell(place: ShellDeps, input: ShellInput): Promise<ShellResult> {
   const argv = splitCommand(input.command)
   const command = redactCommand(input.command, argv)
   ensurePrivateFolder(place.home.shellOutput, 'shell output folder')
@@ -128,7 +128,7 @@ export async function runShell(place: ShellPlace, input: ShellInput): Promise<Sh
 function redactCommand(typed: string, argv: readonly string[]): RedactedText {
   const masked = argv.map((word) => {
     const [, start, name] = /^(-{0,2}([A-Za-z_][\w-]*)=)./s.exec(word) ?? []
-    return name !== undefined && isSecretKey(name) ? start + LABEL : word
+    return name !== undefined && isSecretKey(name) ? start + REDACTED_LABEL : word
   })
   const words = redactValue(masked)
   const line = redactText(joinCommand(words.value))
@@ -138,7 +138,7 @@ function redactCommand(typed: string, argv: readonly string[]): RedactedText {
 }
 
 /** What to type once the grant is there. A long command is left for the reader to fill in. */
-function shellWithGrant(profile: Profile, command: string): string {
+function shellWithGrant(profile: PolicyProfile, command: string): string {
   const again = quoteArgument(command.length <= 200 ? command : '…')
   return `craik shell --profile ${profile} --grant GRANT_ID ${again}`
 }

@@ -105,7 +105,7 @@ export class SideLog implements Disposable {
 
 /** The digest comes from a receipt, which may be forged: only 64 hex digits ever become part of a path. */
 export function sideLogPath(folder: string, sha256: string): string {
-  if (!/^[0-9a-f]{64}$/.test(sha256)) throw new TypeError('a side log is named by a SHA-256 in hex')
+  if (!/^[0-9a-f]{64}$/.test(sha256)) throw new TypeError('the name of a side log must be a SHA-256 in hex')
   return join(folder, `${sha256}.log`)
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { admissionLimits, thisMachine, warmPlaces } from './admission-settings.ts'
+import { admissionLimits, thisMachine, warmPoolSize } from './admission-settings.ts'
 
 const MACHINE = { cores: 2, memoryBytes: 24 * 1024 ** 3, diskBytes: 100 * 1024 ** 3 }
 
@@ -25,13 +25,13 @@ it('takes what the file says, and names what is wrong with it', () => {
     memoryBytes: 512 * 1024 ** 2,
     diskBytes: 10 * 1024 ** 3,
   })
-  expect([warmPlaces(undefined), warmPlaces(config), warmPlaces({ warm: 0 })]).toEqual([4, 4, 0])
+  expect([warmPoolSize(undefined), warmPoolSize(config), warmPoolSize({ warm: 0 })]).toEqual([4, 4, 0])
   for (const wrong of [{ running: 0 }, { warm: -1 }, { warm: 33 }, { memory: '2g' }, [], 7, { cpus: -1 }])
     expect(() => admissionLimits(wrong, MACHINE)).toThrow(expect.objectContaining({ code: 'invalid_config' }))
 })
 
 it('names the keys that there are to whoever has typed another', () => {
   expect(() => admissionLimits({ runing: 3 }, MACHINE)).toThrow(
-    'config/limits.yaml: there is no runing; there is sandboxes, running, cpus, memory_gib, disk_gib, warm',
+    'config/limits.yaml: unknown setting runing; valid settings: sandboxes, running, cpus, memory_gib, disk_gib, warm',
   )
 })

@@ -31,14 +31,14 @@ const settings = z.strictObject({
   warm: z.int().min(0).max(MOST_WARM).optional(),
 })
 
-export interface Machine {
+export interface MachineSize {
   readonly cores: number
   readonly memoryBytes: number
   readonly diskBytes: number
 }
 
 /** `config` is what the file says; undefined when there is none. */
-export function admissionLimits(config: unknown, machine: Machine): AdmissionLimits {
+export function admissionLimits(config: unknown, machine: MachineSize): AdmissionLimits {
   const { sandboxes, running, cpus, memory_gib, disk_gib } = parse(config)
   return {
     total: sandboxes ?? MAX_SANDBOXES,
@@ -50,7 +50,7 @@ export function admissionLimits(config: unknown, machine: Machine): AdmissionLim
 }
 
 /** How many places may wait for a sandbox at most; 0: none is started before it is asked for. */
-export function warmPlaces(config: unknown): number {
+export function warmPoolSize(config: unknown): number {
   return parse(config).warm ?? DEFAULT_WARM
 }
 
@@ -61,17 +61,17 @@ function parse(config: unknown): z.infer<typeof settings> {
     const where = issue?.path.join('.') || 'the file'
     const what =
       issue?.code === 'unrecognized_keys'
-        ? `there is no ${issue.keys.join(', ')}; there is ${Object.keys(settings.shape).join(', ')}`
+        ? `unknown setting ${issue.keys.join(', ')}; valid settings: ${Object.keys(settings.shape).join(', ')}`
         : `${where}: ${issue?.message}`
     throw new CraikError('invalid_config', `config/${LIMITS_FILE}: ${what}`, {
-      hint: 'mend the file, then try again; docs/sandboxes.md, “Limits of all of them”, says what it may hold',
+      hint: 'fix the file, then try again; see “Limits of all of them” in docs/sandboxes.md',
     })
   }
   return parsed.data
 }
 
 /** The disk is the one that the home is on, or will be. */
-export function thisMachine(home: string): Machine {
+export function thisMachine(home: string): MachineSize {
   return { cores: availableParallelism(), memoryBytes: totalmem(), diskBytes: sizeOfDisk(home) }
 }
 

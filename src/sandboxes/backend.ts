@@ -16,7 +16,7 @@ export const ISOLATIONS = ['none', 'process', 'container', 'remote', 'browser'] 
 export type Isolation = (typeof ISOLATIONS)[number]
 
 /** Which isolations each backend can be asked for. */
-export const REACHED_BY: Readonly<Record<BackendName, readonly Isolation[]>> = {
+export const SUPPORTED_ISOLATION: Readonly<Record<BackendName, readonly Isolation[]>> = {
   process: ['process', 'none'],
   docker: ['container'],
 }
@@ -42,11 +42,16 @@ export interface SandboxBackend {
    * Starts it: the isolation asked for, or a refusal; never a weaker one. Nothing is left behind when it fails, but
    * for its disk: one that is there already, of a sandbox that was stopped, is used as it is.
    */
-  create(spec: SandboxSpec): Promise<RunningPlace>
+  create(spec: SandboxSpec): Promise<SandboxInstance>
   /** Finds a place again that an earlier process started; undefined when it runs no more. */
-  recover(handle: PlaceHandle, spec: SandboxSpec): Promise<RunningPlace | undefined>
-  /** Removes whatever an interrupted create or destroy left of a place that is not to run. Idempotent. */
-  sweep(spec: SandboxSpec, handle: PlaceHandle | undefined): Promise<void>
+  recover(handle: InstanceHandle, spec: SandboxSpec): Promise<SandboxInstance | undefined>
+  /** Where it runs when that is another home, with which this one shares its ids because one of them is a copy. */
+  elsewhere?(handle: InstanceHandle, spec: SandboxSpec): Promise<OtherHome | undefined>
+  /**
+   * Removes whatever an interrupted create or destroy left of a place that is not to run. Idempotent. Touches nothing when
+   * a place of this id runs in another home.
+   */
+  sweep(spec: SandboxSpec, handle: InstanceHandle | undefined): Promise<void>
   /** Removes the disk of a place that was swept, where that is not in its folder. Idempotent. */
   discard?(spec: SandboxSpec): Promise<void>
   /** Its places may be started before it is known whose they will be. Missing: each is started when it is asked for. */
@@ -59,6 +64,11 @@ export interface SandboxBackend {
   endLeftovers?(): Promise<void>
 }
 
+export interface OtherHome {
+  /** As far as it is known. */
+  readonly path: string | undefined
+}
+
 export interface SandboxSpec {
   readonly id: SandboxId
   readonly isolation: Isolation
@@ -68,12 +78,12 @@ export interface SandboxSpec {
   /** Other folders of the host that it can read; only for backends with images. */
   readonly mounts?: readonly MountSpec[]
   /** What it keeps in its home beyond its own life. */
-  readonly volumes?: readonly ShownVolume[]
+  readonly volumes?: readonly MountedVolume[]
   readonly limits: LimitSpec
   /** Ids of the agents' command lines that it is shown; only for backends without images. */
   readonly harnesses?: readonly string[]
   /** Of a place that nobody has asked for yet: what it may be shown once somebody has. Missing: nothing. */
-  readonly late?: LateFolders
+  readonly late?: HotMountFolders
   /** Whose rights its programs have on the host; chosen when the sandbox is recorded, so that no two share one. */
   readonly hostUser: HostUser | undefined
   /** What the container is made of; only for backends with images. */
@@ -126,7 +136,7 @@ export interface VolumeSpec {
   readonly at: string
 }
 
-export interface ShownVolume extends VolumeSpec {
+export interface MountedVolume extends VolumeSpec {
   /** Where it is on this machine. */
   readonly folder: string
 }
@@ -139,7 +149,7 @@ export const CREDENTIAL_MODES = ['broker', 'forward', 'none'] as const
 export type CredentialMode = (typeof CREDENTIAL_MODES)[number]
 
 /** Which folders of the host a place can be shown though it runs already. */
-export interface LateFolders {
+export interface HotMountFolders {
   /** The workspace itself, in place. */
   readonly workspace: boolean
   readonly mounts: boolean
@@ -184,14 +194,14 @@ type Enforcement = (typeof ENFORCEMENTS)[number]
 export type LimitReport = Readonly<Record<'memory' | 'processes' | 'cpu' | 'disk', Enforcement>>
 
 /** What a later process needs to find the place again; plain JSON, kept in the sandbox's record. */
-export type PlaceHandle = Readonly<Record<string, string | number>>
+export type InstanceHandle = Readonly<Record<string, string | number>>
 
-export interface RunningPlace {
-  readonly handle: PlaceHandle
+export interface SandboxInstance {
+  readonly handle: InstanceHandle
   readonly isolation: Isolation
   readonly hostUid: number
   readonly limits: LimitReport
-  readonly line: PlaceLine
+  readonly line: InstanceConnection
   /** Settles when nothing runs in it any more, whoever ended it; says why as far as that is known. */
   readonly ended: Promise<string>
   /** What the host itself sees of it; a figure that it cannot see is missing. */
@@ -212,7 +222,7 @@ export interface RunningPlace {
  * How the boundary's stream is had. `socket`: the host listens in the folder, and the sidecar dials it again and again.
  * `dial`: the host makes each connection.
  */
-export type PlaceLine =
+export type InstanceConnection =
   | { readonly kind: 'socket'; readonly folder: string }
   | { readonly kind: 'dial'; readonly dial: (until: AbortSignal) => Promise<DialledStream> }
 

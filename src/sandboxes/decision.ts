@@ -6,7 +6,7 @@ import type { ReceiptRef } from '../receipts/receipt-writer.ts'
 import type { GrantOutcome, ReceiptDraft } from '../receipts/schema.ts'
 import type { Store } from '../store/store.ts'
 import type { Availability, Isolation } from './backend.ts'
-import { REQUIRED_CONTROLS, type SandboxControl } from './judge.ts'
+import { REQUIRED_CONTROLS, type SandboxControl } from './evaluate.ts'
 import { parseSandboxRequest, type SandboxRequest, type SandboxRequestInput } from './request.ts'
 import { type SandboxDecideOutput, sandboxDecideProcedure } from './tokens.ts'
 
@@ -108,19 +108,19 @@ function hintFor(rule: string, request: SandboxRequest, availability: Availabili
       return `${availability?.fix ?? 'see what works here:  craik demo persistent-agent'}  (or choose the weaker isolation: --isolation none)`
     case 'sandbox.policy':
     case 'sandbox.policy_unknown':
-      return 'make an envelope first:  craik policy show --profile automation --include-receipt'
+      return 'create a policy envelope first:  craik policy show --profile automation --include-receipt'
     case 'sandbox.grant':
     case 'sandbox.grant_unknown':
     case 'sandbox.grant_is_receipt':
-      return `see what is granted:  craik grant list  (the request asks for ${request.capability})`
+      return `list the grants:  craik grant list  (the request needs ${request.capability})`
     case 'sandbox.receipt':
     case 'sandbox.receipt_unknown':
-      return 'name the receipt of what led here:  craik receipts list'
+      return 'pass the receipt that led to this request:  craik receipts list'
     case 'sandbox.inline_command':
     case 'sandbox.command_unknown':
       return 'name a registered command:  craik command register REF -- PROGRAM ARGUMENTS'
     default:
-      return 'what each kind of sandbox asks for is in docs/sandboxes.md'
+      return 'see docs/sandboxes.md for what each kind of sandbox needs'
   }
 }
 

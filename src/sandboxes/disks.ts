@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import type { Packing } from '../lib/safe-tar/pack.ts'
 import type { UnpackLimits, UnpackReport } from '../lib/safe-tar/unpack.ts'
-import type { PlaceHandle, SandboxSpec } from './backend.ts'
+import type { InstanceHandle, SandboxSpec } from './backend.ts'
 
 export interface ReadDiskOptions {
   readonly signal: AbortSignal
@@ -25,7 +25,7 @@ export interface SandboxDisks {
   /** Of a place that runs, by its handle, or of one that does not. `done` lets go of the disk, and has to be called. */
   read(
     spec: SandboxSpec,
-    running: PlaceHandle | undefined,
+    running: InstanceHandle | undefined,
     options: ReadDiskOptions,
   ): Promise<Packing & { done(): Promise<void> }>
   /** Makes another disk beside the one that is there, if there is one. Nothing uses it yet. */

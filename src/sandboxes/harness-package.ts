@@ -18,7 +18,7 @@ export const MAX_HARNESSES = 16
 export const TOOL_NAMES = ['npm'] as const
 
 /** What this build of Craik knows of them. */
-export interface HarnessShelf {
+export interface HarnessStore {
   /**
    * The ids that it makes them under, the tools first, in an order that does not depend on that of the names. Without a
    * name the tools alone. Throws for an unknown name.

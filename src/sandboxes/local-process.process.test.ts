@@ -3,9 +3,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ensureFixtureAction } from './fixture-action.ts'
 import { runCommandReference } from './local-process.ts'
 import {
+  contextFor,
   localRequest,
   OPERATOR,
-  placeFor,
   runArgv,
   type SandboxScene,
   sandboxScene,
@@ -27,7 +27,7 @@ afterEach(() => test[Symbol.dispose]())
 
 describe('a command reference', () => {
   it('runs in namespaces of its own, and two receipts tell of it', async () => {
-    const place = placeFor(scene, test.path('home'))
+    const place = contextFor(scene, test.path('home'))
     const outcome = await runCommandReference(
       place,
       await localRequest(scene, 'fixture-action', { workspace }),
@@ -78,7 +78,7 @@ describe('a command reference', () => {
     await scene.register('write', ['touch', 'ran'])
     const grant = await scene.grant('another-command')
     const request = await localRequest(scene, 'write', { workspace, capability_grant_id: grant })
-    const outcome = await runCommandReference(placeFor(scene, test.path('home')), request)
+    const outcome = await runCommandReference(contextFor(scene, test.path('home')), request)
     expect(outcome).toMatchObject({
       outcome: 'denied',
       decision: {
@@ -91,7 +91,7 @@ describe('a command reference', () => {
   })
 
   it('spends a single-use grant, so that a second run is denied', async () => {
-    const place = placeFor(scene, test.path('home'))
+    const place = contextFor(scene, test.path('home'))
     const request = await localRequest(scene, 'fixture-action', { workspace })
     expect((await runCommandReference(place, request)).outcome).toBe('ran')
     expect(await runCommandReference(place, request)).toMatchObject({
@@ -101,7 +101,7 @@ describe('a command reference', () => {
   })
 
   it('that fails says so: passed means exit code 0 and nothing else', async () => {
-    const place = placeFor(scene, test.path('home'))
+    const place = contextFor(scene, test.path('home'))
     const failed = await runArgv(scene, place, ['sh', '-c', 'echo no >&2; exit 3'], { workspace })
     expect(failed).toMatchObject({ status: 'failed', run: { exitCode: 3 }, stderr: { text: 'no\n' } })
     // The second is there on the host, and not in the sandbox.
@@ -122,7 +122,7 @@ describe('a command reference', () => {
   })
 
   it('whose place cannot be made never starts, and its receipt claims no isolation', async () => {
-    const place = placeFor(scene, test.path('home'))
+    const place = contextFor(scene, test.path('home'))
     const outcome = await runArgv(scene, place, ['true'], { workspace: test.path('home') })
     expect(outcome).toMatchObject({ status: 'failed', isolation: null, run: { end: 'not_started' } })
     const end = (await scene.store.bodies()).at(-1)!
@@ -133,7 +133,7 @@ describe('a command reference', () => {
   it('keeps what it prints redacted, and the receipt without any of it', async () => {
     const token = `ghp_${'a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8'}`
     writeFileSync(test.path('project', 'leak.txt'), `key ${token}\n`)
-    const place = placeFor(scene, test.path('home'))
+    const place = contextFor(scene, test.path('home'))
     const seen: string[] = []
     await scene.register('leak', ['cat', 'leak.txt'])
     const outcome = await runCommandReference(
@@ -147,7 +147,7 @@ describe('a command reference', () => {
   })
 
   it('keeps a bounded beginning of long output, and counts and hashes all of it', async () => {
-    const place = placeFor(scene, test.path('home'))
+    const place = contextFor(scene, test.path('home'))
     const outcome = await runArgv(scene, place, ['sh', '-c', "yes 'a line of text' | head -c 200000"], {
       workspace,
     })
@@ -160,7 +160,7 @@ describe('without bubblewrap', () => {
   const bare = { PATH: '/nonexistent' }
 
   it('a request for namespaces is denied with the command that would help, and a receipt', async () => {
-    const place = placeFor(scene, test.path('home'), bare)
+    const place = contextFor(scene, test.path('home'), bare)
     const request = await localRequest(scene, 'fixture-action', { workspace })
     const outcome = await runCommandReference(place, request)
     expect(outcome).toMatchObject({
@@ -184,7 +184,7 @@ describe('without bubblewrap', () => {
   })
 
   it('a request that names the weaker isolation runs, and its receipts say none', async () => {
-    const place = { ...placeFor(scene, test.path('home'), bare), environment: process.env }
+    const place = { ...contextFor(scene, test.path('home'), bare), environment: process.env }
     const request = await localRequest(scene, 'fixture-action', { workspace, isolation: 'none' })
     expect(await runCommandReference(place, request)).toMatchObject({ status: 'passed', isolation: 'none' })
     const [begin, end] = (await scene.store.bodies()).slice(-2)

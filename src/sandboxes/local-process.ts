@@ -11,7 +11,7 @@ import type { CommandBackend, CommandSandbox } from './command-backend.ts'
 import { decideSandboxAction, type SandboxDecision } from './decision.ts'
 import type { LocalProcessRequest } from './request.ts'
 
-export interface CommandPlace {
+export interface CommandContext {
   readonly store: Store
   readonly log: ReceiptLog
   readonly backend: CommandBackend
@@ -65,7 +65,7 @@ const GRACE_MS = 1000
 
 /** `onOutput` gets redacted text as it comes. A denial is an outcome; only the unexpected throws. */
 export async function runCommandReference(
-  place: CommandPlace,
+  place: CommandContext,
   request: CommandRequest,
   onOutput: (stream: 'stdout' | 'stderr', text: string) => void = () => {},
 ): Promise<CommandOutcome> {
@@ -123,7 +123,7 @@ export async function runCommandReference(
 
 /** A place that cannot be made is a command that never started. What breaks while it runs ends the receipt as failed. */
 async function runIn(
-  place: CommandPlace,
+  place: CommandContext,
   spec: { readonly isolation: Isolation; readonly workspace: string },
   exec: (sandbox: CommandSandbox) => Promise<RunResult>,
   open: OpenReceipt,

@@ -26,19 +26,19 @@ import type {
   WorkspaceSpec,
 } from './backend.ts'
 import type {
+  BoundaryInput,
   FileChange,
   FileContent,
   FileRange,
-  InputTurn,
   JobControl,
   UploadSpec,
 } from './boundary/boundary.ts'
-import type { Room } from './lifecycle/admission.ts'
+import type { Capacity } from './lifecycle/admission.ts'
 import type { SandboxState } from './lifecycle/transitions.ts'
-import type { Manifest } from './snapshots/manifest.ts'
+import type { SnapshotManifest } from './snapshots/manifest.ts'
 
 /** Who asks, and with which grant; without one, a usable grant of theirs for the very request is looked up. */
-export interface Caller {
+export interface ManagerCaller {
   readonly operator: string
   readonly grantId?: string
   /** Aborts when the caller is gone: what was begun for them alone is given up, never a job. */
@@ -146,25 +146,25 @@ interface DamagedSandbox {
 }
 
 export interface SandboxManager {
-  create(caller: Caller, request: CreateRequest): Promise<SandboxView>
+  create(caller: ManagerCaller, request: CreateRequest): Promise<SandboxView>
   list(): Promise<readonly (SandboxView | DamagedSandbox)[]>
   /** What all of them may have together, and how much of it is taken. */
-  room(): Promise<readonly Room[]>
+  room(): Promise<readonly Capacity[]>
   /** By id, or by name. */
   get(idOrName: string): Promise<SandboxView>
   /** Nothing runs afterwards; disk, policy and grants stay. One that is stopped already is left as it is. */
-  stop(caller: Caller, id: SandboxId, request?: StopRequest): Promise<SandboxView>
+  stop(caller: ManagerCaller, id: SandboxId, request?: StopRequest): Promise<SandboxView>
   /** Starts it again on its disk, or lets a paused one go on. */
-  resume(caller: Caller, id: SandboxId): Promise<SandboxView>
+  resume(caller: ManagerCaller, id: SandboxId): Promise<SandboxView>
   /** Everything in it stands still until it is resumed. */
-  pause(caller: Caller, id: SandboxId): Promise<SandboxView>
+  pause(caller: ManagerCaller, id: SandboxId): Promise<SandboxView>
   /** Its disk is archived, and what it is made of pinned; what runs in it stands still meanwhile where it can. */
-  snapshot(caller: Caller, id: SandboxId, request?: SnapshotRequest): Promise<SnapshotView>
+  snapshot(caller: ManagerCaller, id: SandboxId, request?: SnapshotRequest): Promise<SnapshotView>
   /** Its disk is that of the snapshot afterwards; it runs if it ran. */
-  restore(caller: Caller, id: SandboxId, snapshotIdOrName: string): Promise<SandboxView>
+  restore(caller: ManagerCaller, id: SandboxId, snapshotIdOrName: string): Promise<SandboxView>
   /** Another sandbox with the same disk, limits and policy, and without its logins. */
-  fork(caller: Caller, id: SandboxId, request?: ForkRequest): Promise<SandboxView>
-  delete(caller: Caller, id: SandboxId): Promise<void>
+  fork(caller: ManagerCaller, id: SandboxId, request?: ForkRequest): Promise<SandboxView>
+  delete(caller: ManagerCaller, id: SandboxId): Promise<void>
   /** API keys from the environment of who asks count as logins of this machine, in place of those offered before. */
   offerKeys(keys: Readonly<Record<string, string>>, until: AbortSignal): Promise<void>
   /** What happened to it, oldest first, then on as it happens while `follow`: lines of JSON. */
@@ -189,7 +189,7 @@ export interface VolumeView {
 export interface ManagedVolumes {
   list(until: AbortSignal): Promise<readonly VolumeView[]>
   /** Refused while a sandbox has it. */
-  delete(caller: Caller, name: string): Promise<void>
+  delete(caller: ManagerCaller, name: string): Promise<void>
 }
 
 /** A snapshot as it is shown. */
@@ -211,7 +211,7 @@ export interface SnapshotView {
   readonly limits: LimitSpec
   /** The names of the environment's variables, whose values are in it. */
   readonly variables: readonly string[]
-  readonly content: Manifest['content']
+  readonly content: SnapshotManifest['content']
   readonly archiveBytes: number
 }
 
@@ -227,13 +227,13 @@ export interface ManagedSnapshots {
   list(): Promise<readonly (SnapshotView | DamagedSnapshot)[]>
   /** By id, or by name. */
   get(idOrName: string): Promise<SnapshotView>
-  delete(caller: Caller, idOrName: string): Promise<SnapshotId>
+  delete(caller: ManagerCaller, idOrName: string): Promise<SnapshotId>
   /** All of it as one file. Its receipt ends with the stream. */
-  open(caller: Caller, idOrName: string): Promise<OpenedSnapshot>
+  open(caller: ManagerCaller, idOrName: string): Promise<OpenedSnapshot>
   /** Sends the same file to where the destination says. */
-  export(caller: Caller, idOrName: string, destination: ExportRequest): Promise<Exported>
+  export(caller: ManagerCaller, idOrName: string, destination: ExportRequest): Promise<Exported>
   /** Nothing is listed before all of it was checked. */
-  import(caller: Caller, body: Readable, request: ImportRequest): Promise<SnapshotView>
+  import(caller: ManagerCaller, body: Readable, request: ImportRequest): Promise<SnapshotView>
 }
 
 export interface OpenedSnapshot {
@@ -283,25 +283,25 @@ export interface SandboxEvent {
  * for as long as the grant of then lasts or another allows the same. Who started it may always cancel it.
  */
 export interface ManagedJobs {
-  start(caller: Caller, id: SandboxId, job: JobId, request: JobRequest): Promise<StartedJob>
-  status(caller: Caller, id: SandboxId, job: JobId): Promise<JobStatus>
-  list(caller: Caller, id: SandboxId): Promise<readonly JobStatus[]>
-  output(caller: Caller, id: SandboxId, job: JobId, after: number): Promise<Readable>
+  start(caller: ManagerCaller, id: SandboxId, job: JobId, request: JobRequest): Promise<StartedJob>
+  status(caller: ManagerCaller, id: SandboxId, job: JobId): Promise<JobStatus>
+  list(caller: ManagerCaller, id: SandboxId): Promise<readonly JobStatus[]>
+  output(caller: ManagerCaller, id: SandboxId, job: JobId, after: number): Promise<Readable>
   input(
-    caller: Caller,
+    caller: ManagerCaller,
     id: SandboxId,
     job: JobId,
     part: {
       readonly offset: number
       readonly end: boolean
       readonly body: Readable
-      readonly turn?: InputTurn
+      readonly turn?: BoundaryInput
     },
   ): Promise<{ readonly offset: number }>
-  acknowledge(caller: Caller, id: SandboxId, job: JobId, position: number): Promise<void>
-  control(caller: Caller, id: SandboxId, job: JobId, what: JobControl): Promise<void>
+  acknowledge(caller: ManagerCaller, id: SandboxId, job: JobId, position: number): Promise<void>
+  control(caller: ManagerCaller, id: SandboxId, job: JobId, what: JobControl): Promise<void>
   /** Ends it if it runs, and forgets its output. */
-  cancel(caller: Caller, id: SandboxId, job: JobId): Promise<void>
+  cancel(caller: ManagerCaller, id: SandboxId, job: JobId): Promise<void>
 }
 
 export interface JobRequest {
@@ -320,30 +320,42 @@ export interface StartedJob {
 }
 
 export interface ManagedFiles {
-  read(caller: Caller, id: SandboxId, path: string, range: FileRange): Promise<FileContent>
-  write(caller: Caller, id: SandboxId, upload: UploadSpec, offset: number, body: Readable): Promise<Upload>
-  uploaded(caller: Caller, id: SandboxId, upload: string): Promise<Upload | undefined>
-  stat(caller: Caller, id: SandboxId, path: string): Promise<FileStat>
+  read(caller: ManagerCaller, id: SandboxId, path: string, range: FileRange): Promise<FileContent>
+  write(
+    caller: ManagerCaller,
+    id: SandboxId,
+    upload: UploadSpec,
+    offset: number,
+    body: Readable,
+  ): Promise<Upload>
+  uploaded(caller: ManagerCaller, id: SandboxId, upload: string): Promise<Upload | undefined>
+  stat(caller: ManagerCaller, id: SandboxId, path: string): Promise<FileStat>
   list(
-    caller: Caller,
+    caller: ManagerCaller,
     id: SandboxId,
     path: string,
     after: string | undefined,
     limit: number,
   ): Promise<FileList>
-  change(caller: Caller, id: SandboxId, change: FileChange): Promise<void>
-  watch(caller: Caller, id: SandboxId, path: string, recursive: boolean, after: number): Promise<Readable>
+  change(caller: ManagerCaller, id: SandboxId, change: FileChange): Promise<void>
+  watch(
+    caller: ManagerCaller,
+    id: SandboxId,
+    path: string,
+    recursive: boolean,
+    after: number,
+  ): Promise<Readable>
 }
 
 export interface ManagedInside {
   /** Rejects, with a denial on record, when `connect` would be denied now. Nothing reaches the sandbox. */
-  mayConnect(caller: Caller, id: SandboxId, port: number): Promise<void>
-  connect(caller: Caller, id: SandboxId, port: number): Promise<Duplex>
-  processes(caller: Caller, id: SandboxId): Promise<readonly ProcessInfo[]>
-  signal(caller: Caller, id: SandboxId, pid: number, signal: string): Promise<void>
+  mayConnect(caller: ManagerCaller, id: SandboxId, port: number): Promise<void>
+  connect(caller: ManagerCaller, id: SandboxId, port: number): Promise<Duplex>
+  processes(caller: ManagerCaller, id: SandboxId): Promise<readonly ProcessInfo[]>
+  signal(caller: ManagerCaller, id: SandboxId, pid: number, signal: string): Promise<void>
   /** Puts in place what it gets of the logins of this machine, as they are now; tells their names. */
-  putLogins(caller: Caller, id: SandboxId): Promise<readonly string[]>
-  stats(caller: Caller, id: SandboxId): Promise<SandboxStats>
+  putLogins(caller: ManagerCaller, id: SandboxId): Promise<readonly string[]>
+  stats(caller: ManagerCaller, id: SandboxId): Promise<SandboxStats>
 }
 
 /** `observed` by the host, `claimed` by the inside. */

@@ -1,17 +1,17 @@
 /** The sandboxes of one home, as one process holds them: every call is decided, receipted and only then done. */
 import { CraikError } from '../errors.ts'
 import type { SandboxId } from '../lib/ids.ts'
-import { roomIn, UNBOUNDED } from './lifecycle/admission.ts'
+import { capacityOf, UNBOUNDED } from './lifecycle/admission.ts'
 import { getSandbox, listSandboxes } from './lifecycle/read-records.ts'
 import { MAX_SANDBOXES, type SandboxRecord } from './lifecycle/sandbox-record.ts'
 import { createSandbox } from './manager/create.ts'
 import { EventLog } from './manager/events.ts'
 import { managedFiles } from './manager/files.ts'
-import { folderOf } from './manager/folders.ts'
+import { sandboxFolder } from './manager/folders.ts'
 import { forkSandbox } from './manager/fork.ts'
-import { Holder } from './manager/holder.ts'
 import { managedInside } from './manager/inside.ts'
 import { managedJobs } from './manager/jobs.ts'
+import { KeyedMutex } from './manager/keyed-mutex.ts'
 import type { ManagerOptions } from './manager/options.ts'
 import { pauseSandbox } from './manager/pause.ts'
 import { Reaper } from './manager/reaper.ts'
@@ -20,17 +20,17 @@ import { RecoveryRetries } from './manager/recovery-retries.ts'
 import { deleteSandbox } from './manager/remove.ts'
 import { restoreSandbox } from './manager/restore.ts'
 import { resumeSandbox } from './manager/resume.ts'
+import { SandboxRegistry } from './manager/sandbox-registry.ts'
 import { snapshotSandbox } from './manager/snapshot.ts'
 import { deleteSnapshot, managedSnapshots, recoverSnapshots, snapshotView } from './manager/snapshots.ts'
 import { stopSandbox } from './manager/stop.ts'
-import { Turns } from './manager/turns.ts'
 import { viewOf } from './manager/view.ts'
 import { managedVolumes, recoverVolumes } from './manager/volumes.ts'
 import { WarmPool } from './manager/warm-pool.ts'
-import type { Caller, SandboxEvent, SandboxManager, SandboxView } from './manager-types.ts'
+import type { ManagerCaller, SandboxEvent, SandboxManager, SandboxView } from './manager-types.ts'
 import type { SnapshotRecord } from './snapshots/snapshot-record.ts'
 
-export interface HeldSandboxes extends SandboxManager {
+export interface SupervisedSandboxes extends SandboxManager {
   /** Once, before anything else: takes over what an earlier process left. */
   recover(): Promise<void>
   /** Lets go of all of them. They go on; the next process finds them again. Idempotent. */
@@ -45,14 +45,14 @@ export interface HeldSandboxes extends SandboxManager {
   reap(): Promise<void>
 }
 
-export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
+export function createSandboxManager(options: ManagerOptions): SupervisedSandboxes {
   const { clock, home, logger } = options
-  const turns = new Turns()
+  const turns = new KeyedMutex()
   const retries = new RecoveryRetries(
     (id) => inTurn(id, () => recoverAgain(options, holder, id)),
     options.recoveryPauseMs,
   )
-  const holder = new Holder(options, turns, (id) => retries.reasonFor(id))
+  const holder = new SandboxRegistry(options, turns, (id) => retries.reasonFor(id))
   const reaper = new Reaper(options, holder, {
     stop: (caller, id, reason) => inTurn(id, () => stopSandbox(options, holder, caller, id, { reason })),
     delete: (caller, id) =>
@@ -86,7 +86,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
   }
 
   function snapshotInTurn(
-    caller: Caller,
+    caller: ManagerCaller,
     id: SandboxId,
     request: Parameters<typeof snapshotSandbox>[4],
   ): Promise<SnapshotRecord> {
@@ -97,7 +97,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
   }
 
   /** What takes long is given up when the process leaves. */
-  function whileHere(caller: Caller): Caller {
+  function whileHere(caller: ManagerCaller): ManagerCaller {
     return { ...caller, signal: AbortSignal.any([caller.signal, leaving.signal]) }
   }
 
@@ -107,7 +107,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
     const held = holder.get(id)
     if (held !== undefined) return yield* held.session.events.read(follow, until)
     const record = await getSandbox(options, id)
-    const log = await EventLog.open(folderOf(home.sandboxes, record.id), () => clock.nowMs())
+    const log = await EventLog.open(sandboxFolder(home.sandboxes, record.id), () => clock.nowMs())
     yield* log.read(false, until)
   }
 
@@ -131,7 +131,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
     },
     async room() {
       const rows = await options.store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
-      return roomIn(rows, (await options.admission?.()) ?? UNBOUNDED)
+      return capacityOf(rows, (await options.admission?.()) ?? UNBOUNDED)
     },
     get: async (idOrName) => shown(await getSandbox(options, idOrName)),
     stop: (caller, id, request = {}) => reached(id, () => stopSandbox(options, holder, caller, id, request)),
@@ -176,7 +176,7 @@ export function createSandboxManager(options: ManagerOptions): HeldSandboxes {
     },
     close() {
       closing ??= (async () => {
-        leaving.abort(new CraikError('interrupted', 'the supervisor is leaving'))
+        leaving.abort(new CraikError('interrupted', 'the supervisor is shutting down'))
         retries.close()
         await reaper.close()
         await Promise.allSettled([...working])

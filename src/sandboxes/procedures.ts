@@ -5,14 +5,14 @@ import { canonicalJson, type Json } from '../lib/canonical-json.ts'
 import type { Clock } from '../lib/clock.ts'
 import { REFERENCE } from '../lib/ids.ts'
 import { findGrant } from '../policy/lookup.ts'
-import { decide } from '../policy/procedures.ts'
+import { decideIn } from '../policy/procedures.ts'
 import type { DecisionRequest } from '../policy/request.ts'
 import type { ReceiptWriter } from '../receipts/receipt-writer.ts'
 import { redactText, redactValue } from '../receipts/redaction/redact.ts'
 import type { ReceiptDraft } from '../receipts/schema.ts'
 import type { Procedures, Tables } from '../store/store.ts'
+import { evaluateSandboxRequest, receiptTarget, type SandboxFacts, type SandboxRefusal } from './evaluate.ts'
 import { FIXTURE_ACTION } from './fixture-action.ts'
-import { judgeSandboxRequest, receiptTarget, type SandboxFacts, type SandboxRefusal } from './judge.ts'
 import { findBackend } from './records.ts'
 import { redactResultMetadata, type SandboxRequest } from './request.ts'
 import {
@@ -48,7 +48,7 @@ async function decideSandbox(
     ref === undefined || request.kind === 'browser_tool' ? undefined : (await tables.commands.get(ref))?.argv
   const facts = await lookUp(tables, input, ref, argv !== undefined || request.kind === 'browser_tool')
   const draft = draftOf(input, facts)
-  const refusal = judgeSandboxRequest(facts)
+  const refusal = evaluateSandboxRequest(facts)
   if (refusal !== undefined) {
     return { effect: 'refused', refusal, ref: await receipts.append(tables, denialOf(draft, facts, refusal)) }
   }
@@ -60,7 +60,7 @@ async function decideSandbox(
     given.decision === undefined
       ? given
       : { ...given, target, decision: wholeDecision(given.decision, facts) }
-  const output = await decide(
+  const output = await decideIn(
     tables,
     {
       request: asked,
@@ -264,7 +264,7 @@ async function ensureFixtureAction(
   if (known !== undefined) {
     if (digestOf(known.argv) === digestOf(argv)) return false
     throw new CraikError('conflict', `another command is registered as ${ref}`, {
-      hint: `the fixture needs that name; remove yours first:  craik command remove ${ref}`,
+      hint: `remove yours first, because the fixture needs that name:  craik command remove ${ref}`,
     })
   }
   await tables.commands.insert({ ref, argv, createdAtMs: clock.nowMs() })

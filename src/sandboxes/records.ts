@@ -58,7 +58,7 @@ const sandboxBackendRecord = z
     context.addIssue({
       code: 'custom',
       path: ['isolation_mode'],
-      message: `a ${kind} backend isolates by ${ISOLATION_OF[kind]}`,
+      message: `must be ${ISOLATION_OF[kind]} for a ${kind} backend`,
     })
   })
 
@@ -122,7 +122,7 @@ export const BUILT_IN_BACKENDS: readonly SandboxBackendRecord[] = [
   made('sandbox_browser_tool', 'Browser or tool', 'browser_tool', [
     'browser.use',
     'use',
-    'act through a browser or tool; what comes back is redacted',
+    'act through a browser or tool; results are redacted',
   ]),
   made('sandbox_container', 'Container', 'container', [
     'container.run',
@@ -132,7 +132,7 @@ export const BUILT_IN_BACKENDS: readonly SandboxBackendRecord[] = [
   made('sandbox_local_process', 'Local process', 'local_process', [
     'shell.execute',
     'run',
-    'run a registered command in namespaces of its own on this machine',
+    'run a registered command in its own namespaces on this machine',
   ]),
   made('sandbox_remote_shell', 'Remote shell', 'remote_shell', [
     'shell.remote.execute',

@@ -6,7 +6,7 @@ import { REFUSED_VARIABLES } from '../sidecar/protocol.ts'
 export function refuseVariables(environment: Readonly<Record<string, string>>, what: string): void {
   const name = REFUSED_VARIABLES.find((one) => Object.hasOwn(environment, one))
   if (name === undefined) return
-  throw new CraikError('refused_variable', `${what} sets ${name}, which no sandbox takes`, {
-    hint: 'leave it out; the GitHub login of this machine serves inside without it:  craik accounts',
+  throw new CraikError('refused_variable', `${what} sets ${name}, which sandboxes must not see`, {
+    hint: 'leave it out: sandboxes can use this machine’s GitHub login without it:  craik accounts',
   })
 }

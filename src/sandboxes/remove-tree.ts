@@ -27,6 +27,6 @@ export async function removeTree(path: string): Promise<void> {
 
 function program(name: 'chmod' | 'rm'): string {
   const found = findSystemProgram(name, '/usr/bin:/bin')
-  if (found === undefined) throw new CraikError('unavailable', `${name} is not on this machine`)
+  if (found === undefined) throw new CraikError('unavailable', `${name} is not installed`)
   return found
 }

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { policyDigest } from '../policy/cedar.ts'
 import { compare, type DecidedBody, type Replay } from '../policy/replay.ts'
-import { judgeSandboxRequest, receiptTarget, type SandboxFacts, sandboxFacts } from './judge.ts'
+import { evaluateSandboxRequest, receiptTarget, type SandboxFacts, sandboxFacts } from './evaluate.ts'
 
 /** Whether the receipt holds a decision of this kind; other rooms keep other inputs in the same place. */
 export function isSandboxDecision({ decision }: Pick<DecidedBody, 'decision'>): boolean {
@@ -28,7 +28,7 @@ export async function replaySandboxDecision(
   const { effect, rule, missing, policy_digest } = decision
   const then = { effect, rule, missing, grantOutcome: links.grant_outcome }
 
-  const refusal = judgeSandboxRequest(facts)
+  const refusal = evaluateSandboxRequest(facts)
   if (refusal !== undefined) {
     const { rule, missing, grantOutcome } = refusal
     const again = { effect: 'deny', rule, missing, grantOutcome }

@@ -17,7 +17,7 @@ const plainReference = reference.refine((value) => !/@|token=/i.test(value), {
 /** Part of what policy sees as the target, so it has no slash of its own. */
 const simpleName = plainReference
   .max(64)
-  .refine((value) => !value.includes('/'), { message: 'must not hold /' })
+  .refine((value) => !value.includes('/'), { message: 'must not contain /' })
 
 const common = {
   backend_id: reference,

@@ -125,7 +125,8 @@ function ownFiles(): readonly RuntimeFile[] {
   const etc = Object.values(INSIDE_ETC).map((name) => ({ name, from: `image/inside/${name}`, mode: 0o444 }))
   const hooks = HOOKS.map((name) => ({ name, from: `image/inside/${name}`, mode: 0o555 }))
   return [...bundle, ...etc, ...hooks].map(({ name, from, mode }) => ({
-    ...{ name, mode },
+    name,
+    mode,
     path: fileURLToPath(packageFile(from)),
   }))
 }

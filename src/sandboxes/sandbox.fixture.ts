@@ -8,7 +8,7 @@ import { createGrant } from '../policy/grants.ts'
 import { type BuiltIn, OPERATOR, START_MS, storeWith, type TestClock } from '../policy/policy.fixture.ts'
 import { processCommands } from './backends/process/command-backend.ts'
 import { ensureFixtureAction } from './fixture-action.ts'
-import { type CommandPlace, type CommandRequest, runCommandReference } from './local-process.ts'
+import { type CommandContext, type CommandRequest, runCommandReference } from './local-process.ts'
 
 export { OPERATOR }
 
@@ -83,11 +83,11 @@ export async function localRequest(
   }
 }
 
-export function placeFor(
+export function contextFor(
   scene: SandboxScene,
   craikHome: string,
   environment: NodeJS.ProcessEnv = process.env,
-): CommandPlace {
+): CommandContext {
   return {
     store: scene.store,
     log: scene.store.log,
@@ -99,7 +99,7 @@ export function placeFor(
 /** Registers an argv under a new name, grants it, runs it, and expects that it was allowed. */
 export async function runArgv(
   scene: SandboxScene,
-  place: CommandPlace,
+  place: CommandContext,
   argv: readonly string[],
   changes: Partial<CommandRequest> & Pick<CommandRequest, 'workspace'>,
 ) {

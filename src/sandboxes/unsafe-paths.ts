@@ -13,12 +13,15 @@ export interface HeldBack {
   readonly reason: string
 }
 
-const TRUSTED_BY_PROGRAMS: HeldBack = { kind: 'settings', reason: 'programs here run or trust it unasked' }
+const TRUSTED_BY_PROGRAMS: HeldBack = {
+  kind: 'settings',
+  reason: 'programs on the host run or trust it without asking',
+}
 
 /** Also without a name that git knows: its configuration and hooks are not a sandbox's to write. */
-export const IN_REPOSITORY: HeldBack = {
+export const REPOSITORY_FILE: HeldBack = {
   kind: 'settings',
-  reason: 'its folder is a git repository of its own',
+  reason: 'its folder is a separate git repository',
 }
 
 /** Judges a path relative to a folder of the host, and the target of a symbolic link at that path. */
@@ -50,7 +53,7 @@ export async function heldBackFolder(realPath: string): Promise<HeldBack | undef
   if (path.split('/').some(isGitName)) return { kind: 'never', reason: 'it belongs to git' }
   if (isTrustedHere(path)) return TRUSTED_BY_PROGRAMS
   for (let folder = realPath; ; folder = dirname(folder)) {
-    if (await isRepository(folder)) return IN_REPOSITORY
+    if (await isRepository(folder)) return REPOSITORY_FILE
     if (folder === dirname(folder)) return undefined
   }
 }
@@ -68,7 +71,7 @@ const CONTROL = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 /** Why a path is never brought over by `run apply`. */
 export function pathProblem(path: string): string | undefined {
-  if (CONTROL.test(path)) return 'its name holds control characters'
+  if (CONTROL.test(path)) return 'its name contains control characters'
   if (path.split('/').some(isGitName)) return 'it belongs to git'
   const problem = nameProblem(path)
   return problem === undefined ? undefined : `its ${problem === 'too deep' ? 'folder is too deep' : problem}`
@@ -76,9 +79,9 @@ export function pathProblem(path: string): string | undefined {
 
 /** Why a symbolic link at that path is never brought over by `run apply`. */
 export function linkProblem(path: string, target: string): string | undefined {
-  if (CONTROL.test(target)) return 'its target holds control characters'
-  if (!staysInside(target, path.split('/').length - 1)) return 'the link leads outside'
-  return target.split('/').some(isGitName) ? 'the link leads into git’s own folder' : undefined
+  if (CONTROL.test(target)) return 'its target contains control characters'
+  if (!staysInside(target, path.split('/').length - 1)) return 'the link points outside the folder'
+  return target.split('/').some(isGitName) ? 'the link points into a git folder' : undefined
 }
 
 /** Besides the files that Craik protects in a workspace that is used in place. */

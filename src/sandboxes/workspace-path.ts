@@ -9,9 +9,13 @@ export function requireResolved(path: string): void {
 }
 
 export function throughLink(what: string): CraikError {
-  return new CraikError('usage', `${what} is reached through a link, so it may not be the one chosen`, {
-    hint: 'look where it leads, then choose the folder itself:  realpath FOLDER',
-  })
+  return new CraikError(
+    'usage',
+    `${what} is behind a symbolic link, so it may not be the folder that you chose`,
+    {
+      hint: 'check where it points, then use the real folder:  realpath FOLDER',
+    },
+  )
 }
 
 function realPath(path: string): string | undefined {

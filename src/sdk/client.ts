@@ -1,13 +1,13 @@
 /** The typed client of the operator API. It knows what the API says, and nothing of what is behind it. */
 import type { Duplex } from 'node:stream'
 import type {
+  CapacityBody,
   ExecBody,
   FileBody,
   FileListBody,
   JobBody,
   ListedSandboxBody,
   ProcessBody,
-  RoomBody,
   SandboxBody,
   SandboxEventBody,
   StatsBody,
@@ -18,10 +18,10 @@ import type {
   WatchBody,
 } from '../operator/api/bodies.ts'
 import type { CreateBody, ExecRequestBody, KeysBody, StopBody } from '../operator/api/requests.ts'
-import { BoundaryPatience } from './boundary-patience.ts'
 import { followChanges, followEvents } from './follow.ts'
 import { Link, type LinkOptions } from './link.ts'
 import { type CallOptions, common, jobPath, query, sandboxPath } from './paths.ts'
+import { RetryDeadlines } from './retry-deadlines.ts'
 import { type SnapshotCalls, snapshotCalls } from './snapshots.ts'
 import { jsonOf } from './transport.ts'
 
@@ -55,7 +55,7 @@ interface SandboxCalls {
   create(body: CreateBody, options?: CallOptions): Promise<SandboxBody>
   list(options?: CallOptions): Promise<readonly ListedSandboxBody[]>
   /** What all of them may have together, and how much of it is taken. */
-  room(options?: CallOptions): Promise<readonly RoomBody[]>
+  room(options?: CallOptions): Promise<readonly CapacityBody[]>
   get(sandbox: string, options?: CallOptions): Promise<SandboxBody>
   /** Nothing runs in it afterwards; its disk is kept. */
   stop(sandbox: string, body?: StopBody, options?: CallOptions): Promise<SandboxBody>
@@ -184,7 +184,7 @@ function sandboxCalls(link: Link): SandboxCalls {
       link.json({ method: 'POST', path: '/api/sandboxes', json, ...common(options) }),
     list: async (options) =>
       (await get<{ sandboxes: ListedSandboxBody[] }>('/api/sandboxes', options)).sandboxes,
-    room: async (options) => (await get<{ limits: RoomBody[] }>('/api/limits', options)).limits,
+    room: async (options) => (await get<{ limits: CapacityBody[] }>('/api/limits', options)).limits,
     get: (sandbox, options) => get(sandboxPath(sandbox), options),
     stop: (sandbox, json = {}, options) => link.json({ ...post(sandbox, '/stop'), json, ...common(options) }),
     resume: (sandbox, options) => link.json({ ...post(sandbox, '/resume'), ...common(options) }),
@@ -223,7 +223,7 @@ function execWhole(
   const path = sandboxPath(sandbox, '/exec')
   const asked = { method: 'POST', path, json, ...common(options) } as const
   if (json.job_id === undefined) return link.json(asked)
-  const patience = new BoundaryPatience()
+  const patience = new RetryDeadlines()
   return link.persist(asked.signal, async (transport) => {
     try {
       return await jsonOf<ExecBody>(await transport.send(asked))

@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { CraikError } from '../errors.ts'
 import { BYTES_TYPE } from '../operator/api/names.ts'
-import { BoundaryPatience } from './boundary-patience.ts'
 import type { ApiClient } from './client.ts'
 import type { InputWindow } from './input-window.ts'
 import { type CallOptions, common, jobPath, query } from './paths.ts'
+import { RetryDeadlines } from './retry-deadlines.ts'
 import { bodyFrom, jsonOf, type Transport } from './transport.ts'
 
 /** The job is over, or wants no more: its output says the rest. */
@@ -61,7 +61,7 @@ export async function feedJob(
     })
     input.acknowledge((await jsonOf<{ offset: number }>(response)).offset)
   }
-  const patience = new BoundaryPatience()
+  const patience = new RetryDeadlines()
   const attempt = async (transport: Transport, progress: () => void) => {
     try {
       await send(transport, () => {
@@ -82,7 +82,7 @@ export async function feedJob(
 }
 
 /** The run ended because another client feeds its job now. */
-export function isTakenOver(error: unknown): error is CraikError {
+export function isTakeover(error: unknown): error is CraikError {
   return error instanceof CraikError && error.details?.taken_over !== undefined
 }
 
@@ -98,7 +98,7 @@ function takenOver(sandbox: string, jobId: string, input: InputWindow, cause: Cr
   const rest = typeof told === 'number' ? 'did not arrive' : 'may not have arrived'
   const lost = left === 0 ? '' : `; the last ${left.toLocaleString('en')} bytes from here ${rest}`
   return new CraikError('conflict', `another client took over the input of ${jobId}${lost}`, {
-    hint: `it goes on there; to watch:  craik sandbox logs ${sandbox} --job ${jobId} --follow`,
+    hint: `watch the job:  craik sandbox logs ${sandbox} --job ${jobId} --follow`,
     details: { taken_over: jobId, unsent_bytes: left },
     cause,
   })

@@ -2,18 +2,18 @@
 import type { IncomingMessage } from 'node:http'
 import { StringDecoder } from 'node:string_decoder'
 import { CraikError } from '../errors.ts'
-import { chunksOf } from './transport.ts'
+import { responseChunks } from './transport.ts'
 
 const MAX_LINE_CHARACTERS = 64 * 1024
 
 export async function* jsonLines<T>(response: IncomingMessage): AsyncGenerator<T> {
   const decoder = new StringDecoder('utf8')
   let pending = ''
-  for await (const chunk of chunksOf(response)) {
+  for await (const chunk of responseChunks(response)) {
     const complete = (pending + decoder.write(chunk)).split('\n')
     pending = complete.pop()!
     if (pending.length > MAX_LINE_CHARACTERS)
-      throw new CraikError('too_large', 'a line of the answer is too long')
+      throw new CraikError('too_large', 'a line of the response is too long')
     for (const line of complete) if (line !== '') yield JSON.parse(line) as T
   }
 }

@@ -133,7 +133,7 @@ function unreachable(cause: Error, patienceMs: number): CraikError {
 function unknownOutcome(cause: Error): CraikError {
   return new CraikError(
     'supervisor_unreachable',
-    'the supervisor went away before it answered; whether the request was carried out is not known',
-    { hint: 'see what there is:  craik sandbox list', cause },
+    'the supervisor disconnected before it answered; the request may have been executed',
+    { hint: 'check the sandboxes:  craik sandbox list', cause },
   )
 }

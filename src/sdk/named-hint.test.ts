@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { CraikError } from '../errors.ts'
-import { named } from './named-hint.ts'
+import { addSandboxName } from './named-hint.ts'
 
 const hintOf = (error: Error) => (error as CraikError).hint
 
 describe('the hint of an error', () => {
   it('names the sandbox that was asked about', () => {
     const error = new CraikError('limit_reached', 'too many jobs')
-    expect(hintOf(named(error, '/api/sandboxes/parser/jobs/job_1'))).toBe(
-      'see what is used:  craik sandbox stats parser',
+    expect(hintOf(addSandboxName(error, '/api/sandboxes/parser/jobs/job_1'))).toBe(
+      'show the usage:  craik sandbox stats parser',
     )
   })
 
@@ -17,13 +17,13 @@ describe('the hint of an error', () => {
     ['/api/sandboxes/parser/processes/99999/signal', 'craik sandbox ps parser'],
     ['/api/sandboxes/parser/jobs/job_1', 'craik sandbox logs parser'],
   ])('says where to look for what was not found: %s', (path, command) => {
-    expect(hintOf(named(new CraikError('not_found', 'nothing there'), path))).toContain(command)
+    expect(hintOf(addSandboxName(new CraikError('not_found', 'nothing there'), path))).toContain(command)
   })
 
   it('stays when it is an own one, or nothing was asked about a sandbox', () => {
     const own = new CraikError('not_found', 'unknown sandbox', { hint: 'see them:  craik sandbox list' })
-    expect(named(own, '/api/sandboxes/parser/files/stat')).toBe(own)
+    expect(addSandboxName(own, '/api/sandboxes/parser/files/stat')).toBe(own)
     const general = new CraikError('sandbox_stopped', 'stopped')
-    expect(named(general, '/api/supervisor')).toBe(general)
+    expect(addSandboxName(general, '/api/supervisor')).toBe(general)
   })
 })

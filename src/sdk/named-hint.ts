@@ -5,13 +5,13 @@ const OF_SANDBOX = /^\/api\/sandboxes\/([A-Za-z0-9][A-Za-z0-9._-]*)(?:\/([a-z]+)
 
 /** Where to look for what was not found. */
 const LOOK: Readonly<Record<string, (sandbox: string) => string>> = {
-  files: (sandbox) => `see what is there:  craik sandbox exec ${sandbox} -- ls -la`,
-  processes: (sandbox) => `see what runs:  craik sandbox ps ${sandbox}`,
-  jobs: (sandbox) => `see what ran:  craik sandbox logs ${sandbox}`,
+  files: (sandbox) => `list the files:  craik sandbox exec ${sandbox} -- ls -la`,
+  processes: (sandbox) => `list the processes:  craik sandbox ps ${sandbox}`,
+  jobs: (sandbox) => `list the jobs:  craik sandbox logs ${sandbox}`,
 }
 
 /** The error with the name that its request was about, in place of `ID`. */
-export function named(error: Error, path: string): Error {
+export function addSandboxName(error: Error, path: string): Error {
   const [, sandbox, what] = OF_SANDBOX.exec(path) ?? []
   if (!(error instanceof CraikError) || sandbox === undefined) return error
   const general = error.code === 'not_found' && error.hint === ERRORS.not_found.hint

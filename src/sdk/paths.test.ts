@@ -13,7 +13,7 @@ it.each(['', '-1', '..', '../x', 'a/b', 'a b', 'a\0b', 'x'.repeat(65), 'x'.repea
     expect(() => sandboxPath(name)).toThrow(
       expect.objectContaining({
         code: 'usage',
-        message: expect.stringMatching(/^.{2,90} is not a sandbox’s id or name$/),
+        message: expect.stringMatching(/^.{2,90} is not a sandbox id or name$/),
         hint: expect.stringContaining('craik sandbox list'),
       }),
     )

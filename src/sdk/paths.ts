@@ -20,8 +20,8 @@ export function common({ signal, grantId }: CallOptions = {}) {
 export function sandboxPath(sandbox: string, rest = ''): string {
   if (!SANDBOX_NAME.test(sandbox)) {
     const shown = sandbox.length > 40 ? `${sandbox.slice(0, 40)}…` : sandbox
-    throw new CraikError('usage', `${JSON.stringify(shown)} is not a sandbox’s id or name`, {
-      hint: 'see them with:  craik sandbox list',
+    throw new CraikError('usage', `${JSON.stringify(shown)} is not a sandbox id or name`, {
+      hint: 'list them:  craik sandbox list',
     })
   }
   return `/api/sandboxes/${encodeURIComponent(sandbox)}${rest}`

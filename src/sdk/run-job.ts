@@ -10,12 +10,12 @@ import { FRAME, FRAME_HEADER_BYTES, type Frame, FrameReader, isInLog } from '../
 import { HEADER } from '../operator/api/names.ts'
 import type { JobRequestBody } from '../operator/api/requests.ts'
 import { type JobResult, LIMITS } from '../sidecar/protocol.ts'
-import { BoundaryPatience } from './boundary-patience.ts'
 import type { ApiClient } from './client.ts'
 import { feedJob } from './feed-job.ts'
 import { InputWindow } from './input-window.ts'
 import { type CallOptions, common, jobPath, query } from './paths.ts'
-import { chunksOf, LostConnection, type Transport } from './transport.ts'
+import { RetryDeadlines } from './retry-deadlines.ts'
+import { LostConnection, responseChunks, type Transport } from './transport.ts'
 import { Tries } from './tries.ts'
 
 export interface RunJobOptions extends CallOptions {
@@ -84,7 +84,7 @@ class JobRun {
   #position = 0
   #lostBytes = 0
   readonly #acknowledgements: Acknowledgements | undefined
-  readonly #patience = new BoundaryPatience()
+  readonly #patience = new RetryDeadlines()
   readonly #tries = new Tries()
 
   constructor(client: ApiClient, sandbox: string, spec: JobRequestBody | undefined, options: RunJobOptions) {
@@ -127,7 +127,7 @@ class JobRun {
       const result = await Promise.race([reading, inputFailed.promise])
       return { result, position: this.#position, lostBytes: this.#lostBytes }
     } finally {
-      this.#over.abort(new CraikError('interrupted', 'the job is not followed any more'))
+      this.#over.abort(new CraikError('interrupted', 'the client stopped following the job'))
       this.#acknowledgements?.close()
       this.#input?.close()
       await feeding
@@ -141,7 +141,7 @@ class JobRun {
     feed()
     this.#acknowledgements?.repeat()
     const frames = new FrameReader()
-    for await (const chunk of chunksOf(response)) {
+    for await (const chunk of responseChunks(response)) {
       progress()
       this.#patience.reached()
       this.#tries.moved()
@@ -221,7 +221,7 @@ function parsed<T>(payload: Buffer): T {
   try {
     return JSON.parse(payload.toString()) as T
   } catch (cause) {
-    throw new CraikError('boundary_failed', 'the stream of a job holds a frame that does not parse', {
+    throw new CraikError('boundary_failed', 'cannot parse a frame in the stream of a job', {
       cause,
     })
   }

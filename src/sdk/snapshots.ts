@@ -6,7 +6,7 @@ import { BYTES_TYPE, HEADER } from '../operator/api/names.ts'
 import type { ExportBody } from '../operator/api/requests.ts'
 import type { Link } from './link.ts'
 import { type CallOptions, common, query, sandboxPath } from './paths.ts'
-import { chunksOf, jsonOf, LostConnection } from './transport.ts'
+import { jsonOf, LostConnection, responseChunks } from './transport.ts'
 
 /** `snapshot` is an id or a name, everywhere. */
 export interface SnapshotCalls {
@@ -64,7 +64,7 @@ export function snapshotCalls(link: Link): SnapshotCalls {
       return {
         bytes,
         digest: String(response.headers[HEADER.digest]),
-        chunks: whole(chunksOf(response), bytes, options?.signal),
+        chunks: whole(responseChunks(response), bytes, options?.signal),
       }
     },
     export: (snapshot, body, options) => post(at(snapshot, '/export'), body, options),

@@ -5,7 +5,7 @@ import { type ApiScene, apiScene } from '../operator/operator.fixture.ts'
 import { until } from '../sidecar/sidecar.fixture.ts'
 import type { ApiClient } from './client.ts'
 import { createClient } from './client.ts'
-import { isTakenOver } from './feed-job.ts'
+import { isTakeover } from './feed-job.ts'
 import { attachJob, type JobEnd, runJob } from './run-job.ts'
 
 let api: ApiScene
@@ -29,7 +29,8 @@ class Person {
   constructor(client: ApiClient, jobId: string, attach: boolean) {
     this.jobId = jobId
     const options = {
-      ...{ jobId, stdin: this.stdin },
+      jobId,
+      stdin: this.stdin,
       onStdout: (chunk: Buffer) => {
         this.screen += chunk
       },
@@ -58,7 +59,7 @@ describe('of two clients that feed one job', () => {
     await until(() => first.begins === 0)
     const second = attach(first)
     const told = await first.end
-    expect(isTakenOver(told)).toBe(true)
+    expect(isTakeover(told)).toBe(true)
     expect(told).toMatchObject({
       code: 'conflict',
       message: `another client took over the input of ${first.jobId}`,

@@ -6,11 +6,11 @@ import { CraikError } from '../errors.ts'
 import { newId } from '../lib/ids.ts'
 import type { UploadBody } from '../operator/api/bodies.ts'
 import { BYTES_TYPE, HEADER } from '../operator/api/names.ts'
-import { BoundaryPatience } from './boundary-patience.ts'
 import type { ApiClient } from './client.ts'
 import { type CallOptions, common, query, sandboxPath } from './paths.ts'
+import { RetryDeadlines } from './retry-deadlines.ts'
 import { type JobEnd, type RunJobOptions, runJob } from './run-job.ts'
-import { bodyFrom, chunksOf, jsonOf, LostConnection, type Transport } from './transport.ts'
+import { bodyFrom, jsonOf, LostConnection, responseChunks, type Transport } from './transport.ts'
 import { Tries } from './tries.ts'
 
 export interface TransferOptions extends CallOptions {
@@ -26,7 +26,7 @@ export async function* readFile(
   path: string,
   options: TransferOptions & { readonly offset?: number; readonly length?: number } = {},
 ): AsyncGenerator<Buffer> {
-  const patience = new BoundaryPatience()
+  const patience = new RetryDeadlines()
   const tries = new Tries()
   let at = options.offset ?? 0
   let end: number | undefined
@@ -43,7 +43,7 @@ export async function* readFile(
       const size = sizeOf(response)
       end ??= Math.max(at, options.length === undefined ? size : Math.min(size, at + options.length))
       etag = response.headers.etag
-      for await (const chunk of chunksOf(response)) {
+      for await (const chunk of responseChunks(response)) {
         patience.reached()
         tries.moved()
         at += chunk.length
@@ -59,18 +59,18 @@ export async function* readFile(
       continue
     }
     if (at === end) return
-    throw new CraikError('conflict', `the file ended at byte ${at} of ${end}: it is another one by now`)
+    throw new CraikError('conflict', `the file ended at byte ${at} of ${end}: it changed during the transfer`)
   }
 }
 
 function tooLong(): CraikError {
-  return new CraikError('conflict', 'the file has more bytes than it was said to have')
+  return new CraikError('conflict', 'the file is larger than its announced size')
 }
 
 function sizeOf(response: IncomingMessage): number {
   const size = Number(response.headers[HEADER.size])
   if (Number.isSafeInteger(size) && size >= 0) return size
-  throw new CraikError('boundary_failed', 'the answer does not say how long the file is')
+  throw new CraikError('boundary_failed', 'the response does not contain the size of the file')
 }
 
 export interface FileSource {
@@ -93,7 +93,7 @@ export async function writeFile(
   const upload = newId('job', Date.now())
   const { bytes } = source
   const mode = source.mode.toString(8).padStart(3, '0')
-  const patience = new BoundaryPatience()
+  const patience = new RetryDeadlines()
   const tries = new Tries()
   let first = true
   let arrived = 0
@@ -132,7 +132,7 @@ export async function writeFile(
       throw patience.judge(tries.judge(error))
     }),
   )
-  if (!done) throw new CraikError('boundary_failed', 'the file arrived, but was not put in its place')
+  if (!done) throw new CraikError('boundary_failed', 'the file was uploaded but not saved')
 }
 
 async function* counted(

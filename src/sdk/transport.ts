@@ -6,7 +6,7 @@ import { CraikError, ERRORS, type ErrorCode } from '../errors.ts'
 import { connectUnixSocket } from '../lib/unix-socket.ts'
 import type { ErrorBody } from '../operator/api/bodies.ts'
 import { PORT_PROTOCOL } from '../operator/api/names.ts'
-import { named } from './named-hint.ts'
+import { addSandboxName } from './named-hint.ts'
 
 // An import would read every name of the module, and one of them makes Node load all of `fetch`, which is a good part
 // of a command's start.
@@ -57,7 +57,7 @@ export class Transport {
     const response = await this.#exchange(asked)
     if ((response.statusCode ?? 500) < 400) return response
     try {
-      throw named(await errorOf(response), asked.path)
+      throw addSandboxName(await errorOf(response), asked.path)
     } finally {
       // Not before the error is read: a body that breaks off takes its connection with it, and the answer's rest too.
       asked.body?.destroy()
@@ -79,7 +79,7 @@ export class Transport {
         done(socket)
       })
       outgoing.once('response', (response) =>
-        errorOf(response).then((error) => fail(named(error, path)), fail),
+        errorOf(response).then((error) => fail(addSandboxName(error, path)), fail),
       )
       outgoing.once('error', (error) => fail(lost(error, signal)))
       outgoing.end()
@@ -94,7 +94,7 @@ export class Transport {
   }
 
   #headers(): Record<string, string> {
-    return { host: 'craik', ...shown(this.endpoint.token) }
+    return { host: 'craik', ...authorizationHeader(this.endpoint.token) }
   }
 
   #exchange(asked: ApiRequest): Promise<IncomingMessage> {
@@ -138,7 +138,7 @@ export class Transport {
 }
 
 /** How a request shows the token. */
-export function shown(token: string): Record<string, string> {
+export function authorizationHeader(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` }
 }
 
@@ -167,16 +167,16 @@ export async function discard(response: IncomingMessage): Promise<void> {
 async function bodyOf(response: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = []
   let length = 0
-  for await (const chunk of chunksOf(response)) {
+  for await (const chunk of responseChunks(response)) {
     length += chunk.length
-    if (length > maxBytes) throw new CraikError('too_large', 'the supervisor answered with too much')
+    if (length > maxBytes) throw new CraikError('too_large', 'the response of the supervisor is too large')
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
 }
 
 /** The answer's bytes. What breaks the connection is told apart from what the reader itself throws. */
-export async function* chunksOf(response: IncomingMessage): AsyncGenerator<Buffer> {
+export async function* responseChunks(response: IncomingMessage): AsyncGenerator<Buffer> {
   const chunks = (response as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
   try {
     for (;;) {

@@ -19,7 +19,7 @@ export class Tries {
   /** What to throw: a lost connection is tried again, so often. */
   judge(error: unknown): unknown {
     if (!(error instanceof LostConnection) || ++this.#brokenOff < MOST) return error
-    const message = `the supervisor broke off ${MOST} times in a row, and nothing of what was asked for moved`
+    const message = `the supervisor disconnected ${MOST} times in a row without progress`
     return new CraikError('supervisor_unreachable', message, {
       hint: 'see why:  craik supervisor logs',
       cause: error,

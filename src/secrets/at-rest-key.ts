@@ -12,7 +12,7 @@ const LABEL = 'secrets/at-rest.key of this home'
 
 export function readAtRestKey(home: Home): Buffer {
   const path = keyPath(home)
-  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) throw unreadable(`there is no ${LABEL}`)
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) throw unreadable(`${LABEL} is missing`)
   const key = readPrivateFile(path, KEY_BYTES, LABEL)
   if (key.length !== KEY_BYTES) throw unreadable(`the ${LABEL} is not ${KEY_BYTES} bytes long`)
   return key
@@ -38,6 +38,6 @@ async function hasStoredValues(store: Store): Promise<boolean> {
 
 function unreadable(message: string): CraikError {
   return new CraikError('key_unreadable', message, {
-    hint: 'restore it from a backup; or remove every secret that `craik secret list` shows as stored, and set them again',
+    hint: 'restore it from a backup; or remove each secret that `craik secret list` shows as stored, and set it again',
   })
 }

@@ -37,27 +37,27 @@ export function unknownCommand(ref: string): CraikError {
 }
 
 function parseCommandRef(ref: string): string {
-  if (looksSecret(ref)) throw new CraikError('usage', 'that looks like a secret, not like a reference')
+  if (looksSecret(ref)) throw new CraikError('usage', 'the command reference looks like a secret')
   if (ref.length > MAX_REF_LENGTH)
-    throw new CraikError('usage', `a command reference is at most ${MAX_REF_LENGTH} characters long`)
+    throw new CraikError('usage', `a command reference can have at most ${MAX_REF_LENGTH} characters`)
   return parseReference<string>(ref, 'command reference')
 }
 
 /** Arguments are seen by every user of the machine, and a registered one is kept: no secret may be among them. */
 function requireArgv(argv: readonly string[]): void {
   if (argv.length === 0 || argv[0] === '')
-    throw new CraikError('usage', 'there is no program to register', {
-      hint: 'put it after two dashes:  craik command register REF -- PROGRAM ARGUMENTS',
+    throw new CraikError('usage', 'the program to register is missing', {
+      hint: 'add it after two dashes:  craik command register REF -- PROGRAM ARGUMENTS',
     })
   if (argv.length > MAX_ARGUMENTS)
     throw new CraikError(
       'too_large',
-      `a command has at most ${MAX_ARGUMENTS} arguments, its program included`,
+      `a command can have at most ${MAX_ARGUMENTS} arguments, including its program`,
     )
   if (argv.reduce((bytes, argument) => bytes + Buffer.byteLength(argument), 0) > MAX_ARGV_BYTES)
     throw new CraikError(
       'too_large',
-      `the arguments of a command are at most ${MAX_ARGV_BYTES} bytes together`,
+      `the arguments of a command can have at most ${MAX_ARGV_BYTES} bytes in total`,
     )
   if (argv.some((argument) => looksSecret(argument)) || looksSecret(argv.join(' ')))
     throw new CraikError('usage', 'an argument looks like a secret; nothing was registered', {

@@ -11,7 +11,7 @@ const DELETE = 0x7f
 
 /** Asks the terminal to mark pastes, so that a line break in one is not taken for Enter. */
 export const MARK_PASTES = '\x1b[?2004h'
-export const LEAVE_PASTES = '\x1b[?2004l'
+export const PASTE_MODE_OFF = '\x1b[?2004l'
 const PASTE_BEGINS = '[200~'
 const PASTE_ENDS = '[201~'
 

@@ -1,7 +1,7 @@
 /** The login keyring: libsecret on Linux, the keychain on macOS, each through its own command-line tool. */
 import { findHostProgram } from '../lib/host-programs.ts'
 import { keyringItem, stripNewline } from './secret.ts'
-import { failureOf, type Reading, runTool, type ToolStop } from './tool.ts'
+import { type Reading, runTool, type ToolStop, toolFailure } from './tool.ts'
 
 interface KeyringTool {
   readonly program: 'secret-tool' | 'security'
@@ -23,7 +23,7 @@ const TOOLS: Partial<Record<NodeJS.Platform, KeyringTool>> = {
   darwin: {
     program: 'security',
     argv: (service, account) => ['find-generic-password', '-s', service, '-a', account, '-w'],
-    install: 'security is part of macOS: put /usr/bin on PATH',
+    install: 'add /usr/bin to PATH: `security` is part of macOS',
     notFoundExit: 44,
     notFoundIsSilent: false,
   },
@@ -38,11 +38,11 @@ export async function readKeyring(
 ): Promise<Reading> {
   const tool = TOOLS[platform]
   const item = keyringItem(reference)
-  if (tool === undefined) return { reason: `there is no keyring support for ${platform}` }
-  if (item === undefined) return { reason: 'it is not SERVICE/ACCOUNT' }
+  if (tool === undefined) return { reason: `Craik does not support keyrings on ${platform}` }
+  if (item === undefined) return { reason: 'its name is not of the form SERVICE/ACCOUNT' }
 
   const program = findHostProgram(tool.program, environment, mounted)
-  if (program === undefined) return { reason: `${tool.program} is not on this machine`, hint: tool.install }
+  if (program === undefined) return { reason: `${tool.program} is not installed`, hint: tool.install }
   const { result, stdout, complained } = await runTool(
     program,
     tool.argv(item.service, item.account),
@@ -51,10 +51,10 @@ export async function readKeyring(
   )
   const notFound = result.end === 'exited' && result.exitCode === tool.notFoundExit
   if (notFound && !(tool.notFoundIsSilent && complained)) return { reason: 'the keyring has no such item' }
-  const failure = failureOf(result)
+  const failure = toolFailure(result)
   if (failure === undefined) return { value: stripNewline(stdout) }
   return {
     reason: `${tool.program} could not read the keyring: ${failure}`,
-    hint: 'unlock the login keyring, and run craik inside that login session',
+    hint: 'unlock the login keyring, and run craik in that login session',
   }
 }

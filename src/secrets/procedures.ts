@@ -30,8 +30,8 @@ export function secretProcedures(receipts: ReceiptWriter, clock: Clock): Procedu
 
     async [registerCommand.name](tables: Tables, input: InputOf<typeof registerCommand>) {
       if ((await tables.commands.get(input.ref)) !== undefined)
-        throw new CraikError('conflict', `a command is registered as ${input.ref} already`, {
-          hint: `see it with  craik command list  or remove it first:  craik command remove ${input.ref}`,
+        throw new CraikError('conflict', `command ${input.ref} is already registered`, {
+          hint: `show it with  craik command list  or remove it first:  craik command remove ${input.ref}`,
         })
       await tables.commands.insert({ ref: input.ref, argv: input.argv, createdAtMs: clock.nowMs() })
       await receipts.append(tables, commandChanged(input.operator, input.ref, 'register'))

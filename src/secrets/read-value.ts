@@ -1,7 +1,7 @@
 /** Gets a secret's value from a person or a pipe; never from the command line, which others can see. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { CraikError } from '../errors.ts'
-import { HiddenLine, LEAVE_PASTES, type LineState, MARK_PASTES } from './hidden-line.ts'
+import { HiddenLine, type LineState, MARK_PASTES, PASTE_MODE_OFF } from './hidden-line.ts'
 import { MAX_VALUE_BYTES, stripNewline } from './secret.ts'
 
 /** A value may be followed by one line break. */
@@ -78,16 +78,19 @@ async function readTyped({ stdin, stderr, signal }: ValueStreams, name: string):
     stdin.off('data', onData).off('end', onStop).pause()
     stdin.setRawMode(false)
     // Whoever reports an interruption ends the line.
-    stderr.write(state === 'interrupted' ? LEAVE_PASTES : `${LEAVE_PASTES}\n`)
+    stderr.write(state === 'interrupted' ? PASTE_MODE_OFF : `${PASTE_MODE_OFF}\n`)
   }
 }
 
 function interrupted(): CraikError {
-  return new CraikError('interrupted', 'stopped; nothing was stored')
+  return new CraikError('interrupted', 'interrupted; nothing was stored')
 }
 
 function tooLong(): CraikError {
-  return new CraikError('too_large', `a secret value is at most ${MAX_VALUE_BYTES} bytes; nothing was stored`)
+  return new CraikError(
+    'too_large',
+    `a secret value can have at most ${MAX_VALUE_BYTES} bytes; nothing was stored`,
+  )
 }
 
 function severalLines(name: string): CraikError {

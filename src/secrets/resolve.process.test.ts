@@ -7,7 +7,7 @@ import { resolveSecret } from './resolve.ts'
 import { type BindingSource, MAX_VALUE_BYTES } from './secret.ts'
 import { failure, NEVER, OPERATOR, type SecretsFixture, secretsFixture } from './secrets.fixture.ts'
 import { bindSecret, storeSecret } from './secrets.ts'
-import { failureOf, runTool } from './tool.ts'
+import { runTool, toolFailure } from './tool.ts'
 
 const CANARY = 'canary-4f1d9b-value'
 
@@ -143,7 +143,7 @@ printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
     await bind('keyring', 'my service/other')
     const error = await failure(resolve())
     expect(error.code).toBe('unavailable')
-    expect(error.message).toContain('keyring my service/other, because the keyring has no such item')
+    expect(error.message).toContain('keyring my service/other: the keyring has no such item')
   })
 
   it.runIf(process.platform === 'linux')('never shows what the tool complains about', async () => {
@@ -157,7 +157,7 @@ printf '%s' "$DBUS_SESSION_BUS_ADDRESS ${CANARY}"`
   it('is unavailable without the tool, and says how to install it', async () => {
     environment.PATH = join(fixture.folder, 'nothing-here')
     expect(await readKeyring('a/b', environment, [], { signal: NEVER }, 'linux')).toEqual({
-      reason: 'secret-tool is not on this machine',
+      reason: 'secret-tool is not installed',
       hint: expect.stringContaining('apt install libsecret-tools'),
     })
     expect(await readKeyring('a/b', environment, [], { signal: NEVER }, 'win32')).toHaveProperty('reason')
@@ -175,7 +175,7 @@ describe('a registered command', () => {
   })
 
   it.each([
-    ['exits with another code', `echo ${CANARY}; echo ${CANARY} >&2; exit 3`, 'exit code 3'],
+    ['exits with another code', `echo ${CANARY}; echo ${CANARY} >&2; exit 3`, 'exited with code 3'],
     ['is killed', `kill -9 $$`, 'SIGKILL'],
     ['prints nothing', `echo ${CANARY} >&2`, 'it is empty'],
     ['prints too much', 'yes x | head -c 200000', 'bytes'],
@@ -204,7 +204,7 @@ describe('a registered command', () => {
       100,
     )
     expect(result.end).toBe('timeout')
-    expect(failureOf(result)).toBe('it took longer than 10 s')
+    expect(toolFailure(result)).toBe('it took longer than 10 s')
   })
 
   it('is stopped by Ctrl-C', async () => {

@@ -16,7 +16,7 @@ import {
   stripNewline,
   unknownSecret,
 } from './secret.ts'
-import { failureOf, type Reading, runTool, type ToolStop } from './tool.ts'
+import { type Reading, runTool, type ToolStop, toolFailure } from './tool.ts'
 
 /**
  * The value, between 1 byte and 64 KiB; the caller wipes it after use. Errors name the secret and its source,
@@ -89,20 +89,20 @@ const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
     const ref = row.reference!
     if (command === undefined)
       return {
-        reason: 'no such command is registered',
-        hint: `craik command register ${ref} -- PROGRAM ARGUMENTS`,
+        reason: 'no command with that name is registered',
+        hint: `register it:  craik command register ${ref} -- PROGRAM ARGUMENTS`,
       }
     const [name = '', ...args] = command.argv
     const program = findNamedProgram(name, environment, await mounted())
     if (program === undefined)
       return {
-        reason: 'its program is not on this machine, or somebody else could replace it',
-        hint: `see its arguments with  craik command list  and register a program that only you can write`,
+        reason: 'its program is not installed, or another user can replace it',
+        hint: `show its arguments with  craik command list  and register a program that only you can change`,
       }
     const { result, stdout } = await runTool(program, args, environment, stop)
-    const failure = failureOf(result)
+    const failure = toolFailure(result)
     if (failure !== undefined)
-      return { reason: failure, hint: `see its arguments with  craik command list  and run it by hand` }
+      return { reason: failure, hint: `show its arguments with  craik command list  and run it yourself` }
     return { value: stripNewline(stdout) }
   },
 
@@ -119,9 +119,9 @@ const READERS: Record<SecretSource, (where: Where) => Promise<Reading>> = {
 function unavailable(row: SecretRow, reason: string, hint?: string): CraikError {
   return new CraikError(
     'unavailable',
-    `secret ${row.name} cannot be read from ${describeSource(row)}, because ${reason}`,
+    `secret ${row.name} cannot be read from ${describeSource(row)}: ${reason}`,
     {
-      hint: hint ?? `provide it there, or bind the name elsewhere:  craik secret bind ${row.name} --help`,
+      hint: hint ?? `set it there, or bind the name to another source:  craik secret bind ${row.name} --help`,
     },
   )
 }

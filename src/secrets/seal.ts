@@ -44,7 +44,7 @@ function boundTo(name: string): Buffer {
 function damaged(name: string, cause?: unknown): CraikError {
   return new CraikError(
     'store_damaged',
-    `the stored value of ${name} does not open: it was altered, or sealed with another key`,
+    `cannot decrypt the stored value of ${name}: it was changed, or encrypted with another key`,
     { hint: `set it again:  craik secret set ${name}`, cause },
   )
 }

@@ -25,12 +25,12 @@ const KEYRING_ITEM = /^(?<service>[^-\p{Cc}][^\p{Cc}]{0,254})\/(?<account>[^-/\p
 /** Never repeats what it refuses: a value typed in the wrong place would otherwise reach the screen and its log. */
 export function parseSecretName(name: string): string {
   if (!NAME.test(name))
-    throw new CraikError('usage', 'that is not a name for a secret', {
-      hint: 'start with a letter; then letters, digits and _ . -, at most 128 characters, e.g. OPENAI_API_KEY',
+    throw new CraikError('usage', 'the secret name is invalid', {
+      hint: 'start with a letter, then use letters, digits and _ . -, at most 128 characters, e.g. OPENAI_API_KEY',
     })
   if (looksSecret(name))
-    throw new CraikError('usage', 'that looks like a secret itself, not like a name for one', {
-      hint: 'give a name; the value is asked for, or read from a pipe (replace it if others can see it now)',
+    throw new CraikError('usage', 'the secret name looks like a secret value', {
+      hint: 'use a name; Craik reads the value from a prompt or a pipe (replace the value if others can see it now)',
     })
   return name
 }
@@ -61,7 +61,7 @@ export function requireValueSize(value: Uint8Array): void {
   if (value.length > MAX_VALUE_BYTES)
     throw new CraikError(
       'too_large',
-      `a secret value is at most ${MAX_VALUE_BYTES} bytes; nothing was stored`,
+      `a secret value can have at most ${MAX_VALUE_BYTES} bytes; nothing was stored`,
     )
 }
 
@@ -72,7 +72,7 @@ export function describeSource({ source, reference }: Pick<SecretRow, 'source' |
 
 export function unknownSecret(name: string): CraikError {
   return new CraikError('not_found', `unknown secret ${name}`, {
-    hint: `bind it:  craik secret bind ${name} --env ${name}   or see what there is:  craik secret list`,
+    hint: `bind it:  craik secret bind ${name} --env ${name}   or list secrets:  craik secret list`,
   })
 }
 
@@ -80,22 +80,23 @@ export function unknownSecret(name: string): CraikError {
 const BINDING_RULES: Record<BindingSource, (reference: string) => string | undefined> = {
   env(variable) {
     if (!VARIABLE.test(variable)) return '--env takes the name of an environment variable'
-    if (looksSecret(variable)) return '--env takes the name of a variable; that looks like a secret itself'
+    if (looksSecret(variable))
+      return '--env takes the name of a variable; the argument looks like a secret value'
     return undefined
   },
   file(path) {
     if (!isAbsolute(path) || path.includes('\0') || path.length > 4096) return '--file takes an absolute path'
-    if (looksSecret(path)) return '--file takes a path; a part of that looks like a secret itself'
+    if (looksSecret(path)) return '--file takes a path; a part of it looks like a secret value'
     return undefined
   },
   keyring(item) {
     if (!KEYRING_ITEM.test(item)) return '--keyring takes SERVICE/ACCOUNT'
-    if (looksSecret(item)) return '--keyring takes SERVICE/ACCOUNT; that looks like a secret itself'
+    if (looksSecret(item)) return '--keyring takes SERVICE/ACCOUNT; the argument looks like a secret value'
     return undefined
   },
   command(ref) {
     if (!REFERENCE.test(ref)) return '--command takes the reference of a registered command'
-    if (looksSecret(ref)) return '--command takes a reference; that looks like a secret itself'
+    if (looksSecret(ref)) return '--command takes a reference; the argument looks like a secret value'
     return undefined
   },
 }

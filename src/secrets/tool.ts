@@ -52,25 +52,23 @@ export async function runTool(
       complained = true
     },
   })
-  if (result.end === 'cancelled') throw new CraikError('interrupted', 'stopped while reading a secret')
+  if (result.end === 'cancelled') throw new CraikError('interrupted', 'interrupted while reading a secret')
   return { result, stdout: Buffer.concat(chunks), complained }
 }
 
 /** Why a run gave no value, or undefined when it ended well. */
-export function failureOf(result: RunResult): string | undefined {
+export function toolFailure(result: RunResult): string | undefined {
   switch (result.end) {
     case 'exited':
-      return result.exitCode === 0 ? undefined : `it ended with exit code ${result.exitCode}`
+      return result.exitCode === 0 ? undefined : `it exited with code ${result.exitCode}`
     case 'signalled':
-      return `it was ended by ${result.signal}`
+      return `it was killed by ${result.signal}`
     case 'timeout':
       return `it took longer than ${TIMEOUT_MS / 1000} s`
     case 'output_limit':
       return `it wrote more than ${MAX_OUTPUT_BYTES} bytes`
     case 'not_started':
-      return result.reason === 'missing'
-        ? 'its program is not on this machine'
-        : 'its program cannot be started'
+      return result.reason === 'missing' ? 'its program is not installed' : 'its program could not start'
     case 'cancelled':
       return 'it was stopped'
   }

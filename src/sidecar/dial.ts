@@ -4,7 +4,7 @@ import type { ServerHttp2Session } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 
-export interface DialOptions {
+export interface SocketDialOptions {
   readonly socket: string
   readonly serve: (socket: Socket) => ServerHttp2Session
   readonly log: (line: string) => void
@@ -22,7 +22,7 @@ const GOOD_AFTER_MS = 2000
 
 /** Keeps exactly one connection to the host. */
 export class Dialler {
-  readonly #options: DialOptions
+  readonly #options: SocketDialOptions
   readonly #minPauseMs: number
   readonly #maxPauseMs: number
   #pauseMs: number
@@ -32,7 +32,7 @@ export class Dialler {
   #lastFault = ''
   #closed = false
 
-  constructor(options: DialOptions) {
+  constructor(options: SocketDialOptions) {
     this.#options = options
     this.#minPauseMs = options.minPauseMs ?? MIN_PAUSE_MS
     this.#maxPauseMs = options.maxPauseMs ?? MAX_PAUSE_MS
@@ -75,7 +75,7 @@ export class Dialler {
 
   /** The same fault again and again is said once. */
   #say(fault: string): void {
-    if (fault !== this.#lastFault) this.#options.log(`dialling again: ${fault}`)
+    if (fault !== this.#lastFault) this.#options.log(`reconnecting: ${fault}`)
     this.#lastFault = fault
   }
 }

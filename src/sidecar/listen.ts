@@ -27,7 +27,7 @@ export class Listener {
       socket.once('close', () => session.destroy())
     })
     this.#server.on('error', (error) => {
-      log(`cannot wait for the host: ${error.message}`)
+      log(`cannot listen for the host: ${error.message}`)
       process.exitCode = 70
     })
     this.#server.listen(path)

@@ -23,7 +23,7 @@ const MAX_FAULTS_PER_MINUTE = 100
 
 const refused = REFUSED_VARIABLES.find((name) => process.env[name])
 if (refused !== undefined) {
-  writeSync(2, `craik: ${refused} is set, and no sandbox takes it\n`)
+  writeSync(2, `craik: ${refused} is set, but a sandbox must not have it\n`)
   process.exit(REFUSED_EXIT)
 }
 
@@ -66,7 +66,7 @@ async function run(): Promise<void> {
 function goOnAfterFaults(log: (line: string) => void): void {
   let faults: number[] = []
   const onFault = (error: unknown) => {
-    log(`a fault of the sidecar: ${error instanceof Error ? error.stack : String(error)}`)
+    log(`internal error in the sidecar: ${error instanceof Error ? error.stack : String(error)}`)
     const now = performance.now()
     faults = [...faults.filter((at) => now - at < 60_000), now]
     if (faults.length > MAX_FAULTS_PER_MINUTE) process.exit(70)

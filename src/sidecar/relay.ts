@@ -29,7 +29,7 @@ async function reach(path: string): Promise<Socket> {
     const reached = await tryToReach(path)
     if (reached !== undefined) return reached
     if (performance.now() > endsMs) {
-      process.stderr.write('the sidecar does not listen\n', () => process.exit(1))
+      process.stderr.write('the sidecar is not listening\n', () => process.exit(1))
       await new Promise(() => {})
     }
     await sleep(PAUSE_MS)

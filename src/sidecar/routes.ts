@@ -7,10 +7,10 @@ export interface Route {
   /** Such as `/jobs/:id/input`; what stands for a name is in `params`, decoded. */
   readonly path: string
   /** May throw a `SidecarError`; anything else that it throws is answered as `internal`. */
-  handle(call: Call): void | Promise<void>
+  handle(call: RouteCall): void | Promise<void>
 }
 
-export interface Call {
+export interface RouteCall {
   /** The request's body and, after `respond` or `answer`, the response's. Its errors are handled already. */
   readonly stream: ServerHttp2Stream
   readonly headers: IncomingHttpHeaders
@@ -73,7 +73,7 @@ export function queryNumber(query: URLSearchParams, name: string, fallback: numb
   if (text === null) return fallback
   const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
   if (Number.isSafeInteger(value) && value <= max) return value
-  throw new SidecarError('usage', `${name} has to be a whole number from 0 to ${max}`)
+  throw new SidecarError('usage', `${name} must be a whole number from 0 to ${max}`)
 }
 
 /** `0` or `1`; the fallback when it is not given. */
@@ -81,14 +81,14 @@ export function queryFlag(query: URLSearchParams, name: string, fallback: boolea
   const text = query.get(name)
   if (text === null) return fallback
   if (text === '0' || text === '1') return text === '1'
-  throw new SidecarError('usage', `${name} has to be 0 or 1`)
+  throw new SidecarError('usage', `${name} must be 0 or 1`)
 }
 
 /** A path of the query: given, without NUL, within its limit. */
 export function queryPath(query: URLSearchParams, name = 'path'): string {
   const path = query.get(name)
   if (!path) throw new SidecarError('usage', `${name} is missing`)
-  if (path.includes('\0')) throw new SidecarError('usage', `${name} holds a NUL`)
+  if (path.includes('\0')) throw new SidecarError('usage', `${name} contains a NUL`)
   if (Buffer.byteLength(path) > LIMITS.pathBytes)
     throw new SidecarError('too_large', `${name} is longer than ${LIMITS.pathBytes} bytes`)
   return path
@@ -116,8 +116,8 @@ export class Router {
       if (route.method === method) return { route, params }
       otherMethod = true
     }
-    if (otherMethod) throw new SidecarError('usage', `${method} is not what ${path.slice(0, 200)} takes`)
-    throw new SidecarError('not_found', `there is nothing at ${path.slice(0, 200)}`)
+    if (otherMethod) throw new SidecarError('usage', `${path.slice(0, 200)} does not support ${method}`)
+    throw new SidecarError('not_found', `unknown path: ${path.slice(0, 200)}`)
   }
 }
 
@@ -136,6 +136,6 @@ function decoded(value: string): string {
   try {
     return decodeURIComponent(value)
   } catch {
-    throw new SidecarError('usage', 'the path is not encoded as a path is')
+    throw new SidecarError('usage', 'the path is not valid percent-encoding')
   }
 }

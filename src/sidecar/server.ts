@@ -10,7 +10,7 @@ import {
 import type { Duplex } from 'node:stream'
 import { WriteBehind } from '../lib/write-behind.ts'
 import { LIMITS, PROTOCOL_HEADER, PROTOCOL_VERSION } from './protocol.ts'
-import { type Call, isBrokenOff, type Router, SidecarError } from './routes.ts'
+import { isBrokenOff, type RouteCall, type Router, SidecarError } from './routes.ts'
 
 /** Streams at once: every job with its output and input, every forwarded connection, and the accept streams. */
 const MAX_STREAMS = 4096
@@ -59,13 +59,14 @@ async function dispatch(
     const known = error instanceof SidecarError ? error : undefined
     if (!known) log(`${headers[':method']} failed: ${error instanceof Error ? error.stack : String(error)}`)
     const code = known?.code ?? 'internal'
-    const message = known?.message ?? (error instanceof Error ? error.message : 'a fault in the sidecar')
+    const message =
+      known?.message ?? (error instanceof Error ? error.message : 'internal error in the sidecar')
     if (stream.headersSent) stream.close(constants.NGHTTP2_INTERNAL_ERROR)
     else answerJson(stream, known?.status ?? 500, { code, message, offset: known?.offset })
   }
 }
 
-class StreamCall implements Call {
+class StreamCall implements RouteCall {
   readonly stream: ServerHttp2Stream
   readonly headers: IncomingHttpHeaders
   readonly params: Readonly<Record<string, string>>
@@ -95,7 +96,7 @@ class StreamCall implements Call {
         throw new SidecarError('too_large', `the body is larger than ${LIMITS.jsonBytes} bytes`)
       chunks.push(chunk)
     }
-    if (isBrokenOff(this.stream)) throw new SidecarError('usage', 'the body broke off')
+    if (isBrokenOff(this.stream)) throw new SidecarError('usage', 'the body ended early')
     try {
       return JSON.parse(Buffer.concat(chunks).toString('utf8'))
     } catch {

@@ -9,8 +9,8 @@ import { loadPty } from './jobs/pty-binding.ts'
 import { JobRegistry } from './jobs/registry.ts'
 import { programStarter } from './jobs/start-program.ts'
 import { loginRoutes } from './logins/install.ts'
-import { Connections } from './network/connections.ts'
-import { Gateway } from './network/gateway.ts'
+import { PortConnections } from './network/connections.ts'
+import { GatewayListener } from './network/gateway.ts'
 import { networkRoutes } from './network/routes.ts'
 import { processRoutes } from './processes/routes.ts'
 import { type Hello, PROTOCOL_VERSION } from './protocol.ts'
@@ -34,8 +34,8 @@ export interface SidecarOptions {
 export async function createSidecar({ settings, version, env }: SidecarOptions): Promise<Sidecar> {
   const { home, workspace } = settings
   const pty = loadPty()
-  const connections = new Connections()
-  const gateway = new Gateway(connections)
+  const connections = new PortConnections()
+  const gateway = new GatewayListener(connections)
   // Where something else has the port (a sandbox without a network of its own), any other does.
   const gatewayPort = await gateway.listen(settings.gatewayPort).catch(() => gateway.listen(0))
   if (settings.gatewaySocket !== undefined) await gateway.listenAt(settings.gatewaySocket)

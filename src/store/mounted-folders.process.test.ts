@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Home, homeAt } from './home.ts'
-import { mountedFolders, rememberLent } from './mounted-folders.ts'
+import { mountedFolders, recordMountedFolder } from './mounted-folders.ts'
 
 let folder: string
 let home: Home
@@ -19,12 +19,12 @@ const mounted = () => mountedFolders(home, () => Promise.reject(new Error('there
 describe('a folder that a sandbox could write', () => {
   it('counts also when no sandbox has it, once', async () => {
     expect(await mounted()).toEqual([home.root])
-    for (const lent of ['/project/a', '/project/b', '/project/a']) rememberLent(home, lent)
+    for (const lent of ['/project/a', '/project/b', '/project/a']) recordMountedFolder(home, lent)
     expect(await mounted()).toEqual([home.root, '/project/a', '/project/b'])
   })
 
   it('is not forgotten silently when the list is damaged', async () => {
-    rememberLent(home, '/project/a')
+    recordMountedFolder(home, '/project/a')
     writeFileSync(join(home.state, 'lent-folders.json'), '{')
     await expect(mounted()).rejects.toMatchObject({ code: 'invalid_config' })
   })
@@ -46,14 +46,14 @@ describe('a folder that a sandbox could write', () => {
     const refused = { code: 'invalid_config', message: expect.stringContaining(problem) }
     await expect(mounted()).rejects.toMatchObject(refused)
     await expect(mounted()).rejects.toThrow(list())
-    expect(() => rememberLent(home, '/project/a')).toThrow(list())
+    expect(() => recordMountedFolder(home, '/project/a')).toThrow(list())
   })
 
   it('can be remembered after many with long paths', async () => {
     const long = (i: number) => `/${i}/${'x'.repeat(4000)}`
     mkdirSync(home.state, { recursive: true, mode: 0o700 })
     writeFileSync(list(), JSON.stringify(Array.from({ length: 261 }, (_, i) => long(i))), { mode: 0o600 })
-    rememberLent(home, long(299))
+    recordMountedFolder(home, long(299))
     expect(statSync(list()).size).toBeLessThanOrEqual(1024 * 1024)
     expect((await mounted()).at(-1)).toMatch(/^\/299\//)
   })

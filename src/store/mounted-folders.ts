@@ -19,7 +19,7 @@ const lentFolders = z.array(z.string().max(4096)).max(MAX_LENT)
 /**
  * Remembers a folder that a sandbox is about to write. What the sandbox leaves there stays untrusted when it is deleted.
  */
-export function rememberLent(home: Home, folder: string): void {
+export function recordMountedFolder(home: Home, folder: string): void {
   const lent = readLent(home)
   if (lent.includes(folder)) return
   mkdirSync(dirname(lentFile(home)), { recursive: true, mode: 0o700 })
@@ -44,7 +44,7 @@ function readLent(home: Home): readonly string[] {
       'invalid_config',
       `cannot read ${file}, the list of folders that sandboxes could write: ${problem}`,
       {
-        hint: 'remove that file; programs in folders of deleted sandboxes then count as yours again',
+        hint: 'remove that file; Craik then trusts programs in folders of deleted sandboxes again',
         cause,
       },
     )

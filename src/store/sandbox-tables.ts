@@ -14,7 +14,7 @@ export interface SandboxTable extends SealedTable<'name' | 'state' | 'operator'>
 export type SnapshotTable = SealedTable<'name'>
 
 /** Started for nobody yet; none of their ids is that of a sandbox. */
-export type WarmPlaceTable = SealedTable<never>
+export type WarmInstanceTable = SealedTable<never>
 
 export interface SandboxJobRow {
   readonly sandboxId: SandboxId

@@ -20,7 +20,7 @@ import type {
   SandboxJobTable,
   SandboxTable,
   SnapshotTable,
-  WarmPlaceTable,
+  WarmInstanceTable,
 } from './sandbox-tables.ts'
 
 export interface Store extends AsyncDisposable {
@@ -72,7 +72,7 @@ export interface Tables {
   readonly sandboxJobs: SandboxJobTable
   readonly boundaryEpochs: BoundaryEpochTable
   readonly snapshots: SnapshotTable
-  readonly warmPlaces: WarmPlaceTable
+  readonly warmPlaces: WarmInstanceTable
   readonly egressRules: EgressRuleTable
   readonly promptRuns: PromptRunTable
 }

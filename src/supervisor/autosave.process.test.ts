@@ -25,7 +25,10 @@ const idOf = (login: string) =>
     .replaceAll(/[^0-9A-HJKMNP-TV-Z]/g, '0')
     .padEnd(26, '0')}`
 const running = (login: string, more: object = {}) => ({
-  ...{ id: idOf(login), state: 'running', activeAtMs: nowMs, runningJobs: 0 },
+  id: idOf(login),
+  state: 'running',
+  activeAtMs: nowMs,
+  runningJobs: 0,
   ...more,
 })
 
@@ -39,7 +42,10 @@ const args = process.argv.slice(2).join(' ')
 ${program}`,
   )
   return startAutosave({
-    ...{ home: homeAt(join(folder, 'home')), clock: { nowMs: () => nowMs }, mainFile, everyMs },
+    home: homeAt(join(folder, 'home')),
+    clock: { nowMs: () => nowMs },
+    mainFile,
+    everyMs,
     log: (_level, message, facts) => logged.push({ message, facts }),
     list: async () => list(),
   })
@@ -49,8 +55,12 @@ function know(...logins: string[]): void {
   for (const login of logins)
     new LoginRecords(homeAt(join(folder, 'home')).loginSandboxes).enter(
       {
-        ...{ login, profile: null, sandboxId: idOf(login), inbox: '/home/octo/inbox' },
-        ...{ workspace: null, author: null },
+        login,
+        profile: null,
+        sandboxId: idOf(login),
+        inbox: '/home/octo/inbox',
+        workspace: null,
+        author: null,
         entryTimestamp: '2026-11-15T09-12-44Z',
       },
       undefined,
@@ -128,9 +138,9 @@ it('that fails is one line of the log, and keeps nobody from the next', async ()
   )
   await until(() => lines().length >= 1)
   await autosave.close()
-  const message = 'the sandbox of a login was not saved'
+  const message = 'could not save a login sandbox'
   expect(logged.slice(0, 2)).toEqual([
-    { message, facts: { login: 'odd', reason: 'its record cannot be read' } },
+    { message, facts: { login: 'odd', reason: 'cannot read its record' } },
     { message, facts: { login: 'bad', reason: 'craik: no space left' } },
   ])
 })

@@ -73,7 +73,7 @@ class Autosave {
 
   /** One after the other. */
   async #saveAll(): Promise<void> {
-    const records = this.#records.list((login) => this.#complain(login, 'its record cannot be read'))
+    const records = this.#records.list((login) => this.#complain(login, 'cannot read its record'))
     if (records.length === 0) return
     const running = new Map(
       (await this.#options.list()).flatMap((one) => (one.state === 'running' ? [[one.id, one]] : [])),
@@ -96,7 +96,10 @@ class Autosave {
       ],
       cwd: '/',
       env: { ...hostEnvironment(process.env), ...pinned(), CRAIK_HOME: home.root },
-      ...{ timeoutMs: SAVE_MS, graceMs: GRACE_MS, maxOutputBytes: MAX_OUTPUT_BYTES, signal: this.#signal },
+      timeoutMs: SAVE_MS,
+      graceMs: GRACE_MS,
+      maxOutputBytes: MAX_OUTPUT_BYTES,
+      signal: this.#signal,
       inputs: [],
       onStdout: () => {},
       onStderr: (chunk) => {
@@ -121,7 +124,7 @@ class Autosave {
   }
 
   #complain(login: string, reason: string): void {
-    this.#options.log('warn', 'the sandbox of a login was not saved', { login, reason })
+    this.#options.log('warn', 'could not save a login sandbox', { login, reason })
   }
 }
 

@@ -6,7 +6,7 @@ import { BYTES_TYPE } from '../operator/api/names.ts'
 
 const POLL_MS = 10
 
-export class Connections {
+export class ClientConnections {
   readonly #sockets = new Set<Socket>()
   /** Requests that are answered as a whole; streams are resumed elsewhere and wait for nobody. */
   readonly #whole = new Set<ServerResponse>()

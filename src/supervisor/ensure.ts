@@ -10,13 +10,13 @@ import { type ApiClient, createClient } from '../sdk/client.ts'
 import { type Endpoint, jsonOf, LostConnection, Transport } from '../sdk/transport.ts'
 import type { Home } from '../store/home.ts'
 import { type Build, buildOf, compareBuilds } from './build.ts'
-import { livingHolder, notedHolder } from './holder.ts'
+import { recordedHolder, runningHolder } from './holder.ts'
 import { lastLines } from './log-tail.ts'
-import { Patience } from './patience.ts'
 import { ensureRunFolder, type RunFolder, readToken, runFolder } from './run-folder.ts'
 import { type Starting, startSupervisor } from './start.ts'
+import { SupervisorTimeouts } from './timeouts.ts'
 
-export interface SupervisorPlace {
+export interface SupervisorDeps {
   readonly home: Home
   /** The program itself: the supervisor is another run of it. */
   readonly mainFile: string
@@ -46,7 +46,7 @@ const SHOWN_LINES = 3
 const SAID = 'craik: '
 
 /** A client of this home's supervisor, which is found or started now, and again whenever it goes away. */
-export async function connectSupervisor(place: SupervisorPlace): Promise<ApiClient> {
+export async function connectSupervisor(place: SupervisorDeps): Promise<ApiClient> {
   const mine = buildOf(place.mainFile)
   let first: Endpoint | undefined = await ensureSupervisor(place, mine, place.signal)
   return createClient({
@@ -69,7 +69,7 @@ function requireHome(home: Home): void {
 
 /** A client of the supervisor that runs now; undefined when none does. Starts nothing, and makes no folder. */
 export async function findSupervisor(
-  place: Pick<SupervisorPlace, 'home' | 'signal'>,
+  place: Pick<SupervisorDeps, 'home' | 'signal'>,
 ): Promise<ApiClient | undefined> {
   // In a home of somebody else's nothing can be seen, which is not the same as nothing there.
   if (isThere(place.home)) ensurePrivateFolder(place.home.root, 'home folder')
@@ -87,20 +87,20 @@ function isThere({ root }: Home): boolean {
     return lstatSync(root, { throwIfNoEntry: false }) !== undefined
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    throw new CraikError('home_unwritable', `cannot look into the home folder (${code})`, {
-      hint: 'run as the user whose home it is, or set CRAIK_HOME to a folder of your own',
+    throw new CraikError('home_unwritable', `cannot access the home folder (${code})`, {
+      hint: 'run as the owner of the home, or set CRAIK_HOME to a folder of your own',
       cause,
     })
   }
 }
 
 async function ensureSupervisor(
-  place: SupervisorPlace,
+  place: SupervisorDeps,
   mine: Build,
   signal: AbortSignal | undefined,
 ): Promise<Endpoint> {
   const folder = ensureRunFolder(place.home)
-  const patience = new Patience()
+  const patience = new SupervisorTimeouts()
   let limitMs = START_MS
   let starting: Starting | undefined
   for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(LAST_POLL_MS, pollMs * 1.1)) {
@@ -119,7 +119,7 @@ async function ensureSupervisor(
     } else limitMs = RECOVER_MS
     const exitCode = starting?.exitCode() ?? 0
     if (!LOST_EXITS.includes(exitCode)) throw ended(folder, exitCode)
-    patience.waitFor(notedHolder(folder))
+    patience.waitFor(recordedHolder(folder))
     if (patience.withThisOneMs > limitMs) throw tooSlow(folder, limitMs, found === 'silent')
     if (patience.withAllMs > ALL_MS) throw tooSlow(folder, ALL_MS, false)
     await sleep(pollMs, undefined, signal && { signal })
@@ -135,7 +135,7 @@ function isUsable(theirs: VersionBody, mine: Build): boolean {
   if (compareBuilds(mine, theirs) > 0) return false
   if (theirs.program_gone && theirs.version === mine.version) return false
   if (theirs.api === API_VERSION && !theirs.program_gone) return true
-  const gone = theirs.program_gone ? ', and its program is gone' : ''
+  const gone = theirs.program_gone ? ', and its program is missing' : ''
   throw new CraikError(
     'version_mismatch',
     `the supervisor of this home is newer (${theirs.version}) than this command (${mine.version})${gone}`,
@@ -164,7 +164,7 @@ async function ask(
  * by itself whether to trust it.
  */
 async function offerPrograms(
-  { environment }: SupervisorPlace,
+  { environment }: SupervisorDeps,
   folder: RunFolder,
   { version, token }: Found,
   signal: AbortSignal | undefined,
@@ -210,7 +210,7 @@ async function request<T>(
 /** Without its own hint when nobody is seen to hold the home: then the log says more. */
 function tooSlow(folder: RunFolder, afterMs: number, isSilent: boolean): CraikError {
   if (isSilent) return silent(folder, afterMs)
-  const pid = livingHolder(folder)
+  const pid = runningHolder(folder)
   const what = pid === undefined ? 'the supervisor' : `the supervisor (pid ${pid})`
   const hint = pid === undefined ? undefined : endIt(folder)
   return notStarted(folder, `${what} was not ready after ${afterMs / 1000} s`, { slow: true }, hint)
@@ -219,13 +219,13 @@ function tooSlow(folder: RunFolder, afterMs: number, isSilent: boolean): CraikEr
 function silent(folder: RunFolder, afterMs: number): CraikError {
   return new CraikError(
     'supervisor_unreachable',
-    `the supervisor accepts connections and answers nothing for ${afterMs / 1000} s`,
+    `the supervisor accepts connections but did not answer for ${afterMs / 1000} s`,
     { hint: endIt(folder), details: { slow: true } },
   )
 }
 
 function endIt(folder: RunFolder): string {
-  return `end it, sandboxes go on:  kill -9 ${livingHolder(folder) ?? 'PID'}`
+  return `end it (sandboxes keep running):  kill -9 ${runningHolder(folder) ?? 'PID'}`
 }
 
 /** What a person wrote into a file is theirs to mend: told in its own words, as any other command tells it. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { homeAt } from '../store/home.ts'
-import { livingHolder, notedHolder, noteHolder } from './holder.ts'
+import { recordedHolder, recordHolder, runningHolder } from './holder.ts'
 import { ensureRunFolder, type RunFolder } from './run-folder.ts'
 
 let root: string
@@ -19,23 +19,23 @@ const note = (text: string) => writeFileSync(folder.info, text, { mode: 0o600 })
 
 describe('who holds a home', () => {
   it('is nobody before one has noted itself, and then that one, while it runs', () => {
-    expect(notedHolder(folder)).toBeUndefined()
-    expect(livingHolder(folder)).toBeUndefined()
-    noteHolder(folder, { version: '1.0.0', build: 'b', built_at_ms: 1 }, 5)
-    expect(livingHolder(folder)).toBe(process.pid)
-    expect(notedHolder(folder)).toMatch(new RegExp(`^${process.pid} `))
+    expect(recordedHolder(folder)).toBeUndefined()
+    expect(runningHolder(folder)).toBeUndefined()
+    recordHolder(folder, { version: '1.0.0', build: 'b', built_at_ms: 1 }, 5)
+    expect(runningHolder(folder)).toBe(process.pid)
+    expect(recordedHolder(folder)).toMatch(new RegExp(`^${process.pid} `))
   })
 
   it('is not another process that has its number now: nobody is told to kill that', () => {
     note(JSON.stringify({ pid: process.pid, process_start: '1' }))
-    expect(notedHolder(folder)).toBe(`${process.pid} 1`)
-    expect(livingHolder(folder)).toBeUndefined()
+    expect(recordedHolder(folder)).toBe(`${process.pid} 1`)
+    expect(runningHolder(folder)).toBeUndefined()
   })
 
   it('is nobody when it is gone', () => {
     note(JSON.stringify({ pid: spawnSync('true').pid, process_start: '1' }))
-    expect(notedHolder(folder)).toBeUndefined()
-    expect(livingHolder(folder)).toBeUndefined()
+    expect(recordedHolder(folder)).toBeUndefined()
+    expect(runningHolder(folder)).toBeUndefined()
   })
 
   it.each([
@@ -49,7 +49,7 @@ describe('who holds a home', () => {
     '{"pid":1,"process_start":1}',
   ])('is nobody when the note says %j', (text) => {
     note(text)
-    expect(notedHolder(folder)).toBeUndefined()
-    expect(livingHolder(folder)).toBeUndefined()
+    expect(recordedHolder(folder)).toBeUndefined()
+    expect(runningHolder(folder)).toBeUndefined()
   })
 })

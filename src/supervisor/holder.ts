@@ -13,7 +13,7 @@ interface Noted {
 }
 
 /** By whoever holds the lock, at once: those who wait for it then see that it went on. */
-export function noteHolder(folder: RunFolder, { version, build }: Build, startedAtMs: number): void {
+export function recordHolder(folder: RunFolder, { version, build }: Build, startedAtMs: number): void {
   const { pid, startedAt } = currentOwner()
   const noted = { pid, process_start: startedAt, started_at_ms: startedAtMs, version, build }
   writePrivateFile(folder.info, `${JSON.stringify(noted)}\n`)
@@ -23,13 +23,13 @@ export function noteHolder(folder: RunFolder, { version, build }: Build, started
  * What tells the one that noted itself last from any other; undefined when none did, or it is gone. Asked for many times
  * a second, so a process that has its number now passes for it.
  */
-export function notedHolder(folder: RunFolder): string | undefined {
+export function recordedHolder(folder: RunFolder): string | undefined {
   const noted = read(folder)
   return noted && isThere(noted.pid) ? `${noted.pid} ${noted.process_start}` : undefined
 }
 
 /** The process that says it holds the home, when it still runs: to be shown to a person. */
-export function livingHolder(folder: RunFolder): number | undefined {
+export function runningHolder(folder: RunFolder): number | undefined {
   const noted = read(folder)
   return noted && ownerOf(noted.pid)?.startedAt === noted.process_start ? noted.pid : undefined
 }

@@ -1,26 +1,38 @@
-/** Whether the home folder is still the one that the supervisor was started with. */
-import { closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs'
+/** Whether the home is still the one that the supervisor was started with. */
+import { type BigIntStats, closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs'
 
-export interface HeldHome extends Disposable {
-  /** `moved`: it is elsewhere, or another folder is in its place. `removed`: it no longer exists. */
-  state(): 'here' | 'moved' | 'removed'
+export interface OpenHome extends Disposable {
+  /** A file that this process has open and that only another home exchanges, such as the database. */
+  watch(file: string): void
+  /**
+   * `moved`: it is elsewhere, or another folder is in its place. `removed`: it no longer exists. `replaced`: the folder is the
+   * same, and its files are of another home, such as a restored backup.
+   */
+  state(): 'here' | 'moved' | 'removed' | 'replaced'
 }
 
 /** Keeps the folder open, so that no other folder gets its inode number. */
-export function holdHome(root: string): HeldHome {
+export function holdHome(root: string): OpenHome {
   const folder = openSync(root, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+  const files = new Map<string, BigIntStats>()
   return {
+    watch: (file) => void files.set(file, lstatSync(file, { bigint: true })),
     state() {
       const own = fstatSync(folder, { bigint: true })
       if (own.nlink === 0n) return 'removed'
-      try {
-        const found = lstatSync(root, { bigint: true, throwIfNoEntry: false })
-        return found?.dev === own.dev && found.ino === own.ino ? 'here' : 'moved'
-      } catch {
-        // A folder that cannot be looked at now, such as one of a slow network, may be the same.
-        return 'here'
-      }
+      if (!isStill(root, own)) return 'moved'
+      return [...files].every(([file, found]) => isStill(file, found)) ? 'here' : 'replaced'
     },
     [Symbol.dispose]: () => closeSync(folder),
+  }
+}
+
+function isStill(path: string, own: BigIntStats): boolean {
+  try {
+    const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+    return found?.dev === own.dev && found.ino === own.ino
+  } catch {
+    // What cannot be looked at now, such as a file of a slow network, may be the same.
+    return true
   }
 }

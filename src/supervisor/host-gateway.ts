@@ -8,8 +8,8 @@ import { ACCOUNTS_FILE } from '../accounts/overrides.ts'
 import { OverridesFile } from '../accounts/overrides-file.ts'
 import { openSentinels, type Sentinels } from '../accounts/sentinels.ts'
 import { tokenHosts } from '../accounts/token-hosts.ts'
-import type { Caller } from '../gateway/caller.ts'
-import { judgeEgress } from '../gateway/egress/decide.ts'
+import type { GatewayCaller } from '../gateway/caller.ts'
+import { evaluateEgress } from '../gateway/egress/decide.ts'
 import { createEgress } from '../gateway/egress/egress.ts'
 import { homeReader } from '../gateway/egress/rule-reader.ts'
 import { HTTPS_PORT } from '../gateway/egress/rules.ts'
@@ -68,7 +68,11 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   // A command may tell of programs while this runs.
   Object.defineProperty(seenEnvironment, PINNED, { get: () => environment[PINNED], enumerable: true })
   const logins = openHostLogins({
-    ...{ home, userHome, environment: seenEnvironment, operator, log },
+    home,
+    userHome,
+    environment: seenEnvironment,
+    operator,
+    log,
     overrides: () => overrides.current(),
     store: async () => store,
   })
@@ -87,7 +91,10 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
   const report = (error: unknown) =>
     logger('error', `the gateway: ${error instanceof Error ? error.message : String(error)}`)
   const egress = createEgress({
-    ...{ store, log, clock, home },
+    store,
+    log,
+    clock,
+    home,
     async isTokenEndpoint(host) {
       // While the file cannot be used, the hosts that it named before stay closed.
       known = await overrides.current().catch(() => known)
@@ -96,7 +103,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     credentials: ({ credentials }) => credentials,
   })
   const github = githubRoute({ store, log, clock, broker })
-  const otherRoute = (caller: Caller, request: IncomingMessage, response: ServerResponse) => {
+  const otherRoute = (caller: GatewayCaller, request: IncomingMessage, response: ServerResponse) => {
     if (isTokenRoute(request)) {
       answerToken(caller, request, response, (sandboxId) => {
         const account = seen.find(({ family, kind }) => family === 'openai' && kind === 'oauth')
@@ -118,7 +125,11 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
     return true
   }
   const place = {
-    ...{ store, log, home, clock, environment },
+    store,
+    log,
+    home,
+    clock,
+    environment,
     credential: (name: string, until: AbortSignal) => resolveSecret(store, home, environment, name, until),
   }
   const door = createGateway({ place, broker, report, egress, otherRoute })
@@ -130,11 +141,14 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Host
       const caller = { operator, sandboxId: id, policyEnvelopeId: policy_envelope_id, scope: {} }
       const asked = { host, form: 'name', port: HTTPS_PORT, protocol: 'connect' } as const
       const verdict = await store.read((tables) =>
-        judgeEgress({ tables, clock, reader }, { caller, asked, isTokenEndpoint: false }),
+        evaluateEgress({ tables, clock, reader }, { caller, asked, isTokenEndpoint: false }),
       )
       return verdict.effect === 'allow'
     },
-    ...{ door, broker, sentinels, accounts: () => seen },
+    door,
+    broker,
+    sentinels,
+    accounts: () => seen,
     async offer(keys, until) {
       for (const { name } of API_KEYS) {
         const value = keys[name] ?? environment[name]

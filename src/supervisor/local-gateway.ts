@@ -4,20 +4,20 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Account } from '../accounts/account.ts'
 import { CraikError } from '../errors.ts'
-import type { Caller } from '../gateway/caller.ts'
-import { openLocalDoor } from '../gateway/local-door.ts'
+import type { GatewayCaller } from '../gateway/caller.ts'
+import { openLoopbackListener } from '../gateway/loopback-listener.ts'
 import { newId } from '../lib/ids.ts'
 import { writePrivateFile } from '../lib/private-files.ts'
 import { createGrant, revokeGrant } from '../policy/grants.ts'
 import { operatorEnvelope } from '../policy/operator-envelope.ts'
-import type { Profile } from '../policy/profiles.ts'
+import type { PolicyProfile } from '../policy/profiles.ts'
 import { type HostGatewayOptions, openHostGateway } from './host-gateway.ts'
 import { ensureRunFolder } from './run-folder.ts'
 
 export interface LocalGatewayOptions extends HostGatewayOptions {
   /** 0: a free one. */
   readonly port: number
-  readonly profile: Profile
+  readonly profile: PolicyProfile
   /** For how long there is leave to use it. */
   readonly spanMs: number
 }
@@ -57,18 +57,27 @@ export async function openLocalGateway(options: LocalGatewayOptions): Promise<Lo
   const { grant } = await createGrant(
     store,
     {
-      ...{ capability: 'model.chat', operations: ['chat'], subject: operator, scope, max_uses: null },
-      ...{ reason: 'typed: craik gateway', approved_by: operator },
+      capability: 'model.chat',
+      operations: ['chat'],
+      subject: operator,
+      scope,
+      max_uses: null,
+      reason: 'typed: craik gateway',
+      approved_by: operator,
     },
     { expiresAtMs: grantEndsMs },
   )
   opening.defer(() => revoke(options, grant.id))
-  const caller: Caller = {
-    ...{ operator, policyEnvelopeId: envelope.id, sandboxId: undefined, scope, credentials: 'broker' },
+  const caller: GatewayCaller = {
+    operator,
+    policyEnvelopeId: envelope.id,
+    sandboxId: undefined,
+    scope,
+    credentials: 'broker',
     sentinelFor: () => token,
     grantFor: async (capability) => (capability === 'model.chat' ? grant.id : undefined),
   }
-  const door = await openLocalDoor(gateway.door, caller, token, options.port)
+  const door = await openLoopbackListener(gateway.door, caller, token, options.port)
   opening.defer(() => door.close())
   const tokenFile = join(folder, `gateway-${door.port}.token`)
   opening.defer(() => rmSync(tokenFile, { force: true }))
@@ -76,7 +85,9 @@ export async function openLocalGateway(options: LocalGatewayOptions): Promise<Lo
   const open = opening.move()
   return {
     url: `http://127.0.0.1:${door.port}`,
-    ...{ tokenFile, runId, grantId: grant.id },
+    tokenFile,
+    runId,
+    grantId: grant.id,
     expiresAtMs: clock.nowMs() + options.spanMs,
     get refused() {
       return door.refused

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type LockWait, takeLock, waitForLock } from './lock.ts'
+import { type SupervisorLockWait, takeLock, waitForLock } from './lock.ts'
 
 let folder: string
 let path: string
@@ -25,7 +25,7 @@ function hold(): void {
   held.exec('BEGIN EXCLUSIVE')
 }
 
-function waiting(changes: Partial<LockWait>): Promise<ReturnType<typeof takeLock>> {
+function waiting(changes: Partial<SupervisorLockWait>): Promise<ReturnType<typeof takeLock>> {
   const signal = new AbortController().signal
   return waitForLock(path, {
     waitMs: 100,

@@ -1,7 +1,7 @@
 /** One supervisor per home, by a lock that ends with the process. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type FileLock, takeFileLock } from '../lib/file-lock.ts'
-import { Patience } from './patience.ts'
+import { SupervisorTimeouts } from './timeouts.ts'
 
 /** Many may wait for one that starts, and what they do meanwhile slows it down. */
 const FIRST_POLL_MS = 20
@@ -12,7 +12,7 @@ export function takeLock(path: string): FileLock | undefined {
   return takeFileLock(path, 'supervisor’s lock')
 }
 
-export interface LockWait {
+export interface SupervisorLockWait {
   /** How long one and the same holder is waited for. */
   readonly waitMs: number
   /** What tells the one that holds it from others; another one starts the time anew. */
@@ -23,9 +23,9 @@ export interface LockWait {
 }
 
 /** Waits for one that is leaving. Undefined when that is given up, takes too long, or is aborted. */
-export async function waitForLock(path: string, wait: LockWait): Promise<FileLock | undefined> {
+export async function waitForLock(path: string, wait: SupervisorLockWait): Promise<FileLock | undefined> {
   const { waitMs, holder, giveUp, signal } = wait
-  const patience = new Patience()
+  const patience = new SupervisorTimeouts()
   for (let pollMs = FIRST_POLL_MS; !signal.aborted; pollMs = Math.min(LAST_POLL_MS, pollMs * 2)) {
     const lock = takeLock(path)
     if (lock !== undefined) return lock

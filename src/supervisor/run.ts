@@ -13,13 +13,13 @@ import { isListening, listenUnixSocket } from '../lib/unix-socket.ts'
 import type { SupervisorBody, VersionBody } from '../operator/api/bodies.ts'
 import { API_VERSION } from '../operator/api/names.ts'
 import { createOperatorApi } from '../operator/api.ts'
-import type { HeldSandboxes } from '../sandboxes/manager.ts'
+import type { SupervisedSandboxes } from '../sandboxes/manager.ts'
 import type { Home } from '../store/home.ts'
 import { startAutosave } from './autosave.ts'
 import { type Build, buildOf } from './build.ts'
-import { Connections } from './connections.ts'
-import { livingHolder, notedHolder, noteHolder } from './holder.ts'
-import { type HeldHome, holdHome } from './home-folder.ts'
+import { ClientConnections } from './connections.ts'
+import { recordedHolder, recordHolder, runningHolder } from './holder.ts'
+import { holdHome, type OpenHome } from './home-folder.ts'
 import { waitForLock } from './lock.ts'
 import { openSupervisorLog, type SupervisorLog } from './log.ts'
 import { ensureRunFolder, type RunFolder } from './run-folder.ts'
@@ -34,7 +34,7 @@ export interface SupervisorOptions {
   /** Aborts on SIGTERM and SIGINT. */
   readonly signal: AbortSignal
   readonly operator: () => Promise<string>
-  readonly openSandboxes: (log: SupervisorLog) => Promise<HeldSandboxes>
+  readonly openSandboxes: (log: SupervisorLog) => Promise<SupervisedSandboxes>
 }
 
 /** How long one that leaves has: its requests, then its sandboxes' last writes. */
@@ -54,7 +54,7 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
   using log = openSupervisorLog(folder.log, () => clock.nowMs())
   const lock = await waitForLock(folder.lock, {
     waitMs: LOCK_WAIT_MS,
-    holder: () => notedHolder(folder),
+    holder: () => recordedHolder(folder),
     giveUp: () => isListening(folder.socket),
     signal: options.signal,
   })
@@ -63,17 +63,18 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
     throw heldByAnother(folder)
   }
   const onFatal = (error: unknown) => {
-    log.write('error', 'ended by a fault', faultOf(error))
+    log.write('error', 'internal error', faultOf(error))
     process.exit(70)
   }
   process.on('uncaughtException', onFatal).on('unhandledRejection', onFatal)
   try {
     const startedAtMs = clock.nowMs()
     const build = buildOf(options.mainFile)
-    noteHolder(folder, build, startedAtMs)
+    recordHolder(folder, build, startedAtMs)
+    heldHome.watch(folder.lock)
     await serve(options, folder, heldHome, log.write, build, startedAtMs)
   } catch (error) {
-    log.write('error', 'could not go on', faultOf(error))
+    log.write('error', 'failed', faultOf(error))
     throw error
   } finally {
     rmSync(folder.info, { force: true })
@@ -83,33 +84,34 @@ export async function runSupervisor(options: SupervisorOptions): Promise<void> {
 }
 
 function heldByAnother(folder: RunFolder): CraikError {
-  const pid = livingHolder(folder)
+  const pid = runningHolder(folder)
   const which = pid === undefined ? '' : ` (pid ${pid})`
   const message = `another supervisor${which} holds the lock and has not answered for ${LOCK_WAIT_MS / 1000} s`
-  const hint = pid === undefined ? {} : { hint: `end it, sandboxes go on:  kill -9 ${pid}` }
+  const hint = pid === undefined ? {} : { hint: `end it (sandboxes keep running):  kill -9 ${pid}` }
   return new CraikError('supervisor_unreachable', message, hint)
 }
 
 async function serve(
   options: SupervisorOptions,
   folder: RunFolder,
-  heldHome: HeldHome,
+  heldHome: OpenHome,
   log: SupervisorLog,
   build: Build,
   startedAtMs: number,
 ): Promise<void> {
   const token = randomBytes(32).toString('hex')
   const leave = Promise.withResolvers<string>()
-  let sandboxes: HeldSandboxes | undefined
+  let sandboxes: SupervisedSandboxes | undefined
   let draining = false
   const program = [options.mainFile, packageFile('package.json')]
   const isHomeGone = () => {
     const isGone = heldHome.state() !== 'here'
-    if (isGone) leave.resolve('the home folder is gone')
+    if (isGone) leave.resolve('the home folder is missing or was replaced')
     return isGone
   }
 
   const opening = options.openSandboxes(log).then(async (opened) => {
+    heldHome.watch(options.home.database)
     await opened.recover()
     sandboxes = opened
     return opened
@@ -148,45 +150,49 @@ async function serve(
         // Its socket moves with the home, so requests still reach it; whatever they ask is for the next one.
         return draining || isHomeGone()
       },
-      drain: () => leave.resolve('asked to'),
+      drain: () => leave.resolve('requested'),
     },
-    onFault: (error, where) => log('error', 'a request failed by a fault', { where, ...faultOf(error) }),
+    onFault: (error, where) => log('error', 'internal error in a request', { where, ...faultOf(error) }),
   })
-  const connections = new Connections(app.server)
+  const connections = new ClientConnections(app.server)
   writePrivateFile(folder.token, `${token}\n`)
   // Whoever holds the lock owns the name; what lies there is of one that is gone.
   rmSync(folder.socket, { force: true })
   using _name = await listenUnixSocket(app.server, folder.socket, 0o600)
   log('info', 'started', { version: build.version, build: build.build })
 
-  const stop = () => leave.resolve('told to by a signal')
+  const stop = () => leave.resolve('received a signal')
   options.signal.addEventListener('abort', stop)
   if (options.signal.aborted) stop()
   const idle = watchIdle(
     options.idleMs,
     () => isHomeGone() || connections.open > 0 || (sandboxes?.busy ?? true),
-    () => leave.resolve('nothing left to hold'),
+    () => leave.resolve('idle'),
   )
   const autosave = startAutosave({
-    ...{ home: options.home, clock: options.clock, mainFile: options.mainFile, log },
+    home: options.home,
+    clock: options.clock,
+    mainFile: options.mainFile,
+    log,
     everyMs: options.autosaveMs,
     list: async () => (await sandboxes?.list()) ?? [],
   })
   try {
     // Without its sandboxes there is nothing to serve: whoever asked for it sees why in the log.
     const reason = await Promise.race([leave.promise, opening.then(() => leave.promise)])
-    log('info', 'leaving', { reason })
+    log('info', 'shutting down', { reason })
   } finally {
     clearInterval(idle)
     options.signal.removeEventListener('abort', stop)
     draining = true
     const home = heldHome.state()
     if (home !== 'here') {
-      log('warn', 'exits at once: the home folder is gone', { home })
+      log('warn', 'exiting at once: the home folder is missing or was replaced', { home })
       // Closing removes the socket by its old path, which by now may be that of another home.
       if (!existsSync(folder.socket)) app.server.close()
       await within(CLOSE_MS, Promise.all([autosave.close(), connections.end(GONE_DRAIN_MS)]))
-      if (home === 'removed') await within(CLOSE_MS, sandboxes?.endAll() ?? Promise.resolve())
+      // No record of this home names its sandboxes any longer. Those of a moved home continue there.
+      if (home !== 'moved') await within(CLOSE_MS, sandboxes?.endAll() ?? Promise.resolve())
       // As if it was killed: everything else that it does when it leaves writes to the old path.
       process.exit(0)
     }
@@ -200,7 +206,7 @@ async function serve(
       ),
     )
     await within(APP_CLOSE_MS, app.close())
-    log('info', 'left')
+    log('info', 'stopped')
   }
 }
 

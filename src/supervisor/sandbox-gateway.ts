@@ -1,6 +1,6 @@
 /** Joins sandboxes with the gateway: whose a connection from inside is, and what a sandbox gets of the host's logins. */
 import type { Duplex } from 'node:stream'
-import type { Caller } from '../gateway/caller.ts'
+import type { GatewayCaller } from '../gateway/caller.ts'
 import { removeSandboxRules } from '../gateway/egress/tokens.ts'
 import type { Clock } from '../lib/clock.ts'
 import { usableGrant } from '../policy/lookup.ts'
@@ -12,7 +12,7 @@ import { sandboxLogins } from './sandbox-logins.ts'
 
 interface GatewayDoor {
   /** Takes the connection over; answers it, whatever comes on it. */
-  handle(stream: Duplex, caller: Caller): void
+  handle(stream: Duplex, caller: GatewayCaller): void
 }
 
 interface SandboxGatewayParts {
@@ -53,7 +53,7 @@ function inboundToGateway(parts: SandboxGatewayParts): NonNullable<ManagerOption
 function callerOf(
   { store, clock, sentinel }: SandboxGatewayParts,
   { id, operator, policy_envelope_id, owner_grants, spec }: SandboxRecord,
-): Caller {
+): GatewayCaller {
   return {
     operator,
     policyEnvelopeId: policy_envelope_id,

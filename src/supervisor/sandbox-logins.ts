@@ -1,11 +1,11 @@
 /** What a sandbox is given of the host's logins: stand-ins that only the gateway takes, or, if that was chosen, themselves. */
 import type { Account } from '../accounts/account.ts'
 import type { HostLogins } from '../accounts/broker.ts'
-import { chosenAccounts, LOGIN_PLACES, sentinelPlaces } from '../accounts/sentinel-files.ts'
+import { LOGIN_FILES, planSentinelFiles, preferredAccounts } from '../accounts/sentinel-files.ts'
 import type { Sentinels } from '../accounts/sentinels.ts'
 import { CraikError } from '../errors.ts'
 import { siteOf } from '../gateway/github/target.ts'
-import type { GivenAccount, GivenLogins, LoginHolder, SandboxLogins } from '../sandboxes/manager/options.ts'
+import type { LoginOwner, LoginSetup, SandboxAccount, SandboxLogins } from '../sandboxes/manager/options.ts'
 import { INSIDE, type LoginFile } from '../sidecar/protocol.ts'
 
 export interface SandboxLoginsParts {
@@ -15,7 +15,7 @@ export interface SandboxLoginsParts {
   /** As they were seen last. */
   readonly accounts: () => readonly Account[]
   /** Whether what runs in a sandbox may reach the issuer of a login, so that a program there can check it. */
-  readonly mayReach: (sandbox: LoginHolder, host: string) => Promise<boolean>
+  readonly mayReach: (sandbox: LoginOwner, host: string) => Promise<boolean>
 }
 
 /** Gemini's program checks its login with its issuer each time it starts, so that a file alone is of no use. */
@@ -24,14 +24,14 @@ const GEMINI_ISSUER = 'oauth2.googleapis.com'
 export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
   return {
     async files(record, until) {
-      const accounts = chosenAccounts(await parts.broker.accounts(until))
+      const accounts = preferredAccounts(await parts.broker.accounts(until))
       const given =
         record.spec.credentials === 'forward'
           ? await realFiles(parts, record, accounts, until)
           : { files: standIns(parts, record, accounts), accounts: accounts.map(named), leftOut: [] }
       const { files } = given
       const places = new Set(files.map(({ to }) => to))
-      const gone = Object.entries(LOGIN_PLACES).flatMap(([name, to]) =>
+      const gone = Object.entries(LOGIN_FILES).flatMap(([name, to]) =>
         places.has(to) ? [] : [{ name, to, content: null }],
       )
       return { ...given, files: [...files, ...gone] }
@@ -46,11 +46,11 @@ export function sandboxLogins(parts: SandboxLoginsParts): SandboxLogins {
 
 function standIns(
   { sentinels }: SandboxLoginsParts,
-  { id }: LoginHolder,
+  { id }: LoginOwner,
   accounts: readonly Account[],
 ): readonly LoginFile[] {
   const logins = accounts.map((account) => ({ account, sentinel: sentinels.for(id, account) }))
-  const { files } = sentinelPlaces(logins)
+  const { files } = planSentinelFiles(logins)
   const placed = files.map(({ name, path, content }) => ({ name, to: path, content }))
   return accounts.some(({ family }) => family === 'github') ? [...placed, GH_SETTINGS] : placed
 }
@@ -65,12 +65,12 @@ const GH_SETTINGS: LoginFile = {
 
 async function realFiles(
   { broker, mayReach }: SandboxLoginsParts,
-  record: LoginHolder,
+  record: LoginOwner,
   accounts: readonly Account[],
   until: AbortSignal,
-): Promise<GivenLogins> {
+): Promise<LoginSetup> {
   const files: LoginFile[] = []
-  const given: GivenAccount[] = []
+  const given: SandboxAccount[] = []
   const leftOut: string[] = []
   for (const account of accounts) {
     if (account.id === 'gemini' && !(await mayReach(record, GEMINI_ISSUER))) {
@@ -83,7 +83,7 @@ async function realFiles(
       throw error
     })
     if (login === undefined) {
-      leftOut.push(`${account.id} is in no file that could be forwarded`)
+      leftOut.push(`cannot forward ${account.id}: its login is not in a file`)
       continue
     }
     files.push({ name: login.tmpfsName, to: login.path, content: login.content.toString() })
@@ -93,13 +93,13 @@ async function realFiles(
   return { files, accounts: given, leftOut }
 }
 
-function named({ id, who }: Account): GivenAccount {
+function named({ id, who }: Account): SandboxAccount {
   return { id, who: who ?? null }
 }
 
 function geminiLeftOut(id: string): string {
   return (
-    `the Gemini login is not forwarded: its program checks it at ${GEMINI_ISSUER}, which is not granted ` +
+    `cannot forward the Gemini login: its program checks it at ${GEMINI_ISSUER}, which is not allowed ` +
     `(craik egress allow ${GEMINI_ISSUER} --sandbox ${id}, then craik sandbox logins ${id})`
   )
 }
@@ -107,10 +107,10 @@ function geminiLeftOut(id: string): string {
 /** Where programs find the gateway; what stands for a key, where a program reads it from no file. */
 function environmentFor(
   { sentinels, accounts }: SandboxLoginsParts,
-  { id, spec }: LoginHolder,
+  { id, spec }: LoginOwner,
   gateway: string,
 ): Record<string, string> {
-  const chosen = chosenAccounts(accounts())
+  const chosen = preferredAccounts(accounts())
   const logins = chosen.map((account) => ({ account, sentinel: sentinels.for(id, account) }))
   const github = chosen.find(({ family }) => family === 'github')
   return {
@@ -119,7 +119,7 @@ function environmentFor(
     GOOGLE_GEMINI_BASE_URL: gateway,
     CODE_ASSIST_ENDPOINT: gateway,
     CODEX_REFRESH_TOKEN_URL_OVERRIDE: `${gateway}/oauth/token`,
-    ...(spec.credentials === 'broker' && sentinelPlaces(logins).environment),
+    ...(spec.credentials === 'broker' && planSentinelFiles(logins).environment),
     ...(github && gitThrough(gateway, github)),
   }
 }

@@ -6,7 +6,7 @@ import { hostPath, PINNED, pinPrograms } from '../lib/host-programs.ts'
 import { inherited } from '../lib/inherited-descriptors.ts'
 import { liesIn, trustedPath } from '../lib/trusted-path.ts'
 import { userCache } from '../lib/user-cache.ts'
-import type { SupervisorPlace } from './ensure.ts'
+import type { SupervisorDeps } from './ensure.ts'
 import { openLogFile } from './log.ts'
 import type { RunFolder } from './run-folder.ts'
 
@@ -69,8 +69,8 @@ async function requireCacheOutside(
   const cache = userCache(environment)
   const lent = liesIn(cache, await mounted())
   if (lent === undefined) return
-  throw new CraikError('usage', `the cache folder ${cache} lies in ${lent}, which a sandbox can write`, {
-    hint: 'set XDG_CACHE_HOME to a folder outside of every workspace',
+  throw new CraikError('usage', `the cache folder ${cache} is inside ${lent}, which a sandbox can write`, {
+    hint: 'set XDG_CACHE_HOME to a folder outside every workspace',
   })
 }
 
@@ -89,12 +89,12 @@ async function trustedPaths(
 function untrusted(name: string, value: string): CraikError {
   return new CraikError(
     'usage',
-    `${name} names ${value}, which another user or a sandbox can change, and which decides whom Craik trusts`,
+    `${name} names ${value}, which Craik trusts, but another user or a sandbox can change it`,
     { hint: 'copy it to a folder that only you or root can write, or unset the variable' },
   )
 }
 
-export async function startSupervisor(place: SupervisorPlace, folder: RunFolder): Promise<Starting> {
+export async function startSupervisor(place: SupervisorDeps, folder: RunFolder): Promise<Starting> {
   const env = {
     ...(await supervisorEnvironment(place.environment, place.mounted ?? (async () => []))),
     CRAIK_HOME: place.home.root,
@@ -130,7 +130,7 @@ export async function startSupervisor(place: SupervisorPlace, folder: RunFolder)
 }
 
 /** Of this process, which is to stay: also when somebody typed `supervisor run` in a shell. */
-export async function leaveStarter(mounted: () => Promise<readonly string[]>): Promise<void> {
+export async function detachFromStarter(mounted: () => Promise<readonly string[]>): Promise<void> {
   const own: Record<string, string> = await supervisorEnvironment(process.env, mounted)
   if (process.env.CRAIK_HOME !== undefined) own.CRAIK_HOME = process.env.CRAIK_HOME
   for (const name of Object.keys(process.env)) if (!(name in own)) delete process.env[name]

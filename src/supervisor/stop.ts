@@ -40,8 +40,8 @@ export async function stopSupervisor(
         ? takenOver(pid)
         : new CraikError(
             'supervisor_unreachable',
-            `the supervisor (pid ${pid}) was told to leave and did not`,
-            { hint: `end it by force; sandboxes go on:  kill -9 ${pid}` },
+            `the supervisor (pid ${pid}) did not shut down when asked`,
+            { hint: `end it by force (sandboxes keep running):  kill -9 ${pid}` },
           )
     await sleep(POLL_MS, undefined, { signal: place.signal })
   }
@@ -50,7 +50,7 @@ export async function stopSupervisor(
 function takenOver(pid: number): CraikError {
   return new CraikError(
     'supervisor_unreachable',
-    `the supervisor (pid ${pid}) left, and another one holds the home`,
-    { hint: 'a command started it meanwhile; stop that one too:  craik supervisor stop' },
+    `the supervisor (pid ${pid}) stopped, but another one is running`,
+    { hint: 'another command started it; stop it too:  craik supervisor stop' },
   )
 }

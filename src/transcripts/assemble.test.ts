@@ -3,14 +3,15 @@ import { describe, expect, it } from 'vitest'
 import { redactText } from '../receipts/redaction/redact.ts'
 import { assemble } from './assemble.ts'
 import { cleanText, type Redact } from './clean-text.ts'
-import type { Entry } from './entries.ts'
+import type { TranscriptEntry } from './entries.ts'
 import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { slugOf } from './slug.ts'
 import { all } from './transcripts.fixture.ts'
 
-const assembled = (...steps: readonly Entry[]) => assembledWith((text) => redactText(text).text, steps)
+const assembled = (...steps: readonly TranscriptEntry[]) =>
+  assembledWith((text) => redactText(text).text, steps)
 
-async function assembledWith(redact: Redact, steps: readonly Entry[]) {
+async function assembledWith(redact: Redact, steps: readonly TranscriptEntry[]) {
   async function* entries() {
     yield { type: 'begin', id: 'one' } as const
     yield* steps
@@ -57,7 +58,7 @@ describe('a conversation', () => {
   it('keeps the beginning of what is too long, and says so', async () => {
     const found = await assembled({ type: 'user', text: 'x'.repeat(TRANSCRIPT_LIMITS.textChars + 100_000) })
     const [part] = found!.turns[0]!.parts
-    expect(part?.type === 'text' && part.text).toMatch(/^x+\n… \(100,000 characters left out\)$/)
+    expect(part?.type === 'text' && part.text).toMatch(/^x+\n… \(100,000 characters omitted\)$/)
   })
 
   it('has an end, however much is said', async () => {

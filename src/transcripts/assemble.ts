@@ -1,12 +1,12 @@
 /** Puts the steps of readers together: turns, with tool calls and what came of them, within limits and without secrets. */
 import { idIn, inputText, nameIn } from './claimed.ts'
-import { keptText, type Redact } from './clean-text.ts'
-import type { Conversation, Damage, Harness, Part, Turn, Usage } from './conversation.ts'
-import type { Entry, Facts } from './entries.ts'
+import { type Redact, truncateText } from './clean-text.ts'
+import type { Conversation, Damage, Part, RecordedUsage, TranscriptHarness, Turn } from './conversation.ts'
+import type { Facts, TranscriptEntry } from './entries.ts'
 import { TRANSCRIPT_LIMITS as LIMITS } from './limits.ts'
 
 export interface AssembleOptions {
-  readonly harness: Harness
+  readonly harness: TranscriptHarness
   readonly path: string
   readonly redact: Redact
   /** What is wrong with the file as a whole. */
@@ -15,7 +15,7 @@ export interface AssembleOptions {
 
 /** One conversation after the other; one that nobody said anything in is none. */
 export async function* assemble(
-  entries: AsyncIterable<Entry>,
+  entries: AsyncIterable<TranscriptEntry>,
   options: AssembleOptions,
 ): AsyncGenerator<Conversation> {
   let current: Assembly | undefined
@@ -37,7 +37,7 @@ interface MutableTurn {
   readonly parts: Part[]
 }
 
-type Step = Exclude<Entry, { type: 'begin' | 'problem' }>
+type Step = Exclude<TranscriptEntry, { type: 'begin' | 'problem' }>
 
 class Assembly {
   readonly #id: string
@@ -80,7 +80,7 @@ class Assembly {
       ...(names.model !== undefined && { model: names.model }),
       ...(names.title !== undefined && { title: names.title }),
       turns: this.#turns satisfies Turn[],
-      ...(usage !== undefined && { usage: usage satisfies Usage }),
+      ...(usage !== undefined && { usage: usage satisfies RecordedUsage }),
       damage: { ...this.#damage },
     }
   }
@@ -104,10 +104,14 @@ class Assembly {
     const { redact } = this.#options
     if (entry.type === 'call') {
       const name = this.#name(entry.name) ?? 'tool'
-      return { type: 'tool', name, input: keptText(inputText(entry.input), LIMITS.toolInputChars, redact) }
+      return {
+        type: 'tool',
+        name,
+        input: truncateText(inputText(entry.input), LIMITS.toolInputChars, redact),
+      }
     }
     const isThinking = entry.type === 'thinking'
-    const text = keptText(entry.text, isThinking ? LIMITS.thinkingChars : LIMITS.textChars, redact).trim()
+    const text = truncateText(entry.text, isThinking ? LIMITS.thinkingChars : LIMITS.textChars, redact).trim()
     return text === '' ? undefined : { type: isThinking ? 'thinking' : 'text', text }
   }
 
@@ -124,7 +128,7 @@ class Assembly {
     const call = at?.turn.parts[at.part]
     if (at === undefined || call?.type !== 'tool') return
     this.#open.delete(callId)
-    const kept = keptText(output, LIMITS.toolOutputChars, this.#options.redact)
+    const kept = truncateText(output, LIMITS.toolOutputChars, this.#options.redact)
     if (this.#chars + kept.length > LIMITS.conversationChars) {
       this.#damage.cut = true
       return
@@ -167,6 +171,6 @@ class Assembly {
 
   #name(value: string | undefined): string | undefined {
     const name = nameIn(value)
-    return name === undefined ? undefined : nameIn(keptText(name, LIMITS.nameChars, this.#options.redact))
+    return name === undefined ? undefined : nameIn(truncateText(name, LIMITS.nameChars, this.#options.redact))
   }
 }

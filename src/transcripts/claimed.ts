@@ -32,7 +32,7 @@ export function idIn(value: unknown, otherwise: string): string {
 }
 
 /** A number of tokens: what is no whole number, or absurd, is none. */
-export function tokensIn(value: unknown): number {
+export function claimedTokens(value: unknown): number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value < 1e12 ? value : 0
 }
 
@@ -40,7 +40,7 @@ export function tokensIn(value: unknown): number {
 export function inputText(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === undefined || value === null) return ''
-  if (!isShallow(value, TRANSCRIPT_LIMITS.depth)) return '(too deeply nested to be shown)'
+  if (!isShallow(value, TRANSCRIPT_LIMITS.depth)) return '(nested too deeply to show)'
   return JSON.stringify(value, undefined, 2)
 }
 

@@ -20,10 +20,10 @@ export function cleanText(text: string): string {
 const OVERLAP_CHARS = 8 * 1024
 
 /** Cleaned, redacted, and cut where it is longer than `maxChars`, which it then says. */
-export function keptText(text: string, maxChars: number, redact: Redact): string {
+export function truncateText(text: string, maxChars: number, redact: Redact): string {
   const redacted = redact(cleanText(text.slice(0, maxChars + OVERLAP_CHARS)))
   if (redacted.length <= maxChars && text.length <= maxChars + OVERLAP_CHARS) return redacted
   const kept = redacted.slice(0, maxChars).toWellFormed()
   const left = Math.max(1, text.length - maxChars)
-  return `${kept}\n… (${left.toLocaleString('en')} characters left out)`
+  return `${kept}\n… (${left.toLocaleString('en')} characters omitted)`
 }

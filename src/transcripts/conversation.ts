@@ -1,10 +1,10 @@
 /** One model for what was said in an agent session, whichever program kept it. All of it is the guest's own word. */
 
-export const HARNESSES = ['claude-code', 'codex', 'gemini', 'opencode', 'kimi'] as const
-export type Harness = (typeof HARNESSES)[number]
+export const TRANSCRIPT_HARNESSES = ['claude-code', 'codex', 'gemini', 'opencode', 'kimi'] as const
+export type TranscriptHarness = (typeof TRANSCRIPT_HARNESSES)[number]
 
 export interface Conversation {
-  readonly harness: Harness
+  readonly harness: TranscriptHarness
   /** As the program calls it; letters, digits and `._-` only. */
   readonly id: string
   /** The file it was read from, relative to the home. */
@@ -17,7 +17,7 @@ export interface Conversation {
   /** What the program calls it; otherwise its first prompt is its name. */
   readonly title?: string
   readonly turns: readonly Turn[]
-  readonly usage?: Usage
+  readonly usage?: RecordedUsage
   readonly damage: Damage
 }
 
@@ -31,9 +31,9 @@ export interface Turn {
 export type Part =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'thinking'; readonly text: string }
-  | ToolCall
+  | RecordedToolCall
 
-export interface ToolCall {
+export interface RecordedToolCall {
   readonly type: 'tool'
   readonly name: string
   readonly input: string
@@ -42,7 +42,7 @@ export interface ToolCall {
   readonly ok?: boolean
 }
 
-export interface Usage {
+export interface RecordedUsage {
   readonly inputTokens: number
   readonly outputTokens: number
 }
@@ -60,7 +60,7 @@ export interface Damage {
 }
 
 /** What a turn says, without thinking and tools. */
-export function textOf(turn: Turn): string {
+export function turnText(turn: Turn): string {
   return turn.parts
     .filter((part) => part.type === 'text')
     .map(({ text }) => text)
@@ -70,6 +70,6 @@ export function textOf(turn: Turn): string {
 /** What a person knows it by: the first line that a user wrote, unless the program has a title. */
 export function nameOf({ title, turns }: Pick<Conversation, 'title' | 'turns'>): string {
   const first = turns.find(({ role }) => role === 'user')
-  const [line = ''] = (first === undefined ? '' : textOf(first)).trim().split('\n', 1)
+  const [line = ''] = (first === undefined ? '' : turnText(first)).trim().split('\n', 1)
   return title ?? line
 }

@@ -1,7 +1,7 @@
 /** What readers make of a file: small steps in the order of the conversation, put together by `assemble`. */
 import type { Damage } from './conversation.ts'
 
-export type Entry =
+export type TranscriptEntry =
   /** Another conversation begins. */
   | { readonly type: 'begin'; readonly id: string }
   | ({ readonly type: 'facts' } & Facts)

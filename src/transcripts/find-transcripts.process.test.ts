@@ -16,7 +16,9 @@ async function found(source: TranscriptSource) {
   const passed: PassedOver[] = []
   const problems: string[][] = []
   const options: FindOptions = {
-    ...{ source, signal, redact: (text: string) => text },
+    source,
+    signal,
+    redact: (text: string) => text,
     onPassedOver: (one) => passed.push(one),
     onProblem: (...problem) => problems.push(problem),
   }
@@ -74,6 +76,6 @@ it('one that is longer than what is read of it is told', async () => {
   expect(await found(long)).toEqual({
     harnesses: ['kimi'],
     passed: [],
-    problems: [[PATHS.kimi, 'is over 1 GiB, of which the rest is not read']],
+    problems: [[PATHS.kimi, 'is larger than 1 GiB; the rest is not read']],
   })
 })

@@ -1,7 +1,7 @@
 /** Finds the transcripts in a home, and reads them one after the other. */
 import { assemble } from './assemble.ts'
 import type { Redact } from './clean-text.ts'
-import { type Conversation, HARNESSES, type Harness } from './conversation.ts'
+import { type Conversation, TRANSCRIPT_HARNESSES, type TranscriptHarness } from './conversation.ts'
 import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { READERS } from './readers/all.ts'
 import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from './source.ts'
@@ -11,7 +11,7 @@ export interface FindOptions {
   readonly redact: Redact
   readonly signal: AbortSignal
   /** All unless given. */
-  readonly harnesses?: readonly Harness[]
+  readonly harnesses?: readonly TranscriptHarness[]
   /** A file, relative to the home, of which not all is read, and why. */
   readonly onProblem?: (path: string, problem: string) => void
   /** One that is not read at all. */
@@ -19,7 +19,7 @@ export interface FindOptions {
 }
 
 export interface PassedOver {
-  readonly harness: Harness
+  readonly harness: TranscriptHarness
   /** Relative to the home. */
   readonly path: string
   /** As in "is a pipe". */
@@ -27,22 +27,25 @@ export interface PassedOver {
 }
 
 export interface FoundFile extends TranscriptFile {
-  readonly harness: Harness
+  readonly harness: TranscriptHarness
   /** Another value: it, or what belongs to it, was written to. */
   readonly stamp: string
 }
 
-const TOO_LONG = `is over ${TRANSCRIPT_LIMITS.fileBytes / 1024 ** 3} GiB, of which the rest is not read`
+const TOO_LONG = `is larger than ${TRANSCRIPT_LIMITS.fileBytes / 1024 ** 3} GiB; the rest is not read`
 
 export async function* findTranscripts(options: FindOptions): AsyncGenerator<FoundFile> {
-  for (const harness of options.harnesses ?? HARNESSES) {
+  for (const harness of options.harnesses ?? TRANSCRIPT_HARNESSES) {
     const { folder, depth, matches, companions } = READERS[harness]
     const files = new Map<string, TranscriptFile>()
     let looked = 0
     for await (const file of options.source.list(folder, depth)) {
       options.signal.throwIfAborted()
       if (looked++ >= TRANSCRIPT_LIMITS.files) {
-        options.onProblem?.(folder, `holds more than ${TRANSCRIPT_LIMITS.files.toLocaleString('en')} files`)
+        options.onProblem?.(
+          folder,
+          `contains more than ${TRANSCRIPT_LIMITS.files.toLocaleString('en')} files`,
+        )
         break
       }
       files.set(file.path, file)
@@ -68,7 +71,9 @@ export async function* conversationsIn(file: FoundFile, options: FindOptions): A
   const entries = READERS[harness].read(source, file, { signal })
   try {
     for await (const conversation of assemble(entries, {
-      ...{ harness, path, redact },
+      harness,
+      path,
+      redact,
       onProblem: (problem) => onProblem?.(path, problem),
     })) {
       signal.throwIfAborted()

@@ -5,7 +5,7 @@
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises'
 import { CraikError } from '../errors.ts'
-import { HeldFolder } from '../lib/safe-tar/held-folder.ts'
+import { OpenFolder } from '../lib/safe-tar/open-folder.ts'
 import { TRANSCRIPT_LIMITS } from './limits.ts'
 import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from './source.ts'
 
@@ -16,7 +16,7 @@ export interface HomeFolderOptions {
 }
 
 const CHUNK_BYTES = 256 * 1024
-const A_LINK = 'is a link, which is not followed'
+const A_LINK = 'is a symbolic link; Craik does not follow it'
 
 /** The path of the home itself is the caller's own word, and may be a link. */
 export function homeFolder(home: string, options: HomeFolderOptions): TranscriptSource {
@@ -46,8 +46,8 @@ async function enterAll(
   home: string,
   names: readonly string[],
   { onProblem }: Pick<HomeFolderOptions, 'onProblem'>,
-): Promise<HeldFolder | undefined> {
-  let at: HeldFolder | undefined = await openHome(home)
+): Promise<OpenFolder | undefined> {
+  let at: OpenFolder | undefined = await openHome(home)
   for (const [i, name] of names.entries()) {
     const inner = await enter(at, name, names.slice(0, i + 1).join('/'), onProblem)
     await at.close()
@@ -57,13 +57,13 @@ async function enterAll(
   return at
 }
 
-/** Undefined when there is no such folder, or it cannot be entered. */
+/** Undefined when it does not exist, or it cannot be entered. */
 async function enter(
-  folder: HeldFolder,
+  folder: OpenFolder,
   name: string,
   path: string,
   onProblem: HomeFolderOptions['onProblem'],
-): Promise<HeldFolder | undefined> {
+): Promise<OpenFolder | undefined> {
   try {
     return await folder.enter(name)
   } catch (error) {
@@ -74,21 +74,21 @@ async function enter(
   }
 }
 
-async function openHome(home: string): Promise<HeldFolder> {
+async function openHome(home: string): Promise<OpenFolder> {
   try {
-    return await HeldFolder.open(home)
+    return await OpenFolder.open(home)
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
-    throw new CraikError('not_found', `cannot look for transcripts in ${home}: ${why(code)}`, {
-      hint: 'name a folder that is shaped like a home:  craik transcripts list --home DIR',
+    throw new CraikError('not_found', `cannot search for transcripts in ${home}: ${why(code)}`, {
+      hint: 'use a folder with the layout of a home folder:  craik transcripts list --home DIR',
       cause,
     })
   }
 }
 
 function why(code: string | undefined): string {
-  if (code === 'ENOENT') return 'there is no such folder'
-  return code === 'ENOTDIR' ? 'it is no folder' : String(code)
+  if (code === 'ENOENT') return 'it does not exist'
+  return code === 'ENOTDIR' ? 'it is not a folder' : String(code)
 }
 
 function unreadable(error: unknown): string {
@@ -101,7 +101,7 @@ function unfitness(found: Stats): string {
 }
 
 async function* listed(
-  folder: HeldFolder,
+  folder: OpenFolder,
   path: string,
   depth: number,
   options: HomeFolderOptions,
@@ -112,7 +112,7 @@ async function* listed(
       options.signal.throwIfAborted()
       if (looked++ >= TRANSCRIPT_LIMITS.folderEntries) {
         const most = TRANSCRIPT_LIMITS.folderEntries.toLocaleString('en')
-        options.onProblem?.(path, `holds more than ${most} entries`)
+        options.onProblem?.(path, `contains more than ${most} entries`)
         return
       }
       const below = `${path}/${name}`

@@ -1,6 +1,6 @@
 /** Transcripts as the five programs write them, made up: the same conversation in each of their formats. */
 import { DatabaseSync } from 'node:sqlite'
-import type { Harness } from './conversation.ts'
+import type { TranscriptHarness } from './conversation.ts'
 import type { TranscriptSource } from './source.ts'
 
 export interface Exchange {
@@ -31,7 +31,7 @@ const usage = { input_tokens: 11, output_tokens: 7 }
 
 /** Lines in the order in which the program appends them. */
 export const LINES: Readonly<
-  Record<Exclude<Harness, 'opencode'>, (exchanges: readonly Exchange[]) => object[]>
+  Record<Exclude<TranscriptHarness, 'opencode'>, (exchanges: readonly Exchange[]) => object[]>
 > = {
   'claude-code': claudeLines,
   codex: codexLines,
@@ -39,7 +39,7 @@ export const LINES: Readonly<
   kimi: kimiLines,
 }
 
-export const PATHS: Readonly<Record<Harness, string>> = {
+export const PATHS: Readonly<Record<TranscriptHarness, string>> = {
   'claude-code': `.claude/projects/-home-agent-workspace/${SESSION}.jsonl`,
   codex: `.codex/sessions/2026/11/15/rollout-2026-11-15T09-12-44-${SESSION}.jsonl`,
   gemini: '.gemini/tmp/workspace/chats/session-2026-11-15T09-12-7c9e6679.jsonl',
@@ -123,11 +123,9 @@ function codexLines(exchanges: readonly Exchange[]): object[] {
     lines.push({ timestamp: instant(lines.length), ordinal: lines.length, type, payload })
   const message = (role: string, text: string, kind: string) =>
     line('response_item', {
-      ...{
-        type: 'message',
-        role,
-        content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text }],
-      },
+      type: 'message',
+      role,
+      content: [{ type: role === 'assistant' ? 'output_text' : 'input_text', text }],
       internal_chat_message_metadata_passthrough: { content_item_kinds: [kind] },
     })
   line('session_meta', { id: SESSION, timestamp: instant(0), cwd: FOLDER, source: 'exec' })
@@ -184,8 +182,12 @@ function geminiLines(exchanges: readonly Exchange[]): object[] {
       if (tool) {
         const response = { functionResponse: { id: 'x', name: 'shell', response: { output: tool.output } } }
         const call = {
-          ...{ id: `call-${i}`, name: 'run_shell_command', args: { command: tool.runs } },
-          ...{ result: [response], status: tool.failed ? 'error' : 'success', resultDisplay: tool.output },
+          id: `call-${i}`,
+          name: 'run_shell_command',
+          args: { command: tool.runs },
+          result: [response],
+          status: tool.failed ? 'error' : 'success',
+          resultDisplay: tool.output,
         }
         lines.push({ ...first, toolCalls: [call] })
         lines.push({ id: `result-${i}`, timestamp, type: 'user', content: [response] })

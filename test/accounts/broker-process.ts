@@ -1,7 +1,7 @@
 /** A broker in a process of its own. */
 import { createBroker } from '../../src/accounts/broker.ts'
 import { claudeCodeProbe } from '../../src/accounts/probes/claude-code.ts'
-import { refreshApart } from '../../src/accounts/refresh/apart.ts'
+import { refreshInSubprocess } from '../../src/accounts/refresh/refresh-subprocess.ts'
 import { type RefreshTask, refreshLogin } from '../../src/accounts/refresh/transaction.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { callForEver, readInstructions } from './user-of-tokens.ts'
@@ -13,12 +13,15 @@ const here = (task: RefreshTask) => refreshLogin(task, AbortSignal.timeout(60_00
 const broker = createBroker({
   home: homeAt(craikHome),
   surroundings: {
-    ...{ userHome, environment: process.env, platform: 'linux', nowMs: () => Date.now() },
+    userHome,
+    environment: process.env,
+    platform: 'linux',
+    nowMs: () => Date.now(),
     mounted: async () => [],
   },
   overrides: async () => ({ 'claude-code': { token_url: tokenUrl } }),
   probes: [claudeCodeProbe],
-  refresh: role === 'broker-apart' ? refreshApart : here,
+  refresh: role === 'broker-apart' ? refreshInSubprocess : here,
   operator: 'local-user:tester',
   authorities: [authority],
   // The issuer of the test lets tokens run out faster than any real one.

@@ -31,7 +31,9 @@ async function another(refused: string): Promise<string> {
     const file = read()
     if (file.claudeAiOauth.accessToken !== refused) return file.claudeAiOauth.accessToken
     const { body } = await request(tokenUrl, {
-      ...{ method: 'POST', dispatcher: agent, headers: { 'content-type': 'application/json' } },
+      method: 'POST',
+      dispatcher: agent,
+      headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ grant_type: 'refresh_token', refresh_token: file.claudeAiOauth.refreshToken }),
     })
     const answer = (await body.json()) as {
@@ -41,7 +43,8 @@ async function another(refused: string): Promise<string> {
     }
     const claudeAiOauth = {
       ...file.claudeAiOauth,
-      ...{ accessToken: answer.access_token, refreshToken: answer.refresh_token },
+      accessToken: answer.access_token,
+      refreshToken: answer.refresh_token,
       expiresAt: Date.now() + answer.expires_in * 1000,
     }
     writeFileSync(path, JSON.stringify({ ...file, claudeAiOauth }))

@@ -20,7 +20,9 @@ beforeEach(async () => {
   mkdirSync(join(folder, 'person/.claude'), { recursive: true })
   const { access_token, refresh_token } = issuer.login()
   const claudeAiOauth = {
-    ...{ accessToken: access_token, refreshToken: refresh_token, expiresAt: Date.now() + 3_600_000 },
+    accessToken: access_token,
+    refreshToken: refresh_token,
+    expiresAt: Date.now() + 3_600_000,
     scopes: ['user:inference'],
   }
   writeFileSync(file(), JSON.stringify({ claudeAiOauth, kept: 'by all' }), { mode: 0o600 })
@@ -45,8 +47,12 @@ interface User {
 
 function start(role: Instructions['role']): User {
   const instructions: Instructions = {
-    ...{ role, craikHome: join(folder, 'craik'), userHome: join(folder, 'person') },
-    ...{ tokenUrl: issuer.tokenUrl, apiUrl: issuer.apiUrl, authority: issuer.authority },
+    role,
+    craikHome: join(folder, 'craik'),
+    userHome: join(folder, 'person'),
+    tokenUrl: issuer.tokenUrl,
+    apiUrl: issuer.apiUrl,
+    authority: issuer.authority,
   }
   const path = join(folder, `instructions-${users.length}.json`)
   writeFileSync(path, JSON.stringify(instructions))

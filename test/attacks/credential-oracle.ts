@@ -4,7 +4,7 @@ import { copyFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { LoginScene, NODE_INSIDE } from '../gateway/login-scene.ts'
-import type { HomePlace, LiveSandbox } from '../sandbox-home.ts'
+import type { HomeInstance, LiveSandbox } from '../sandbox-home.ts'
 import { selfSigned } from '../wire/certificate.ts'
 import type { Recovered } from './oracle-guest.fixture.ts'
 import { ENCODINGS, startUpstream, type Upstream } from './oracle-upstream.ts'
@@ -26,7 +26,7 @@ function parts(key: string): Record<string, string> {
 }
 
 async function sceneWith(
-  place: HomePlace,
+  place: HomeInstance,
   { origin }: Upstream,
   key: string,
   words: Readonly<Record<string, string>>,
@@ -59,7 +59,7 @@ async function runGuest(box: LiveSandbox, { origin }: Upstream, ...args: readonl
 }
 
 /** Character by character: a guess that a filter takes for a part of the credential is answered in another way. */
-export async function recoversNothing(place: HomePlace): Promise<void> {
+export async function recoversNothing(place: HomeInstance): Promise<void> {
   await using upstream = await startUpstream(CERTIFICATE)
   const key = madeKey()
   const { scene, box } = await sceneWith(place, upstream, key, {})
@@ -70,7 +70,7 @@ export async function recoversNothing(place: HomePlace): Promise<void> {
 }
 
 /** The same program against the same upstream, with two credentials of a length: whatever it sees is the same. */
-export async function seesTheSameWithEach(place: HomePlace): Promise<void> {
+export async function seesTheSameWithEach(place: HomeInstance): Promise<void> {
   await using upstream = await startUpstream(CERTIFICATE)
   const keys = [madeKey(), madeKey()]
   const words = parts(keys[0]!)

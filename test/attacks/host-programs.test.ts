@@ -81,12 +81,12 @@ describe('a supervisor', () => {
   it('lends no workspace that holds its gh, or a link that leads to it', async () => {
     const env = { PATH: `${home.path('dotfiles/bin')}:${process.env.PATH}` }
     const refused = await create(home.path('dotfiles'), env)
-    expect(refused.stderr).toContain('the workspace holds gh, which Craik executes on this machine')
+    expect(refused.stderr).toContain('the workspace contains gh, which Craik runs on the host')
     const links = home.workspace('links')
     symlinkSync(home.path('dotfiles/bin/gh'), home.path('links/gh'))
     await home.json(['supervisor', 'stop'])
     const linked = { PATH: `${links}:${process.env.PATH}` }
-    expect((await create(links, linked)).stderr).toContain('the workspace holds gh')
+    expect((await create(links, linked)).stderr).toContain('the workspace contains gh')
     // What is copied cannot be written from inside.
     expect((await home.run(['sandbox', 'create', '--workspace', links], { env: linked })).code).toBe(0)
   })
@@ -100,7 +100,7 @@ describe('a supervisor', () => {
     expect(open.stderr).toContain('NODE_EXTRA_CA_CERTS names')
     chmodSync(NODE_EXTRA_CA_CERTS, 0o644)
     const held = await create(project, { NODE_EXTRA_CA_CERTS })
-    expect(held.stderr).toContain('the workspace holds what NODE_EXTRA_CA_CERTS names')
+    expect(held.stderr).toContain('the workspace contains the path in NODE_EXTRA_CA_CERTS')
     await home.json(['supervisor', 'stop'])
     expect((await create(project, {})).code).toBe(0)
     await home.json(['supervisor', 'stop'])

@@ -13,7 +13,7 @@ import {
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type HomePlace, type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
+import { type HomeInstance, type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
 
 /** How a folder of the workspace gets on PATH: each names the folder and the files that its tool leaves there. */
 const TOOLS = {
@@ -37,7 +37,7 @@ const NAMES = [
 ] as const
 const DEADLINE_MS = 60_000
 
-export function attackHostPrograms(place: HomePlace): void {
+export function attackHostPrograms(place: HomeInstance): void {
   describe.each(Object.entries(TOOLS))('with %s', (_tool, { folder, files }) => {
     let home: SandboxHome
     let box: LiveSandbox

@@ -1,8 +1,8 @@
 /**
  * A program inside a sandbox that asks the gateway for what is dear to read: 33 MB of JSON numbers in 32 KB of gzip, on four
  * connections at once. It imports nothing of Craik: `node hostile-bodies.ts ROUNDS` prints one line of JSON with each reply,
- * `node hostile-bodies.ts until-stop` goes on until there is a file `stop`. With `large` after that, the bodies stay just
- * within what the gateway takes: 31 MB and 900,000 values in 700 KB.
+ * `node hostile-bodies.ts until-stop` continues until a file `stop` exists. With `large` after that, the bodies stay just
+ * within what the gateway takes: 31 MB and 900,000 values in 700 KB. With `plain` they are the longest that the main thread scans.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -15,9 +15,11 @@ const VALUES =
   size === 'large'
     ? `"${randomBytes(600_000).toString('hex')}","${'\\n'.repeat(14_000_000)}",${'1,'.repeat(900_000)}`
     : '1,'.repeat(16_500_000)
-const BODY = gzipSync(
-  `{"model":"claude-x","max_tokens":100,"messages":[{"role":"user","content":"hi"}],"x":[${VALUES}1]}`,
-)
+const START = '{"model":"claude-x","max_tokens":100,"messages":[{"role":"user","content":"hi"}],"x":['
+/** Nothing takes a scanner longer for its length than brackets. */
+const NESTED = `${'['.repeat(150)}${']'.repeat(150)},`.repeat(488)
+const isPlain = size === 'plain'
+const BODY = isPlain ? Buffer.from(`${START}${NESTED}1]}`) : gzipSync(`${START}${VALUES}1]}`)
 const { hostname, port } = new URL(process.env.ANTHROPIC_BASE_URL!)
 
 interface Reply {
@@ -27,7 +29,7 @@ interface Reply {
 
 function ask(agent: Agent): Promise<Reply> {
   const { promise, resolve } = Promise.withResolvers<Reply>()
-  const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' }
+  const headers = { 'content-type': 'application/json', ...(!isPlain && { 'content-encoding': 'gzip' }) }
   const sent = request(
     { hostname, port, agent, method: 'POST', path: '/v1/messages', headers },
     (response) => {

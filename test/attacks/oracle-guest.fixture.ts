@@ -43,7 +43,11 @@ const ROUTES: Readonly<Record<string, Route>> = {
   responses: {
     path: '/v1/responses',
     body: (text, stream) => ({
-      ...{ model: 'gpt-x', input: messages(text), store: false, stream, max_output_tokens: 100 },
+      model: 'gpt-x',
+      input: messages(text),
+      store: false,
+      stream,
+      max_output_tokens: 100,
     }),
   },
   chat: {
@@ -71,12 +75,19 @@ async function ask(
 ): Promise<Seen> {
   const isGithub = path.startsWith('/repos/')
   const sent = request({
-    ...{ host: GATEWAY.hostname, port: GATEWAY.port, method, path, agent: false },
+    host: GATEWAY.hostname,
+    port: GATEWAY.port,
+    method,
+    path,
+    agent: false,
     headers: {
       ...headers,
       'content-type': 'application/json',
       // Nothing that a guest asks for turns the mask off.
-      ...{ 'accept-encoding': 'gzip, br', range: 'bytes=8-', te: 'trailers', 'accept-charset': 'utf-16' },
+      'accept-encoding': 'gzip, br',
+      range: 'bytes=8-',
+      te: 'trailers',
+      'accept-charset': 'utf-16',
       ...(isGithub && { host: process.env.GITHUB_AT }),
     },
   })
@@ -99,9 +110,14 @@ async function ask(
 function askSocket(text: string): Promise<Seen> {
   const { promise, resolve, reject } = Promise.withResolvers<Seen>()
   const sent = request({
-    ...{ host: GATEWAY.hostname, port: GATEWAY.port, path: '/v1/responses', agent: false },
+    host: GATEWAY.hostname,
+    port: GATEWAY.port,
+    path: '/v1/responses',
+    agent: false,
     headers: {
-      ...{ connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13' },
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
       'sec-websocket-key': WEB_SOCKET_KEY,
     },
   })
@@ -139,7 +155,9 @@ async function compare(): Promise<void> {
   const say = async (what: string, asked: Promise<Seen>) => {
     // A connection that breaks is something to be seen as well.
     const { status, headers, body } = await asked.catch((error: NodeJS.ErrnoException) => ({
-      ...{ status: 0, headers: [], body: Buffer.from(String(error.code)) },
+      status: 0,
+      headers: [],
+      body: Buffer.from(String(error.code)),
     }))
     const isMasked = body.includes('and your key is xxxxxxxx')
     const digest = createHash('sha256').update(body).digest('hex')

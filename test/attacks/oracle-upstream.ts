@@ -120,7 +120,8 @@ function answerOf(path: string, asked: string, text: string, problem: string | u
     /"stream":true|:streamGenerateContent/.test(asked) || path.includes(':streamGenerateContent')
   const headers = { 'content-type': isStream ? 'text/event-stream' : 'application/json' }
   const events = (list: readonly { readonly type?: string }[]): Answer => ({
-    ...{ status: 200, headers },
+    status: 200,
+    headers,
     body: list
       .map((each) => `${each.type ? `event: ${each.type}\n` : ''}data: ${JSON.stringify(each)}\n\n`)
       .join(''),
@@ -168,7 +169,10 @@ function answerOf(path: string, asked: string, text: string, problem: string | u
 }
 
 const RESPONSE = {
-  ...{ id: 'resp_1', object: 'response', status: 'completed', model: 'gpt-x' },
+  id: 'resp_1',
+  object: 'response',
+  status: 'completed',
+  model: 'gpt-x',
   usage: { input_tokens: 3, output_tokens: 4, total_tokens: 7 },
 }
 

@@ -178,7 +178,8 @@ function traced(file: string, args: readonly string[]): Traced {
     .map((line) => /"([^"]*)"/.exec(line)?.[1] ?? '')
   const below = paths.filter((path) => `${path}/`.startsWith(`${received.home}/`))
   return {
-    ...{ code, output },
+    code,
+    output,
     executed: lines.filter((line) => / execve(?:at)?\(/.test(line)),
     opened: [...new Set(below.map((path) => path.slice(received.home.length + 1)))],
   }

@@ -3,9 +3,8 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
-import { judgeTrace, STRACE, straceArguments } from '../program-trace.ts'
+import { describe, expect, it, vi } from 'vitest'
+import { checkTrace, STRACE, straceArguments } from '../program-trace.ts'
 import { EVERY_IDENTITY } from '../sandbox-home.ts'
 import { traceLifecycle } from './supervisor-programs.ts'
 
@@ -21,9 +20,9 @@ it('another program is seen, and what runs behind bubblewrap is not taken for on
   const output = join(folder, 'programs')
   const inside = 'bwrap --unshare-all --ro-bind / / /usr/bin/env true'
   execFileSync(STRACE, [...straceArguments(output), '/bin/sh', '-c', `${inside}; /usr/bin/id; /bin/true`])
-  for (const endMs = performance.now() + 10_000; performance.now() < endMs; await sleep(20))
-    if (existsSync(output) && /"\/bin\/true".* = 0\n/.test(readFileSync(output, 'utf8'))) break
-  const { known, foreign, beyond } = judgeTrace(readFileSync(output, 'utf8'))
+  const trace = () => checkTrace(existsSync(output) ? readFileSync(output, 'utf8') : '')
+  await vi.waitUntil(() => trace().foreign.length === 2, { timeout: 10_000, interval: 20 })
+  const { known, foreign, beyond } = trace()
   expect(foreign.map(({ path }) => path)).toEqual(['/usr/bin/id', '/bin/true'])
   expect(known).toEqual({ sh: 1, bwrap: 1 })
   expect(beyond).toBe(2)

@@ -2,15 +2,14 @@
 import { spawn } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, it } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import type { ProgramName } from '../../src/lib/host-programs.ts'
-import { type Judgement, judgeTrace, STRACE, straceArguments } from '../program-trace.ts'
-import { type HomePlace, SandboxHome } from '../sandbox-home.ts'
+import { checkTrace, STRACE, straceArguments, type TraceResult } from '../program-trace.ts'
+import { type HomeInstance, SandboxHome } from '../sandbox-home.ts'
 
 const START_MS = 60_000
 
-export function traceLifecycle(place: HomePlace, expected: readonly ProgramName[]): void {
+export function traceLifecycle(place: HomeInstance, expected: readonly ProgramName[]): void {
   it('are all in the table', async () => {
     const gh = 'tools/gh-2/gh'
     const { known, foreign, users, beyond } = await traced(place, async (home) => {
@@ -36,7 +35,7 @@ export function traceLifecycle(place: HomePlace, expected: readonly ProgramName[
     if (place.backend === 'process') expect(beyond).toBeGreaterThan(0)
   })
 
-  async function traced(of: HomePlace, work: (home: SandboxHome) => Promise<void>): Promise<Judgement> {
+  async function traced(of: HomeInstance, work: (home: SandboxHome) => Promise<void>): Promise<TraceResult> {
     let output = ''
     {
       await using home = await SandboxHome.open(of)
@@ -63,16 +62,15 @@ export function traceLifecycle(place: HomePlace, expected: readonly ProgramName[
         ...home.user,
       })
       child.unref()
-      for (const endMs = performance.now() + START_MS; performance.now() < endMs; await sleep(100)) {
-        const { stdout } = await home.run(['supervisor', 'status', '--format', 'json'])
-        if (stdout.includes('"ready":true')) break
-      }
-      const { pid } = await home.json<{ pid: number }>(['supervisor', 'status', '--format', 'json'])
+      const status = async () =>
+        await home.json<{ ready?: boolean; pid?: number }>(['supervisor', 'status', '--format', 'json'])
+      await vi.waitUntil(async () => (await status()).ready, { timeout: START_MS, interval: 100 })
+      const { pid } = await status()
       // The one that is traced, and not another that a command started.
       expect(pid).toBe(child.pid)
       await work(home)
       output = readFileSync(file, 'utf8')
     }
-    return judgeTrace(output)
+    return checkTrace(output)
   }
 }

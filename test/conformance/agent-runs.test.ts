@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Receipt } from '../../src/receipts/schema.ts'
-import { placeFor, runArgv, sandboxScene, TestFolder } from '../../src/sandboxes/sandbox.fixture.ts'
+import { contextFor, runArgv, sandboxScene, TestFolder } from '../../src/sandboxes/sandbox.fixture.ts'
 import { TestHome } from '../craik.ts'
 
 interface Handoff {
@@ -75,7 +75,7 @@ describe('a receipt of a command', () => {
     using folder = new TestFolder()
     mkdirSync(folder.path('project'))
     const scene = await sandboxScene()
-    const place = placeFor(scene, folder.path('home'))
+    const place = contextFor(scene, folder.path('home'))
     const ran = await runArgv(scene, place, argv, { workspace: folder.path('project'), isolation: 'none' })
     expect(ran.run.end).toBe(end)
     expect((await scene.store.bodies()).at(-1)).toMatchObject({

@@ -252,12 +252,12 @@ describe('the closed schema', () => {
     ['a measure of unknown origin', { measures: [{ name: 'cost', value: 1, source: 'guessed' }] }],
   ])('refuses %s', async (_, given) => {
     const before = await size()
-    await refused(draft(given as never), /does not fit its schema/)
+    await refused(draft(given as never), /does not match its schema/)
     expect(await size()).toBe(before)
   })
 
   it('refuses to call passed what was denied', async () => {
-    await refused(draft({ decision: { ...allow(), effect: 'deny' } }), /denied cannot have passed/)
+    await refused(draft({ decision: { ...allow(), effect: 'deny' } }), /denied request cannot have passed/)
     await refused(draft({ kind: 'denial', status: 'passed' }), /denied or blocked/)
     const open = await live.log.begin(beginning({ decision: allow() }))
     await expect(open.end({ status: 'passed', shell: shellFields() })).rejects.toThrow(

@@ -131,7 +131,9 @@ describe('selection', () => {
   it('says which modes there are when it has not the one asked for', async () => {
     const { code, stdout, stderr } = await home.run([...SELECT.slice(0, 3), '--mode', 'embedding'])
     expect([code, stdout]).toEqual([2, ''])
-    expect(stderr).toMatch(/^craik: provider_openai does not do 'embedding' \(it does: chat, runner\)\n/)
+    expect(stderr).toMatch(
+      /^craik: provider_openai does not support 'embedding' \(supported: chat, runner\)\n/,
+    )
   })
 
   it('takes references only, and never a secret', async () => {
@@ -232,8 +234,8 @@ describe('local presets', () => {
       [redirecting, 'rejected', 'redirects are not followed'],
       [failing, 'rejected', 'HTTP 500'],
       [huge, 'unexpected', '1 MiB'],
-      [slow, 'unreachable', 'no complete answer within 400 ms'],
-      [nonsense, 'unexpected', 'no list of models'],
+      [slow, 'unreachable', 'no complete response within 400 ms'],
+      [nonsense, 'unexpected', 'not a list of models'],
       [{ baseUrl: 'http://127.0.0.1:9/v1' }, 'unreachable', 'nothing listens there'],
     ] as const) {
       const timeout = status === 'unreachable' ? '0.4' : '20'
@@ -258,7 +260,7 @@ describe('local presets', () => {
           ['provider', 'local-health', 'ollama', '--base-url', url],
           { nodeArguments: ['--import', TRAP] },
         )
-        expect(stderr).toMatch(/^craik: --base-url is refused: [^\n]+\n {2}[^\n]+\n$/)
+        expect(stderr).toMatch(/^craik: invalid --base-url: [^\n]+\n {2}[^\n]+\n$/)
         return [url, code, stdout]
       }),
     )

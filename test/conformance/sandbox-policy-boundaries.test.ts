@@ -190,7 +190,7 @@ describe('28: inline shell', () => {
       expect(allowed, kind).toBe(false)
       expect(decision, kind).toMatchObject({
         rule: 'sandbox.inline_command',
-        reason: 'commands are named by reference; inline shell is never run',
+        reason: 'inline shell is not allowed: name a registered command',
       })
       const body = await newest()
       expect(body).toMatchObject({ kind: 'denial', target: `sandbox_action:${OWN[kind].fields.backend_id}` })
@@ -228,15 +228,15 @@ describe('29: what is unsafe', () => {
       'the bridge network',
       { network_mode: 'bridge' },
       'sandbox.network',
-      'a container never joins the bridge network',
+      'a container cannot join the bridge network',
     ],
     [
       'a writable mount',
       { mounts: [{ source_ref: 'workspace', target_path: '/workspace', mode: 'read_write' }] },
       'sandbox.mount',
-      'a container never gets a writable mount',
+      'a container cannot have a writable mount',
     ],
-    ['privileges', { privileged: true }, 'sandbox.privileged', 'a container is never privileged'],
+    ['privileges', { privileged: true }, 'sandbox.privileged', 'a container cannot be privileged'],
   ])('is denied to a container: %s', async (_, changes, rule, reason) => {
     expect((await decide(await complete('container', changes))).decision).toMatchObject({
       rule,

@@ -5,10 +5,10 @@ import { copyContract } from './sandbox/copies.ts'
 import { execContract } from './sandbox/exec.ts'
 import { fileContract } from './sandbox/files.ts'
 import { insideContract } from './sandbox/inside.ts'
+import type { ContractInstance } from './sandbox/instance.ts'
 import { lifecycleContract } from './sandbox/lifecycle.ts'
 import { limitContract } from './sandbox/limits.ts'
 import { networkContract } from './sandbox/network.ts'
-import type { Place } from './sandbox/place.ts'
 import { settingsContract } from './sandbox/settings.ts'
 import { severalContract } from './sandbox/several.ts'
 import { streamContract } from './sandbox/streams.ts'
@@ -20,8 +20,8 @@ import { workspaceContract } from './sandbox/workspaces.ts'
 /** What is left on the machine at the end fails the suite: see how the home is disposed of. */
 export function sandboxContract(name: string, open: () => Promise<SandboxHome>): void {
   describe(`the contract of sandboxes: ${name}`, () => {
-    let place: Place | undefined
-    const get = (): Place => {
+    let place: ContractInstance | undefined
+    const get = (): ContractInstance => {
       if (place === undefined) throw new Error('there is no sandbox yet')
       return place
     }

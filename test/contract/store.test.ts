@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { afterEach } from 'vitest'
 import { homeAt } from '../../src/store/home.ts'
+import { cacheRows } from '../../src/store/sqlite/cached-rows.ts'
 import { openDatabase } from '../../src/store/sqlite/database.ts'
-import { rememberRows } from '../../src/store/sqlite/remembered-rows.ts'
 import { tablesOver } from '../../src/store/sqlite/tables.ts'
 import { ledgerContract } from './ledger-tables.ts'
 import { sandboxContract } from './sandbox-tables.ts'
@@ -43,7 +43,7 @@ async function open(): Promise<StoreUnderTest> {
 async function openRemembering(): Promise<StoreUnderTest> {
   await open()
   const { database } = opened.at(-1)!
-  const rows = rememberRows(database, tablesOver(database))
+  const rows = cacheRows(database, tablesOver(database))
   return {
     async transaction(work) {
       database.exec('BEGIN IMMEDIATE')

@@ -88,6 +88,6 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents’ command lines in containers ${ENGIN
       { env: env() },
     )
     expect(refused.code).toBe(3)
-    expect(refused.stderr).toMatch(/does not hold codex-/)
+    expect(refused.stderr).toMatch(/does not contain codex-/)
   })
 })

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { Readable } from 'node:stream'
 import { pack } from 'tar-stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { harnessShelf } from '../../src/harnesses/packages/shelf.ts'
+import { harnessStore } from '../../src/harnesses/packages/harness-store.ts'
 import { type Engine, openEngine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { labelChanges } from '../../src/sandboxes/backends/docker/image/dockerfile.ts'
 import { wantedImage } from '../../src/sandboxes/backends/docker/image/ensure-image.ts'
@@ -17,7 +17,7 @@ import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 const reason = whyNoOwnEngine()
 const OLD = 'f'.repeat(64)
 /** In every image of Craik's own. */
-const TOOLS = harnessShelf.ids([])
+const TOOLS = harnessStore.ids([])
 
 describe.skipIf(reason)(
   `images on an engine of their own ${reason === undefined ? '' : `(skipped: ${reason})`}`,
@@ -92,7 +92,7 @@ describe.skipIf(reason)(
         { env },
       )
       expect(removed).toEqual([])
-      expect(kept.find(({ id }) => id === old)?.why).toBe('a sandbox or snapshot needs it')
+      expect(kept.find(({ id }) => id === old)?.why).toBe('a sandbox or snapshot uses it')
       const shown = await home.json(['image', 'show', 'craik/sandbox:ffffffffffff'], { env })
       expect(shown).toMatchObject({ sandboxes: [], snapshots: ['before'] })
       await prune()
@@ -131,7 +131,9 @@ describe.skipIf(reason)(
       await recordedImage(engine, recorded, other.home)
       const { removed, kept } = await prune([current], true)
       expect(removed).toEqual([])
-      expect(kept.find(({ image }) => image.id === old)?.why).toBe('another home on this engine may need it')
+      expect(kept.find(({ image }) => image.id === old)?.why).toBe(
+        'another Craik home on this engine may use it',
+      )
       const its = await pruneImages(engine, other.home, new Set([current]))
       expect(its.removed.map(({ id }) => id)).toEqual([old])
       await expect(engine.docker.getImage(old).inspect()).rejects.toMatchObject({ statusCode: 404 })

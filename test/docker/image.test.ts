@@ -88,7 +88,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
       env: { CRAIK_ENGINE: recorded.address },
     })
     expect(code).toBe(2)
-    expect(stderr).toContain('no name of a Debian package')
+    expect(stderr).toContain('not a valid Debian package name')
     expect(recorded.requests).toEqual([])
   })
 
@@ -178,7 +178,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the image ${ENGINE_IS_NEEDED ?? ''}`, () => {
         await container.start()
         expect(await container.wait()).toMatchObject({ StatusCode: 64 })
         const said = (await container.logs({ stdout: true, stderr: true })).toString()
-        expect(said.trim()).toBe(`craik: ${name} is set, and no sandbox takes it`)
+        expect(said.trim()).toBe(`craik: ${name} is set, but a sandbox must not have it`)
       } finally {
         await container.remove({ force: true })
       }

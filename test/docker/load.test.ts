@@ -41,7 +41,11 @@ describe.skipIf(missing !== undefined)(missing ?? `${LOAD.sandboxes} containers 
     const made = Array.from({ length: LOAD.sandboxes }, (_, n) =>
       client.sandboxes.create({
         name: `box-${n}`,
-        ...{ backend: 'docker', workspace: { mode: 'copy' }, environment: {}, network: 'none', mounts: [] },
+        backend: 'docker',
+        workspace: { mode: 'copy' },
+        environment: {},
+        network: 'none',
+        mounts: [],
         container: { image: 'craik', line: n % 4 === 3 ? 'relay' : 'socket' },
         limits: LIMITS,
       }),

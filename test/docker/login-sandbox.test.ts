@@ -143,7 +143,11 @@ describe.skipIf(ENGINE_IS_NEEDED)(`the sandbox of a login, as a container ${ENGI
   }
 })
 
-/** A program that moves the cursor over spaces has written none. */
+/**
+ * The text that was drawn, without spaces: a program that moves the cursor over spaces has written none. Between the letters of
+ * one word it may move the cursor, change colours (CSI), or set the window's title (OSC).
+ */
 function squeezed(screen: string): string {
-  return screen.replace(/\u001b\[[0-9;?>=<]*[ -/]*[A-Za-z]/g, '').replace(/\s/g, '')
+  const control = /\u001b(?:\[[0-9;?>=<]*[ -/]*[A-Za-z]|\][^\u0007\u001b]*(?:\u0007|\u001b\\))/g
+  return screen.replace(control, '').replace(/\s/g, '')
 }

@@ -9,7 +9,11 @@ import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { canBe, EVERY_IDENTITY, SandboxHome, USER_UID } from '../sandbox-home.ts'
 
 const WHOLE = {
-  ...{ backend: 'docker', network: 'none', mounts: [], environment: {}, workspace: { mode: 'copy' } },
+  backend: 'docker',
+  network: 'none',
+  mounts: [],
+  environment: {},
+  workspace: { mode: 'copy' },
   container: { image: 'craik' },
 } as const satisfies CreateBody
 
@@ -75,18 +79,18 @@ describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(EVERY_IDENTITY.filter(canBe
       await new Promise<void>((done) => server.listen(home.path('open/a.sock'), done))
       try {
         for (const [asked, why] of [
-          [home.path('link'), /through a link/],
-          [`${home.path('link')}/deep`, /through a link/],
-          ['/:root', /folder of the system|home folder/],
-          ['/etc', /folder of the system/],
-          ['/usr', /folder of the system/],
-          ['/run', /folder of the system/],
-          ['/home:homes', /folder of the system/],
+          [home.path('link'), /behind a symbolic link/],
+          [`${home.path('link')}/deep`, /behind a symbolic link/],
+          ['/:root', /system folder|home folder/],
+          ['/etc', /system folder/],
+          ['/usr', /system folder/],
+          ['/run', /system folder/],
+          ['/home:homes', /system folder/],
           [home.home, /Craik’s own home/],
           [home.folder, /Craik’s own home|home folder/],
           [home.path('open'), /sockets or pipes of the host: a\.sock/],
           [home.path('piped'), /sockets or pipes of the host: pipe/],
-          [home.path('missing'), /not a folder/],
+          [home.path('missing'), /cannot be opened as a folder/],
         ] as const) {
           const { code, stderr } = await home.tryToCreate(['--mount', asked])
           expect(code, `${asked}: ${stderr}`).toBe(2)

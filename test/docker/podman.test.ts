@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SandboxBody, SnapshotBody } from '../../src/operator/api/bodies.ts'
 import type { Engine } from '../../src/sandboxes/backends/docker/engine/engine.ts'
 import { mountTable } from '../../src/sandboxes/backends/docker/mount-table.ts'
+import type { ContractInstance } from '../contract/sandbox/instance.ts'
 import { networkContract } from '../contract/sandbox/network.ts'
-import type { Place } from '../contract/sandbox/place.ts'
 import { prepareSandboxImage } from '../engine-image.ts'
 import { TestPodman, whyNoPodman } from '../podman.ts'
 import { type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
@@ -125,7 +125,7 @@ describe.skipIf(missing !== undefined)(missing ? `skipped: ${missing}` : 'Podman
 
   // Podman's monitor of each connection would stay for five minutes: what is left fails when the home is disposed of.
   describe('over a relay', () => {
-    let place: Place
+    let place: ContractInstance
     beforeAll(async () => {
       const home = await open('relay')
       place = { home, box: await home.create(), client: home.client() }

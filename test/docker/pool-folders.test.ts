@@ -21,7 +21,7 @@ import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { canBe, ROOT_IS_NEEDED, SandboxHome, USER_UID } from '../sandbox-home.ts'
-import { SocketGate } from './socket-gate.fixture.ts'
+import { SocketProxy } from './socket-proxy.fixture.ts'
 
 const POLL_MS = 50
 const LINES = ['socket', 'relay'] as const
@@ -52,10 +52,10 @@ function commands(): string[] {
 /** A place of one home that waits for one kind of sandbox at a time. */
 class Scene implements AsyncDisposable {
   readonly home: SandboxHome
-  readonly gate: SocketGate
+  readonly gate: SocketProxy
   readonly line: (typeof LINES)[number]
 
-  private constructor(home: SandboxHome, gate: SocketGate, line: (typeof LINES)[number]) {
+  private constructor(home: SandboxHome, gate: SocketProxy, line: (typeof LINES)[number]) {
     this.home = home
     this.gate = gate
     this.line = line
@@ -63,7 +63,7 @@ class Scene implements AsyncDisposable {
 
   static async open(line: (typeof LINES)[number]): Promise<Scene> {
     const home = await SandboxHome.open({ identity: 'root', backend: 'docker', line, warm: 1 })
-    return new Scene(home, await SocketGate.open(process.env.CRAIK_ENGINE!, home.folder), line)
+    return new Scene(home, await SocketProxy.open(process.env.CRAIK_ENGINE!, home.folder), line)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

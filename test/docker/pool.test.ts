@@ -9,7 +9,7 @@ import { homeFilter } from '../../src/sandboxes/backends/docker/names.ts'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import { SupervisorKiller } from '../faults/supervisor-kill.ts'
 import { canBe, type Identity, ROOT_IS_NEEDED, SandboxHome } from '../sandbox-home.ts'
-import { SocketGate } from './socket-gate.fixture.ts'
+import { SocketProxy } from './socket-proxy.fixture.ts'
 
 const POLL_MS = 50
 
@@ -32,10 +32,10 @@ describe.each(CASES)('as %s, over a %s', (identity, line) => {
   const missing = canBe(identity) ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
   describe.skipIf(missing !== undefined)(missing ?? 'a container that waits', () => {
     let home: SandboxHome
-    let gate: SocketGate
+    let gate: SocketProxy
     beforeAll(async () => {
       home = await SandboxHome.open({ identity, backend: 'docker', line, warm: 2 })
-      gate = await SocketGate.open(process.env.CRAIK_ENGINE!, home.folder)
+      gate = await SocketProxy.open(process.env.CRAIK_ENGINE!, home.folder)
     })
     afterAll(async () => {
       await gate.reopen()

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ENGINE_IS_NEEDED } from '../engine-here.ts'
 import type { LoginScene } from '../gateway/login-scene.ts'
 import { HARNESSES_MS, readyHarnessImage } from '../harness-image.ts'
-import { stopsWhenTold } from '../harnesses/agent-cancel.ts'
+import { stopsOnCancel } from '../harnesses/agent-cancel.ts'
 import { isRefused, isTold, worksAndGoesOn, worksForEditor } from '../harnesses/agent-life.ts'
 import { isRenewed, isToldOfItsEnd, type LoginName } from '../harnesses/agent-login.ts'
 import { FaultyAnswers } from '../harnesses/agent-providers.ts'
@@ -55,7 +55,7 @@ describe.skipIf(ENGINE_IS_NEEDED)(`agents in a container ${ENGINE_IS_NEEDED ?? '
     })
 
     it('stops when it is interrupted, with whatever it runs, and goes on when it is asked to', async () => {
-      said[`${name} interrupted`] = JSON.stringify(await stopsWhenTold(scene, name, box))
+      said[`${name} interrupted`] = JSON.stringify(await stopsOnCancel(scene, name, box))
     })
 
     // OpenCode works with keys, which do not run out.

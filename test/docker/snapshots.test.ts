@@ -54,7 +54,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(made).toMatchObject({ backend: 'docker', isolation: 'container' })
       expect(await inside('made', 'cat a')).toBe('one\n')
       const other = await home.run(['sandbox', 'create', '--from', 'before', '--backend', 'process'])
-      expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining('of a docker sandbox') })
+      expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining('from a docker sandbox') })
     })
   })
 })

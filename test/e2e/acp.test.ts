@@ -54,7 +54,7 @@ describe('a session of an editor', () => {
     expect((await home.run(['run', 'apply', second!.id])).code).toBe(0)
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('a\nb\nc\n')
 
-    expect(editor.stderr).toMatch(/MCP servers do not go into the sandbox/)
+    expect(editor.stderr).toMatch(/MCP servers are not available in the sandbox/)
     expect([editor.strange, editor.reached, editor.asked]).toEqual([[], [], []])
     const receipts = await home.json<{ body: { operation: string } }[]>([
       ...['receipts', 'list', '--run', first!.id, '--format', 'json'],
@@ -72,7 +72,7 @@ describe('a session of an editor', () => {
     writeFileSync(join(folder, 'a.txt'), 'mine\n')
     await editor.prompt(sessionId, 'RUN: echo theirs > a.txt')
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('mine\n')
-    expect(editor.said(sessionId)).toMatch(/changed here meanwhile: `a\.txt`/)
+    expect(editor.said(sessionId)).toMatch(/changed here too: `a\.txt`/)
   })
 
   it('names files as the host does, and the agent hears its own names', async () => {
@@ -124,7 +124,7 @@ describe('a session of an editor', () => {
     const { sessionId } = await editor.begin(folderWith())
     const working = editor.prompt(sessionId, 'SAY: begun\nWAIT')
     await editor.until(() => editor.said(sessionId).includes('begun'))
-    await expect(editor.prompt(sessionId, 'SAY: too')).rejects.toThrow(/under way/)
+    await expect(editor.prompt(sessionId, 'SAY: too')).rejects.toThrow(/already running/)
     await editor.agent.notify('session/cancel', { sessionId })
     expect(await working).toEqual({ stopReason: 'cancelled' })
     editor.answer = undefined
@@ -171,7 +171,7 @@ describe('a session of an editor', () => {
   it('ends a prompt that takes too long, and says so', async () => {
     await using editor = await opened(['--timeout', '2s'])
     const { sessionId } = await editor.begin(folderWith())
-    await expect(editor.prompt(sessionId, 'WAIT')).rejects.toThrow(/not done within 2 s/)
+    await expect(editor.prompt(sessionId, 'WAIT')).rejects.toThrow(/did not finish within 2 s/)
     expect((await runs())[0]).toMatchObject({ status: 'failed', stop_reason: 'timeout' })
     expect(await editor.prompt(sessionId, 'SAY: on')).toEqual({ stopReason: 'end_turn' })
   })
@@ -235,7 +235,9 @@ describe('an editor', () => {
 
   it('that says nothing costs nothing', async () => {
     expect(await home.run(['acp', '--harness', 'fixture'], { input: '' })).toEqual({
-      ...{ code: 0, stdout: '', stderr: '' },
+      code: 0,
+      stdout: '',
+      stderr: '',
     })
     const { code, stdout } = await home.run(['acp', '--harness', 'fixture'], { input: 'what?\n' })
     expect([code, JSON.parse(stdout)]).toMatchObject([0, { error: { code: -32700 } }])
@@ -275,7 +277,10 @@ describe('an agent that was taken over', () => {
     const host = join(folder, 'a.txt')
     expect(editor.tools()).toEqual([
       {
-        ...{ sessionUpdate: 'tool_call', toolCallId: 't1', kind: 'edit', status: 'completed' },
+        sessionUpdate: 'tool_call',
+        toolCallId: 't1',
+        kind: 'edit',
+        status: 'completed',
         title: `Edit ${host}`,
         locations: [{ path: host, line: 3 }],
         content: [

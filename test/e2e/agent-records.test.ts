@@ -51,7 +51,7 @@ describe('a session', () => {
     expect(await home.json(['handoff', 'list'])).toMatchObject([{ hmac_status: 'tampered' }])
     const { code, stderr } = await home.run(['agent', 'status', 's1'])
     expect(code).toBe(1)
-    expect(stderr).toContain('session s1 was changed outside Craik, and cannot be read any more')
+    expect(stderr).toContain('session s1 was changed outside Craik and is unreadable')
   })
 
   it('takes its prompt from stdin for -, within bounds', async () => {

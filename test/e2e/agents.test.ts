@@ -147,7 +147,7 @@ describe('a persistent agent on the fixture', () => {
     await launch(home)
     const again = await home.run(['agent', 'launch', '--session-id', 's1', '--workspace', home.path('work')])
     expect(again.code).toBe(2)
-    expect(again.stderr).toContain('session s1 exists already')
+    expect(again.stderr).toContain('session s1 already exists')
     expect((await home.run(['agent', 'restart', 's1'])).code).toBe(2)
   })
 

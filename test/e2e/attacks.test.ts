@@ -41,7 +41,7 @@ describe('an envelope under a borrowed id', () => {
        WHERE id = '${automation}'`,
     )
     const { code, stderr } = await home.run(['shell', '--profile', 'automation', 'touch ran'])
-    expect(stderr).toContain('is not the one that your commands run under')
+    expect(stderr).toContain('is not the envelope of your commands')
     expect(code).not.toBe(0)
     expect(existsSync(home.path('ran'))).toBe(false)
   })

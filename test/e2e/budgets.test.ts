@@ -91,7 +91,7 @@ describe('a budget', () => {
   it('is proved by the log alone: where it was passed, by how much, and why', async () => {
     const { code, stdout } = await home.run(['receipts', 'verify', '--replay', '--format', 'table'])
     expect([code, stdout]).toEqual([0, expect.stringContaining('decisions recomputed')])
-    expect(stdout).toMatch(/^ {2}5 calls, each with a reservation of its own$/m)
+    expect(stdout).toMatch(/^ {2}5 calls, each with its own hold$/m)
     expect(stdout).toMatch(
       /^ {2}budget_provider_openai: peak \$0\.000002706 of \$2\.00, exceeded by \$0\.000000705 at receipt \d+: .*\(overrun\)$/m,
     )
@@ -142,7 +142,7 @@ describe('a budget', () => {
     ])
     expect([taken.code, taken.stderr]).toEqual([
       4,
-      `craik: budget_provider_openai was removed; it was the budget of provider provider_openai, and stays that in the log\n  choose another --id, or set it as it was:  ${SET_AGAIN}\n`,
+      `craik: budget_provider_openai was removed; in the log it is the budget of provider provider_openai\n  choose another --id, or restore it:  ${SET_AGAIN}\n`,
     ])
   })
 })
@@ -160,8 +160,8 @@ describe('a quota', () => {
 
 describe('a mistake', () => {
   it.each([
-    [['budget', 'set', '--limit', '2usd'], 2, 'in exactly one way'],
-    [['budget', 'set', ...OPENAI, '--total', '--limit', '2usd'], 2, 'in exactly one way'],
+    [['budget', 'set', '--limit', '2usd'], 2, 'exactly one scope'],
+    [['budget', 'set', ...OPENAI, '--total', '--limit', '2usd'], 2, 'exactly one scope'],
     [['budget', 'set', ...OPENAI], 2, '--tokens 500000'],
     [['budget', 'set', ...OPENAI, '--limit', '2'], 2, '2usd'],
     [['budget', 'set', ...OPENAI, '--limit', '2usd', '--per', 'hour'], 2, 'day'],
@@ -183,9 +183,15 @@ describe('a mistake', () => {
     using home = new TestHome()
     const set = ['budget', 'set', '--session', 'later', '--tokens', '5000']
     const early = await home.run(set)
-    expect(early).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no session later yet') })
+    expect(early).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('session later does not exist yet'),
+    })
     const quota = await home.run(['quota', 'set', '--session', 'later', '--concurrent', '2'])
-    expect(quota).toMatchObject({ code: 0, stderr: expect.stringContaining('there is no session later yet') })
+    expect(quota).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining('session later does not exist yet'),
+    })
     await home.json(['login', '--as', 'ada'])
     mkdirSync(home.path('work'))
     await home.json(['agent', 'launch', '--workspace', home.path('work'), '--session-id', 'later'])
@@ -243,7 +249,7 @@ describe('a row that was edited beside the log', () => {
       },
     ])
     const table = await home.run([...verify, '--format', 'table'])
-    expect(table.stdout).toMatch(/^ {2}✗ budget_total: the database says limit_nano_usd 9000000000000; /m)
+    expect(table.stdout).toMatch(/^ {2}✗ budget_total: the database has limit_nano_usd 9000000000000; /m)
     const { stdout: log } = await home.run(['receipts', 'export'])
     writeFileSync(home.path('audit.jsonl'), log)
     const file = await home.run([...verify, 'audit.jsonl', '--public-key', 'craik.pub'])
@@ -272,7 +278,10 @@ describe('a call that was made past the ledger', () => {
     {
       await using opened = await openLog(other.home)
       const open = await opened.log.begin({
-        ...{ kind: 'provider_action', operator: OPERATOR, capability: 'model.chat', operation: 'chat' },
+        kind: 'provider_action',
+        operator: OPERATOR,
+        capability: 'model.chat',
+        operation: 'chat',
         target: 'provider_openai',
         links: { provider_id: 'provider_openai' },
       })
@@ -287,12 +296,12 @@ describe('a call that was made past the ledger', () => {
       replay: {
         calls: { begun: 1, reserved: 0, open: 0 },
         differ: [
-          { seq: 0, id: begun, detail: 'it began a call, and nothing was reserved for it' },
+          { seq: 0, id: begun, detail: 'it began a call without a reservation' },
           { seq: 1, detail: expect.stringContaining('it ends a call that is not open') },
         ],
       },
     })
     const table = await other.run(['receipts', 'verify', '--replay', '--format', 'table'])
-    expect(table.stdout).toContain('  1 call, 0 with a reservation of its own\n')
+    expect(table.stdout).toContain('  1 call, 0 with its own hold\n')
   })
 })

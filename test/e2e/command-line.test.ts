@@ -28,15 +28,42 @@ beforeAll(async () => {
 })
 afterAll(() => home[Symbol.dispose]())
 
+const FIRST_COMMANDS = [
+  ...['up', 'down', 'prompt', 'run', 'sandbox'],
+  ...['egress', 'receipts', 'budget'],
+  ...['accounts', 'doctor'],
+]
+
 describe('help', () => {
-  it('is what craik alone prints, with every noun and an example', async () => {
-    const { code, stdout, stderr } = await home.run([])
+  it('fits one screen: the ten commands that people use first, where the others are, and the exit codes', async () => {
+    const { code, stdout, stderr } = await home.run(['--help'])
     expect([code, stderr]).toEqual([0, ''])
-    for (const { name, summary } of NOUNS)
-      expect(stdout).toMatch(new RegExp(`^ {2}${name} +${summary.slice(0, 20)}`, 'm'))
+    const lines = stdout.trimEnd().split('\n')
+    expect(lines.length).toBeLessThan(24)
+    for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80)
+    expect(listedIn(stdout)).toEqual(FIRST_COMMANDS)
+    expect(lines.filter((line) => /^[A-Z].*:$/.test(line))).toHaveLength(3)
+    expect(stdout).toContain('craik help --all')
+    expect(stdout).toContain('\nExit codes: 0 ')
+    for (const args of [[], ['help'], ['-h']]) expect((await home.run(args)).stdout).toBe(stdout)
+  })
+
+  it('lists every command in its group with --all, and examples', async () => {
+    const { code, stdout, stderr } = await home.run(['help', '--all'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(listedIn(stdout)).toEqual(NOUNS.map(({ name }) => name))
+    const lines = stdout.split('\n')
+    for (const { name, summary, group } of NOUNS) {
+      expect(lines).toContain(group)
+      expect(lines.map((line) => line.replace(/(?<=\S) {2,}/, ' '))).toContain(`  ${name} ${summary}`)
+    }
+    for (const line of lines) expect(line.length, line).toBeLessThanOrEqual(80)
     expect(examplesIn(stdout).length).toBeGreaterThanOrEqual(3)
-    expect((await home.run(['--help'])).stdout).toBe(stdout)
-    expect((await home.run(['help'])).stdout).toBe(stdout)
+    for (const args of [
+      ['--help', '--all'],
+      ['--all', '-h'],
+    ])
+      expect((await home.run(args)).stdout).toBe(stdout)
   })
 
   it('is the same by help <noun> <verb> and by --help', async () => {
@@ -52,6 +79,28 @@ describe('help', () => {
   it('names the version of the package', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
     for (const flag of ['--version', '-V']) expect((await home.run([flag])).stdout).toBe(`${version}\n`)
+  })
+})
+
+describe('--json', () => {
+  it.each([
+    ['receipts', 'list', '--limit', '2'],
+    ['provider', 'show', 'provider_openai'],
+    ['budget', 'show'],
+    ['secret', 'list'],
+    ['grant', 'list'],
+    ['whoami'],
+  ])('is --format json: %j', async (...args) => {
+    const { code, stdout, stderr } = await home.run([...args, '--json'])
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toBe((await home.run([...args, '--format', 'json'])).stdout)
+    expect(stdout).not.toBe((await home.run([...args, '--format', 'table'])).stdout)
+    // Of two formats the last one counts.
+    expect((await home.run([...args, '--format', 'table', '--json'])).stdout).toBe(stdout)
+  })
+
+  it('is unknown where there is no --format', async () => {
+    expect(await home.run(['supervisor', 'logs', '--json'])).toMatchObject({ code: 2, stdout: '' })
   })
 })
 
@@ -80,7 +129,7 @@ describe('a mistake', () => {
     for (const args of [['shell', `echo ${'x'.repeat(70_000)}`], ['x'.repeat(70_000)]]) {
       const { code, stdout, stderr } = await home.run(args)
       expect([code, stdout]).toEqual([ERRORS.too_large.exit, ''])
-      expect(stderr).toMatch(/^craik: an argument of 70,\d{3} bytes is too large\n {2}at most [^\n]+\n$/)
+      expect(stderr).toMatch(/^craik: an argument of 70,\d{3} bytes is too large\n {2}pass at most [^\n]+\n$/)
     }
     const many = await home.run(['shell', ...Array.from({ length: 5000 }, () => 'x')])
     expect(many.code).toBe(ERRORS.too_large.exit)
@@ -227,7 +276,7 @@ describe('a pipe', () => {
         },
       )
       expect([args, code]).toEqual([args, ERRORS.disk_full.exit])
-      expect(stderr).toContain('the output is not whole')
+      expect(stderr).toContain('the output is incomplete')
     }
   })
 
@@ -237,7 +286,7 @@ describe('a pipe', () => {
       env: environmentOf(home),
     })
     expect(code).toBe(ERRORS.internal.exit)
-    expect(stderr).toContain('craik: internal: the command stopped before its end')
+    expect(stderr).toContain('craik: internal error: the command stopped before it finished')
   })
 
   it('gets JSON, and no colour or progress', async () => {
@@ -247,6 +296,12 @@ describe('a pipe', () => {
     expect(stdout).not.toContain('\u001b')
   })
 })
+
+/** The names of the commands that a help text lists, in its order. */
+function listedIn(help: string): string[] {
+  const commands = help.split(/^Examples?:$/m)[0]!
+  return [...commands.matchAll(/^ {2}([a-z][a-z-]*) {2,}\S/gm)].map(([, name]) => name!)
+}
 
 function file(name: string): string {
   writeFileSync(home.path(name), 'not a folder\n')

@@ -20,7 +20,7 @@ afterAll(async () => {
 })
 
 describe.each([
-  { noun: 'snapshot', plural: 'snapshots', named: 'two-before, one-before for good' },
+  { noun: 'snapshot', plural: 'snapshots', named: 'two-before, one-before permanently' },
   { noun: 'sandbox', plural: 'sandboxes', named: 'two, one, with everything in them' },
 ])('craik $noun delete', ({ noun, plural, named }) => {
   const names = async () => (await home.json<{ name: string }[]>([noun, 'list'])).map(({ name }) => name)

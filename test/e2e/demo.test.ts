@@ -211,7 +211,7 @@ describe('craik demo persistent-agent', () => {
       isolation_advice: { command: expect.stringContaining('bubblewrap') },
     })
     const { stdout } = await craik.run([...args, '--format', 'table'], options)
-    expect(stdout).toContain('sandbox   none: the command runs on this machine itself')
+    expect(stdout).toContain('sandbox   none: the command runs directly on the host')
     expect(stdout).toContain('craik agent launch --fixture --isolation none')
     expect(stdout).toContain('apt-get install bubblewrap')
     expect(stdout).not.toContain('in the sandbox')
@@ -246,8 +246,8 @@ describe('craik demo persistent-agent', () => {
 
   it.each([
     ['an empty folder', ['--repo-path', 'empty'], 2, 'empty is not a git repository: it has no .git'],
-    ['a whole home folder', ['--repo-path', '.'], 2, 'the workspace is a home folder'],
-    ['no folder', ['--repo-path', 'nowhere'], 2, 'there is no folder nowhere'],
+    ['a whole home folder', ['--repo-path', '.'], 2, 'the workspace is or contains a home folder'],
+    ['no folder', ['--repo-path', 'nowhere'], 2, 'folder nowhere does not exist'],
     [
       'a provider that there is not',
       ['--repo-path', 'parser', '--provider-id', 'x'],

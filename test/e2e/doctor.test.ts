@@ -56,7 +56,9 @@ describe('doctor', () => {
     // Also where it is the supervisor that reads it.
     const { code, stderr } = await home.run(['sandbox', 'list'])
     expect(code).toBe(ERRORS.invalid_config.exit)
-    expect(stderr).toMatch(/^craik: config\/limits\.yaml: there is no runing; [^{]*\n {2}mend the file[^{]*$/)
+    expect(stderr).toMatch(
+      /^craik: config\/limits\.yaml: unknown setting runing; [^{]*\n {2}fix the file[^{]*$/,
+    )
   })
 
   it('fails where the store cannot be used, and says why', async () => {

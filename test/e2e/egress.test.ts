@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Caller } from '../../src/gateway/caller.ts'
+import type { GatewayCaller } from '../../src/gateway/caller.ts'
 import { type LocalWeb, openWeb, proxyServer, WAYS_OUT } from '../../src/gateway/egress/egress.fixture.ts'
 import { createEgress, type Egress } from '../../src/gateway/egress/egress.ts'
 import { parseTyped } from '../../src/gateway/egress/rules.ts'
@@ -39,7 +39,7 @@ describe('from inside a sandbox of namespaces', () => {
   beforeAll(async () => {
     home = mkdtempSync(join(tmpdir(), 'craik-e2e-egress-'))
     local = await openWeb()
-    const callers = new WeakMap<Duplex, Caller>()
+    const callers = new WeakMap<Duplex, GatewayCaller>()
     const server = proxyServer({ ...handlers() } as Egress, (stream) => callers.get(stream)!)
     scene = managerScene(processBackend({ craikHome: home, environment: process.env }), systemClock, {
       inbound: (sandbox) => (stream) => {
@@ -51,7 +51,11 @@ describe('from inside a sandbox of namespaces', () => {
     })
     const { store } = scene
     egress = createEgress({
-      ...{ store, log: store.log, home: store.home, clock: systemClock, web: local.web },
+      store,
+      log: store.log,
+      home: store.home,
+      clock: systemClock,
+      web: local.web,
       isTokenEndpoint: async () => false,
       credentials: () => 'broker',
     })
@@ -59,7 +63,10 @@ describe('from inside a sandbox of namespaces', () => {
     for (const [typed, methods] of WAYS_OUT)
       await store.write(addRule, {
         ...parseTyped(typed, methods),
-        ...{ operator: OPERATOR, approvedBy: OPERATOR, sandboxId: id, preset: null },
+        operator: OPERATOR,
+        approvedBy: OPERATOR,
+        sandboxId: id,
+        preset: null,
       })
   })
 
@@ -80,7 +87,7 @@ describe('from inside a sandbox of namespaces', () => {
     }
   }
 
-  async function callerFor(sandboxId: SandboxId): Promise<Caller> {
+  async function callerFor(sandboxId: SandboxId): Promise<GatewayCaller> {
     const row = await scene.store.tables.sandboxes.get(sandboxId)
     return {
       operator: OPERATOR,

@@ -12,7 +12,7 @@ const REFUSAL = /unknown (command|option)|missing required|too many|is invalid|n
 
 it('every noun and verb has an example, and every example can be typed', async () => {
   using home = new TestHome()
-  const examples = new Set<string>(examplesIn((await home.run(['--help'])).stdout))
+  const examples = new Set<string>(examplesIn((await home.run(['help', '--all'])).stdout))
   const withoutExample: string[] = []
   const visit = async (words: readonly string[]): Promise<void> => {
     const { code, stdout } = await home.run([...words, '--help'])

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { tellBreaker } from '../../src/providers/breaker/breakers.ts'
-import { callPlace, KEY, modelCall } from '../../src/providers/dispatch.fixture.ts'
+import { callScene, KEY, modelCall } from '../../src/providers/dispatch.fixture.ts'
 import { callModel } from '../../src/providers/dispatch.ts'
 import type { ModelCall, ModelOutcome } from '../../src/providers/dispatch-types.ts'
 import { unknownSecret } from '../../src/secrets/secret.ts'
@@ -27,7 +27,7 @@ async function pair(
   second: readonly Act[],
   policy: object | null = { rules: [RULE] },
 ) {
-  const at = await callPlace()
+  const at = await callScene()
   const one = await startChatCompletions(first)
   const two = await startAnthropic(second)
   at.addProvider(FIRST, 'openai', one.baseUrl)
@@ -277,8 +277,11 @@ describe('craik provider failover', () => {
     expect(await stateOf()).toBe('closed')
     expect(await home.json(['receipts', 'show', said.receipt_id])).toMatchObject({
       body: {
-        ...{ kind: 'environment_decision', status: 'passed', capability: 'provider.write' },
-        ...{ operation: 'reset_breaker', target: 'provider_openai' },
+        kind: 'environment_decision',
+        status: 'passed',
+        capability: 'provider.write',
+        operation: 'reset_breaker',
+        target: 'provider_openai',
         metadata: { openings: 1, last_failure: 'overloaded', open_until_ms: expect.any(Number) },
       },
     })

@@ -66,7 +66,7 @@ it('craik gateway serves, with the logins that it lists, whoever has its token, 
 
   running.child.kill('SIGINT')
   const { code, stderr } = await running.ended
-  expect({ code, stderr }).toEqual({ code: 0, stderr: 'craik: requests refused for want of its token: 5\n' })
+  expect({ code, stderr }).toEqual({ code: 0, stderr: 'craik: requests refused without a valid token: 5\n' })
   expect(existsSync(opened.token_file)).toBe(false)
   expect((await home.json<{ state: string }>(['grant', 'show', opened.grant_id])).state).toBe('revoked')
   const receipts = (await home.run(['receipts', 'list', '--format', 'jsonl'])).stdout
@@ -87,7 +87,7 @@ it('craik gateway ends by itself after the time that it was given, and says when
   first.child.kill('SIGTERM')
   expect((await first.ended).code).toBe(0)
   const brief = await home.run(['gateway', '--for', '2s', '--format', 'table'])
-  expect(brief).toMatchObject({ code: 0, stderr: 'craik: ended after 2 s\n' })
+  expect(brief).toMatchObject({ code: 0, stderr: 'craik: stopped after 2 s\n' })
   expect(brief.stdout).toContain('export ANTHROPIC_BASE_URL=http://127.0.0.1:')
   const grants = await home.json<readonly { state: string }[]>(['grant', 'list'])
   expect(grants.filter(({ state }) => state === 'usable')).toEqual([])
@@ -116,7 +116,10 @@ function connectThrough(url: string, authorization: string | undefined): Promise
   const { hostname, port } = new URL(url)
   return new Promise((done, fail) => {
     const sent = request({
-      ...{ hostname, port, method: 'CONNECT', path: 'example.org:443' },
+      hostname,
+      port,
+      method: 'CONNECT',
+      path: 'example.org:443',
       headers: authorization === undefined ? {} : { 'proxy-authorization': authorization },
     })
     sent.on('connect', ({ statusCode = 0 }, socket) => {

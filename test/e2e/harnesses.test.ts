@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ERRORS } from '../../src/errors.ts'
 import { PACKAGE_NAMES, readHarness, readPackage } from '../../src/harnesses/packages/catalogue.ts'
 import { FakeNpm } from '../../src/harnesses/packages/fake-npm.fixture.ts'
-import { harnessShelf } from '../../src/harnesses/packages/shelf.ts'
+import { harnessStore } from '../../src/harnesses/packages/harness-store.ts'
 import { harnessesFolder } from '../../src/sandboxes/harness-package.ts'
 import { TestHome } from '../craik.ts'
 import { HARNESSES_MS, readyHarnesses, shareHarnesses } from '../harness-image.ts'
@@ -84,7 +84,7 @@ describe('agents’ command lines in process sandboxes', () => {
 
   it('are refused where nothing could show them, and by a name that is none', async () => {
     const host = await test.run(['sandbox', 'create', '--isolation', 'none', '--harness', 'kimi'])
-    expect([host.code, host.stderr]).toEqual([2, expect.stringContaining('has its programs')])
+    expect([host.code, host.stderr]).toEqual([2, expect.stringContaining('uses the host’s programs')])
     const none = await test.run(['sandbox', 'create', '--harness', 'cursor'])
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining('claude-code, codex, gemini')])
   })
@@ -127,7 +127,7 @@ describe('agents’ command lines in process sandboxes', () => {
     expect(lstatSync(link).isSymbolicLink()).toBe(true)
     rmSync(link)
     const earlier = join(other.home, 'cache/harnesses')
-    for (const id of harnessShelf.ids(['kimi']))
+    for (const id of harnessStore.ids(['kimi']))
       cpSync(join(kimi!.folder, '..', id), join(earlier, id), { recursive: true })
     const changed = join(earlier, kimi!.id, 'bin/kimi')
     rmSync(changed)
@@ -141,11 +141,11 @@ describe('agents’ command lines in process sandboxes', () => {
     }
     const refused = await other.run(['sandbox', 'resume', 'later'], { env: offline })
     expect(refused.code).toBe(ERRORS.unavailable.exit)
-    expect(refused.stderr).toContain('registry cannot be reached')
+    expect(refused.stderr).toContain('registry is unreachable')
 
     const ready = dirname(kimi!.folder)
     new FakeNpm(other.path('bin')).does(
-      `for id in ${harnessShelf.ids(['kimi']).join(' ')}; do
+      `for id in ${harnessStore.ids(['kimi']).join(' ')}; do
         cmp -s package-lock.json ${ready}/$id/package-lock.json && cp -r ${ready}/$id/node_modules .
       done; test -d node_modules`,
     )

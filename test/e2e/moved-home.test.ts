@@ -1,5 +1,6 @@
-/** A home that is moved or removed while its supervisor runs. */
-import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
+/** A home that is moved, removed or replaced by a backup while its supervisor runs. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, it } from 'vitest'
@@ -121,5 +122,39 @@ it('of a removed home, the supervisor ends by itself, and its sandboxes with it'
     expect(existsSync(home.home)).toBe(false)
   } finally {
     if (!isGone(pid)) process.kill(pid, 'SIGKILL')
+  }
+})
+
+it.each([
+  ['exits and ends its sandboxes', false],
+  ['that comes late stands in nobody’s way, and leaves what runs now', true],
+])('of a home that a backup replaced, the supervisor %s', { timeout: LIMIT_MS }, async (_, isLate) => {
+  await using home = await SandboxHome.open({ identity: 'user' })
+  const { id } = await home.create()
+  execFileSync('cp', ['-a', home.home, home.path('backup')])
+  const later = await home.create()
+  const before = supervisorOf(home.home)
+  if (isLate) process.kill(before, 'SIGSTOP')
+  try {
+    // As `rsync --delete-after` does it: the folder of the home stays, and no new file gets an old one's inode number.
+    mkdirSync(home.path('old'))
+    for (const name of readdirSync(home.home)) renameSync(join(home.home, name), home.path('old', name))
+    execFileSync('cp', ['-a', `${home.path('backup')}/.`, home.home])
+    rmSync(home.path('old'), { recursive: true, maxRetries: 5 })
+    if (!isLate) expect(await waitUntilGone(before)).toBe(true)
+    const listed = await home.json<Listed[]>(['sandbox', 'list', '--format', 'json'])
+    expect(listed).toMatchObject([{ id, state: 'lost' }])
+    const now = supervisorOf(home.home)
+    expect(now).not.toBe(before)
+    const resumed = await home.run(['sandbox', 'resume', id])
+    expect(resumed.code, resumed.stderr).toBe(0)
+    if (isLate) process.kill(before, 'SIGCONT')
+    expect(await waitUntilGone(before)).toBe(true)
+    const ran = await home.run(['sandbox', 'exec', id, '--', 'true'])
+    expect(ran.code, ran.stderr).toBe(0)
+    expect(supervisorOf(home.home)).toBe(now)
+    expect(await home.leftOf(later.id)).toEqual([])
+  } finally {
+    if (!isGone(before)) process.kill(before, 'SIGKILL')
   }
 })

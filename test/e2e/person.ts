@@ -33,7 +33,8 @@ export function startCraik(
   })
   const ended = new Promise<Ran>((done) => child.once('close', (code) => done({ code, stdout, stderr })))
   return {
-    ...{ child, ended },
+    child,
+    ended,
     stdout: () => stdout,
     async says(text) {
       while (!stdout.includes(text)) {
@@ -64,7 +65,10 @@ export class Terminal implements Disposable {
   constructor(home: Desk, args: readonly string[], cols: number, rows: number, script = 'exec "$0" "$@"') {
     const { node, main } = home.program ?? { node: NODE, main: builtMain() }
     this.#pty = pty.spawn('/bin/sh', ['-c', script, node, main, ...args], {
-      ...{ cols, rows, cwd: home.folder, ...home.user },
+      cols,
+      rows,
+      cwd: home.folder,
+      ...home.user,
       env: { ...(home.environment ?? environmentOf(home)), TERM: 'xterm-256color' },
     })
     this.#pty.onData((data) => {

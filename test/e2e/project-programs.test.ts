@@ -85,7 +85,9 @@ async function started(folder = STARTED): Promise<readonly string[]> {
 function expectRefused(name: AgentName, prompted: Prompted): void {
   if (name === 'opencode') {
     expect(prompted, JSON.stringify(prompted, null, 1)).toMatchObject({ code: ERRORS.usage.exit })
-    expect(prompted.stderr).toContain('the project has opencode.json, which OpenCode would run unasked')
+    expect(prompted.stderr).toContain(
+      'the project has opencode.json, which OpenCode would run without asking',
+    )
     return
   }
   const decided = prompted.events.filter(({ type }) => type === 'permission')

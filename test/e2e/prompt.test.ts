@@ -75,7 +75,8 @@ describe('a prompt', () => {
     ])
     expect(lines[2]).toMatchObject({ allowed: true, kind: 'execute', rule: 'automation.granted' })
     expect(last(lines)).toMatchObject({
-      ...{ status: 'completed', stop_reason: 'end_turn' },
+      status: 'completed',
+      stop_reason: 'end_turn',
       changed: [
         { path: 'a.txt', change: 'changed' },
         { path: 'b.txt', change: 'removed' },
@@ -147,7 +148,7 @@ describe('a prompt', () => {
     await home.json(['sandbox', 'delete', '--yes', String(lines[0]!.sandbox_id)])
     const { code, stdout, stderr } = await home.run(['prompt', 'hi', '--resume', runOf(lines)])
     expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
-    expect(stderr).toContain('was deleted, and the agent’s session with it\n')
+    expect(stderr).toContain('was deleted, with the agent’s session\n')
     expect(stderr).toContain('craik prompt "…" --harness fixture')
     expect(stderr).toContain(`craik run diff ${runOf(lines)}`)
   })
@@ -263,7 +264,7 @@ describe('a prompt', () => {
     )
     expect({ code, stderr }).toMatchObject({
       code: ERRORS.timeout.exit,
-      stderr: expect.stringContaining('fixture was not done within 15 s'),
+      stderr: expect.stringContaining('fixture did not finish within 15 s'),
     })
     expect(last(lines)).toMatchObject({ status: 'failed', stop_reason: 'timeout' })
     expect(await made.exec(['sh', '-c', 'cat ~/left'])).toMatchObject({ stdout: 'in order' })
@@ -283,7 +284,7 @@ describe('a prompt', () => {
     const { child, seen, ended, lines } = begin('SAY: begun\nWAIT', project())
     await seen(({ type }) => type === 'text')
     const diff = () => home.run(['run', 'diff', runOf(lines)])
-    expect(await diff()).toMatchObject({ code: 3, stderr: expect.stringContaining('kept when it ends') })
+    expect(await diff()).toMatchObject({ code: 3, stderr: expect.stringContaining('saved when it ends') })
     child.kill('SIGKILL')
     await ended
     expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
@@ -291,7 +292,7 @@ describe('a prompt', () => {
     })
     expect(await diff()).toMatchObject({
       code: 3,
-      stderr: expect.stringContaining(`craik prompt --resume ${runOf(lines)} "go on"`),
+      stderr: expect.stringContaining(`craik prompt --resume ${runOf(lines)} "continue"`),
     })
   })
 
@@ -333,7 +334,8 @@ describe('a prompt', () => {
     expect(code).toBe(89)
     expect(stderr).toMatch(/^craik: fixture: it exited with 3\n/)
     expect(await home.json(['run', 'show', runOf(lines), '--format', 'json'])).toMatchObject({
-      ...{ status: 'failed', stop_reason: 'harness_failed' },
+      status: 'failed',
+      stop_reason: 'harness_failed',
     })
   })
 })
@@ -343,16 +345,11 @@ describe('a mistake', () => {
     [['prompt', 'hi', '--harness', 'gemini'], 77, 'gemini has no login on this machine', 'gemini'],
     [['prompt', 'hi'], 77, 'no agent has a login', 'craik accounts'],
     [['prompt', ' ', '--harness', 'fixture'], 2, 'the prompt is empty', 'craik prompt'],
-    [['prompt', 'hi', '--harness', 'nonsense'], 2, 'no harness nonsense', 'claude-code'],
+    [['prompt', 'hi', '--harness', 'nonsense'], 2, 'unknown harness: nonsense', 'claude-code'],
     [['prompt', 'hi', '--resume', 'run_unknown'], 3, 'unknown run', 'craik run list'],
-    [['prompt', 'hi', '--resume', 'run_x', '--harness', 'codex'], 2, 'too much', ''],
+    [['prompt', 'hi', '--resume', 'run_x', '--harness', 'codex'], 2, 'cannot be combined', ''],
     [['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'nope'], 3, 'nope', 'craik sandbox list'],
-    [
-      ['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'x', '--in-place'],
-      2,
-      'new sandbox',
-      'leave them out',
-    ],
+    [['prompt', 'hi', '--harness', 'fixture', '--sandbox', 'x', '--in-place'], 2, 'new sandbox', 'omit them'],
     [['prompt', 'hi', '--harness', 'fixture', '--budget', 'lots'], 2, '--budget', '2usd'],
     [['prompt', 'hi', '--harness', 'fixture', '--timeout', 'soon'], 2, '--timeout', ''],
   ])('%j exits with %i and a hint, and nothing on stdout', async (args, code, message, hint) => {

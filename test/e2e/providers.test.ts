@@ -51,7 +51,7 @@ describe('enabling a local model', () => {
     ])
     expect([code, stdout]).toEqual([69, ''])
     expect(stderr).toMatch(
-      /^craik: provider_local_ollama stays as it is: .*unreachable \(nothing listens there\)/,
+      /^craik: provider_local_ollama was not changed: .*unreachable \(nothing listens there\)/,
     )
     expect(stderr).toContain('craik provider local-health ollama --base-url http://127.0.0.1:9/v1')
     const [receipt] = await home.json<Receipt[]>(['receipts', 'list'])
@@ -63,7 +63,9 @@ describe('enabling a local model', () => {
       const flag = Object.keys(env).length === 0 ? ['--base-url', 'http://192.0.2.1/v1'] : []
       const { code, stderr } = await home.run(['provider', 'enable', 'ollama', ...flag], { env })
       expect(code).toBe(2)
-      expect(stderr).toMatch(/(?:--base-url|OLLAMA_BASE_URL) is refused: its host is an address of another/)
+      expect(stderr).toMatch(
+        /invalid (?:--base-url|base URL in OLLAMA_BASE_URL): its host is an address of another/,
+      )
     }
   })
 
@@ -133,7 +135,7 @@ describe('a mistake', () => {
     const { code, stderr } = await home.run([
       ...['provider', 'enable', 'ollama', '--base-url', `http://127.0.0.1:9/${TOKEN}/v1`],
     ])
-    expect([code, stderr]).toEqual([2, expect.stringContaining('a part of its path looks like a secret')])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('part of its path looks like a secret')])
     expect(stderr).toContain('craik secret bind')
   })
 
@@ -152,7 +154,7 @@ describe('a mistake', () => {
       'ollama',
       `--timeout-seconds=${given}`,
     ])
-    expect([code, stderr]).toEqual([2, expect.stringContaining('--timeout-seconds takes a number')])
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--timeout-seconds must be a number')])
   })
 })
 

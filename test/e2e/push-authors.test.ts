@@ -91,7 +91,10 @@ describe('a push', () => {
     git(here, 'tag', '-a', '-m', 'x', 'of-a-tree', 'HEAD^{tree}')
     const anonymous = `object ${git(here, 'rev-parse', 'HEAD')}\ntype commit\ntag old\n\ntagger W <${WORK}> 1 +0000\n`
     const id = execFileSync('git', ['mktag', '--no-strict'], {
-      ...{ cwd: here, env: environment(), encoding: 'utf8', input: anonymous },
+      cwd: here,
+      env: environment(),
+      encoding: 'utf8',
+      input: anonymous,
     })
     git(here, 'update-ref', 'refs/tags/old', id.trim())
     expect(push('origin', 'mine', 'of-a-tree', 'old')).toEqual({ status: 0, stderr: '' })

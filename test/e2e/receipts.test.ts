@@ -226,7 +226,7 @@ describe('an export', () => {
     writeFileSync(home.path('not-a-key.pub'), 'craik.local/x+00000000+AAAA\n')
     const wrong = await home.run(['receipts', 'verify', 'audit.jsonl', '--public-key', 'not-a-key.pub'])
     expect(wrong.code).toBe(2)
-    expect(wrong.stderr).toContain('does not hold a log’s public key')
+    expect(wrong.stderr).toContain('does not contain the public key of a log')
   })
 
   /** Changes lines of the export; `at(n)` is where receipt n stands. */
@@ -416,7 +416,7 @@ describe('the live log', () => {
     for (const args of [['verify'], ['verify', '--against', home.path('checkpoint.txt')], ['key']]) {
       const { code, stdout, stderr } = await victim.run(['receipts', ...args])
       expect([code, stdout]).toEqual([1, ''])
-      expect(stderr).toMatch(/^craik: secrets\/log\.key is here, but the log it belongs to is gone\n/)
+      expect(stderr).toMatch(/^craik: secrets\/log\.key exists, but its log is missing\n/)
     }
   })
 
@@ -447,7 +447,7 @@ describe('consistency', () => {
 
     const swapped = await grown.run(['receipts', 'consistency', 'new.txt', old])
     expect(swapped.code).toBe(2)
-    expect(swapped.stderr).toContain('give the older one first')
+    expect(swapped.stderr).toContain('name the older checkpoint first')
   })
 
   it('shows that a log was rewritten, even with its own key', async () => {

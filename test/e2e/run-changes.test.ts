@@ -22,8 +22,8 @@ import { workspaceInside } from '../../src/cli/run-changes/inside.ts'
 import { ERRORS } from '../../src/errors.ts'
 import { newId } from '../../src/lib/ids.ts'
 import { changesBetween } from '../../src/run/changes/compare.ts'
-import { keepChanges } from '../../src/run/changes/keep.ts'
 import { takeManifest } from '../../src/run/changes/manifest.ts'
+import { keepChanges } from '../../src/run/changes/store-change-set.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { environmentOf } from '../craik.ts'
 import { canBe, type Identity, type LiveSandbox, SandboxHome, USER_UID } from '../sandbox-home.ts'
@@ -234,14 +234,14 @@ chmod 000 shut
       'GIT~1/config': 'it belongs to git',
       pipe: 'it is a pipe',
       'kept.txt': 'it is a pipe',
-      absolute: 'the link leads outside',
-      climbing: 'the link leads outside',
-      'one-up': 'the link leads outside',
-      'into-git': 'the link leads into git’s own folder',
-      '"new?line"': 'its name cannot be spelt',
-      '"latin\ufffd"': 'its name cannot be spelt',
-      shut: 'it cannot be read inside',
-      'shut/inner': 'its folder cannot be read inside',
+      absolute: 'the link points outside the folder',
+      climbing: 'the link points outside the folder',
+      'one-up': 'the link points outside the folder',
+      'into-git': 'the link points into a git folder',
+      '"new?line"': 'its name is invalid',
+      '"latin\ufffd"': 'its name is invalid',
+      shut: 'it is unreadable in the sandbox',
+      'shut/inner': 'its folder is unreadable in the sandbox',
     })
     expect(readFileSync(join(outside, 'passwd'), 'utf8')).toBe('root')
     expect(readdirSync(outside)).toEqual(['passwd'])
@@ -291,7 +291,10 @@ chmod 000 shut
     )
     const { node, main } = home.program
     const killed = spawn(node, [main, 'run', 'apply', runId], {
-      ...{ cwd: home.folder, stdio: 'ignore', env: environmentOf(home), ...home.user },
+      cwd: home.folder,
+      stdio: 'ignore',
+      env: environmentOf(home),
+      ...home.user,
     })
     const ended = once(killed, 'exit')
     const many = join(folder, 'many')

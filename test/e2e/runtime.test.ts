@@ -10,7 +10,7 @@ const DIST = join(ROOT, 'dist')
 
 describe('bin/craik.cjs', () => {
   const needed = (version: string) =>
-    `craik: needs Node 24 or newer, and this is Node ${version}: install a newer one`
+    `craik: needs Node 24 or newer, but this is Node ${version}: install a newer one`
 
   it.each(['0.10.48', '18.19.1', '22.12.0', '23.11.1'])(
     'says in one line what Node %s lacks',

@@ -78,7 +78,8 @@ describe('create', () => {
     const users = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user']
     const args = [...users, '--mount', '--', 'sh', '-c', hide, realpathSync('/usr/bin/bwrap')]
     const refused = await run('unshare', [...args, NODE, builtMain(), 'sandbox', 'create'], {
-      ...{ cwd: other.folder, env: environmentOf(other) },
+      cwd: other.folder,
+      env: environmentOf(other),
     })
     await other.run(['supervisor', 'stop'])
     expect(refused.code).toBe(ERRORS.unavailable.exit)
@@ -166,7 +167,11 @@ describe('exec', () => {
       ],
     ])
     const followed = await home.run(['sandbox', 'logs', 'parser', '--job', job_id, '--follow'])
-    expect(followed).toMatchObject({ code: 0, stdout: 'first\nlast\n', stderr: 'craik: it exited with 3\n' })
+    expect(followed).toMatchObject({
+      code: 0,
+      stdout: 'first\nlast\n',
+      stderr: 'craik: the command exited with 3\n',
+    })
     expect((await home.run(['sandbox', 'logs', 'parser', '--job', job_id])).stdout).toBe('first\nlast\n')
     const events = await home.json<{ type: string; job?: string }[]>(['sandbox', 'logs', 'parser'])
     expect(events.filter(({ job }) => job === job_id).map(({ type }) => type)).toEqual([
@@ -179,7 +184,7 @@ describe('exec', () => {
     const attempt =
       'exec 3<>/dev/tcp/127.0.0.1/8118; printf "GET http://collector.example/ HTTP/1.1\\r\\nHost: collector.example\\r\\nConnection: close\\r\\n\\r\\n" >&3; cat <&3'
     const { stdout } = await exec('--', 'bash', '-c', attempt)
-    expect(stdout).toContain('blocked by craik: egress to collector.example:80 is not granted')
+    expect(stdout).toContain('blocked by craik: egress to collector.example:80 is not allowed')
     expect((await exec('--', 'bash', '-c', 'exec 3<>/dev/tcp/1.1.1.1/80')).code).not.toBe(0)
     const receipts = await home.json<{ body: { status: string; capability?: string } }[]>([
       'receipts',
@@ -272,7 +277,7 @@ describe('looking', () => {
       enforced: { memory: expect.any(String) },
     })
     const { stdout } = await home.run(['sandbox', 'stats', 'parser', '--format', 'table'])
-    expect(stdout).toMatch(/observed +claimed +limit +held/)
+    expect(stdout).toMatch(/observed +claimed +limit +enforced/)
   })
 
   it('lists processes, and signals one', async () => {
@@ -288,7 +293,7 @@ describe('looking', () => {
     expect(sleeping).toMatchObject({ name: 'sleep' })
     await home.json(['sandbox', 'signal', 'parser', String(sleeping!.pid), 'KILL'])
     const { stderr } = await home.run(['sandbox', 'logs', 'parser', '--job', job_id, '--follow'])
-    expect(stderr).toBe('craik: it was ended by SIGKILL\n')
+    expect(stderr).toBe('craik: the command was terminated by SIGKILL\n')
   })
 
   it('of something that is not there names the command that lists', async () => {

@@ -119,7 +119,7 @@ describe('a way out', () => {
     const attempt =
       'exec 3<>/dev/tcp/127.0.0.1/8118; printf "CONNECT Collector.Example:443 HTTP/1.1\\r\\n\\r\\n" >&3; cat <&3'
     const { stdout } = await home.run(['sandbox', 'exec', 'edge', '--', 'bash', '-c', attempt])
-    expect(stdout).toContain('egress to collector.example:443 is not granted')
+    expect(stdout).toContain('egress to collector.example:443 is not allowed')
     const denials = await home.json<Receipt[]>(['receipts', 'list', '--kind', 'denial'])
     expect(denials.map(({ body }) => body)).toContainEqual(
       expect.objectContaining({

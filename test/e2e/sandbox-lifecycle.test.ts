@@ -64,10 +64,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
 
     it('refuse a time that could mean two things, and one beyond the bounds', async () => {
       for (const [args, message] of [
-        [['--idle-timeout', '0'], '--idle-timeout 0 could mean at once or never'],
-        [['--idle-timeout', '1s'], '--idle-timeout "1s" is too little'],
-        [['--max-lifetime', '500d'], '--max-lifetime "500d" is too much'],
-        [['--keep', 'soon'], '--keep "soon" is not a length of time'],
+        [['--idle-timeout', '0'], '--idle-timeout 0 is ambiguous: it could mean immediately or never'],
+        [['--idle-timeout', '1s'], '--idle-timeout "1s" is too small'],
+        [['--max-lifetime', '500d'], '--max-lifetime "500d" is too large'],
+        [['--keep', 'soon'], 'cannot parse --keep "soon": expected a duration'],
       ] as const)
         expect(await home.run(['sandbox', 'create', ...args])).toMatchObject({
           code: 2,
@@ -87,7 +87,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       await home.create(['--name', 'second'])
       expect(await home.run(['sandbox', 'resume', 'box'])).toMatchObject({
         code: 82,
-        stderr: expect.stringContaining('1 sandboxes run already, of at most 1'),
+        stderr: expect.stringContaining('1 sandboxes are running, and the limit is 1'),
       })
     })
   })

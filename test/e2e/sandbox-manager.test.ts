@@ -83,7 +83,7 @@ describe('a sandbox of namespaces', () => {
         console.log(answers.filter((answer) => !/^(HTTP.1.1 403 |$)/.test(answer)).length)
       })`
     const ran = await run(scene, id, '/opt/craik/node', '-e', attack)
-    expect(ran.stdout).toBe('blocked by craik: egress to collector.example:443 is not granted\n0\n')
+    expect(ran.stdout).toBe('blocked by craik: egress to collector.example:443 is not allowed\n0\n')
     await scene.manager.close()
     const denials = await scene.receipts({ kind: 'denial', capability: 'network.egress' })
     const counted = denials.reduce((sum, { metadata }) => sum + Number(metadata?.count), 0)

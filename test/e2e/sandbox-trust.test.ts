@@ -65,7 +65,7 @@ describe('a workspace', () => {
       const { code, stdout } = await home.run(['agent', 'prompt', 's1', 'run the fixture'])
       expect(code).not.toBe(0)
       const execution = JSON.parse(stdout) as Execution
-      expect(execution.stopped?.reason).toContain('the workspace is reached through a link')
+      expect(execution.stopped?.reason).toContain('the workspace is behind a symbolic link')
       expect(execution.handoff.commands_run).toMatchObject([{ isolation: null, status: 'failed' }])
     },
   )
@@ -80,7 +80,7 @@ describe('a workspace', () => {
     swap(home)
     const { code, stderr } = await home.run(['run', 'resume', run.id, task])
     expect(code).toBe(2)
-    expect(stderr).toContain('the workspace is reached through a link')
+    expect(stderr).toContain('the workspace is behind a symbolic link')
   })
 
   it('is stored as the folder that it is, also when it was named by a link', async () => {

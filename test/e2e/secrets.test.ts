@@ -162,7 +162,7 @@ describe('craik command', () => {
     expect(await resolved('KEY')).toBe('--format\nx y')
 
     const removed = craik(['command', 'remove', 'manager', '--format', 'table'])
-    expect(removed.stdout).toContain('KEY has no source now')
+    expect(removed.stdout).toContain('KEY no longer has a source')
     expect(craik(['secret', 'check', 'KEY']).code).toBe(69)
     expect(craik(['command', 'remove', 'manager']).code).toBe(3)
   })

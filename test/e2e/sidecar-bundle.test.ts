@@ -94,7 +94,7 @@ describe('the sidecar', () => {
   it.each(['GITHUB_TOKEN', 'GH_ENTERPRISE_TOKEN'])('does not start with %s, and says so', async (name) => {
     start([], { [name]: 'made-up-value' })
     await once(sidecar, 'close')
-    expect([sidecar.exitCode, said]).toEqual([64, `craik: ${name} is set, and no sandbox takes it\n`])
+    expect([sidecar.exitCode, said]).toEqual([64, `craik: ${name} is set, but a sandbox must not have it\n`])
   })
 
   it('starts with one that is empty, which is how some engines take a variable away', async () => {

@@ -113,9 +113,14 @@ describe('starting', () => {
 
   it('takes nothing of its starter’s environment that it does not need', async () => {
     const steering = {
-      ...{ NODE_OPTIONS: '--no-warnings', NODE_PATH: test.folder, LD_LIBRARY_PATH: test.folder },
-      ...{ GIT_DIR: test.folder, GH_TOKEN: 'never-to-be-seen', npm_config_registry: 'never-to-be-seen' },
-      ...{ HTTPS_PROXY: 'http://never-to-be-seen@127.0.0.1:9', TMPDIR: test.path('shared') },
+      NODE_OPTIONS: '--no-warnings',
+      NODE_PATH: test.folder,
+      LD_LIBRARY_PATH: test.folder,
+      GIT_DIR: test.folder,
+      GH_TOKEN: 'never-to-be-seen',
+      npm_config_registry: 'never-to-be-seen',
+      HTTPS_PROXY: 'http://never-to-be-seen@127.0.0.1:9',
+      TMPDIR: test.path('shared'),
     }
     mkdirSync(test.path('shared'))
     chmodSync(test.path('shared'), 0o777)
@@ -169,7 +174,7 @@ describe('starting', () => {
     })
     await expect(connectSupervisor(place())).rejects.toMatchObject({
       code: 'supervisor_unreachable',
-      message: expect.stringContaining('could not go on'),
+      message: expect.stringContaining('failed'),
     })
   })
 
@@ -228,7 +233,7 @@ describe('going', () => {
     client.close()
     await until(() => isGone(pid))
     expect(existsSync(folder().socket)).toBe(false)
-    expect(readFileSync(folder().log, 'utf8')).toContain('nothing left to hold')
+    expect(readFileSync(folder().log, 'utf8')).toContain('"reason":"idle"')
   })
 
   it('does not happen while somebody is connected', async () => {
@@ -245,7 +250,7 @@ describe('going', () => {
     await until(() => isGone(pid))
     expect(existsSync(folder().socket)).toBe(false)
     expect(existsSync(folder().info)).toBe(false)
-    expect(readFileSync(folder().log, 'utf8')).toContain('"message":"left"')
+    expect(readFileSync(folder().log, 'utf8')).toContain('"message":"stopped"')
   })
 
   it('is what `stop` does, which returns when it is gone, and says when there is none', async () => {
@@ -310,7 +315,7 @@ describe('a program that is gone', () => {
     const rows = JSON.parse(stdout) as { readonly name: string }[]
     expect(rows.find(({ name }) => name === 'supervisor')).toMatchObject({
       state: 'warn',
-      detail: expect.stringContaining('is gone'),
+      detail: expect.stringContaining('was removed'),
       fix: 'craik supervisor stop',
     })
   })
@@ -328,7 +333,7 @@ describe('a program that is gone', () => {
     const pid = await orphan('99.0.0')
     await expect(connectSupervisor(place())).rejects.toMatchObject({
       code: 'version_mismatch',
-      message: expect.stringMatching(/newer \(99\.0\.0\).*its program is gone/),
+      message: expect.stringMatching(/newer \(99\.0\.0\).*its program is missing/),
       hint: expect.stringContaining('craik supervisor stop'),
     })
     expect(await test.json(['supervisor', 'stop'])).toMatchObject({ stopped: true, pid })
@@ -362,7 +367,7 @@ describe('the log', () => {
       // The last lines are printed before the following begins.
       await sleep(1_000)
       await client.supervisor.drain()
-      await until(() => said.includes('"leaving"'))
+      await until(() => said.includes('"shutting down"'))
     } finally {
       following.kill('SIGINT')
     }

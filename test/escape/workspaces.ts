@@ -72,7 +72,7 @@ export const workspaces: Scenario = (scene) => {
       await expectToWork([], program, ['/shown/deep/er/host.sock'], {
         shown: ['--ro-bind', folder, '/shown'],
       })
-      expect(await refusalOf(scene(), folder)).toMatch(/holds sockets.*deep\/er\/host\.sock/)
+      expect(await refusalOf(scene(), folder)).toMatch(/contains sockets.*deep\/er\/host\.sock/)
     } finally {
       server.close()
     }

@@ -124,7 +124,7 @@ describe('a prompt that is killed', () => {
       const recovered = await home.json<{ ended_run: { handoff_id: string } }>(['agent', 'recover', 's1'])
       const show = ['handoff', 'show', recovered.ended_run.handoff_id, '--format', 'table']
       const { stdout } = await home.run(show)
-      expect(stdout).toContain('isolation none asked for, reached: not known')
+      expect(stdout).toContain('isolation none requested, actual isolation unknown')
       expect(stdout).toContain('a command was started without isolation and may still run')
     } finally {
       for (const pid of napping()) process.kill(pid, 'SIGKILL')

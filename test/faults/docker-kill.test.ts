@@ -5,7 +5,7 @@ import { TestEngine, whyNoOwnEngine } from '../engine.ts'
 import { prepareImage } from '../engine-image.ts'
 import { EVERY_IDENTITY, SandboxHome } from '../sandbox-home.ts'
 import { clientOf, craik } from './docker-hands.ts'
-import { leftoversOf, onlyOwnPlaces } from './docker-leftovers.ts'
+import { leftoversOf, requireOnlyOwnInstances } from './docker-leftovers.ts'
 import { Life, type World } from './docker-life.ts'
 import { Strikes } from './docker-strikes.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'an engine of its own', () => 
         for (const life of lived) if (life.status === 'rejected') throw await withLog(home, life.reason)
         expect(await client.sandboxes.list()).toEqual([])
         expect(await client.snapshots.list()).toEqual([])
-        await onlyOwnPlaces(home, client)
+        await requireOnlyOwnInstances(home, client)
         await requireWholeLog(home)
         expect(await leftoversOf(home, engine)).toEqual([])
         process.stderr.write(`${identity}: ${last} lives, killed ${JSON.stringify(strikes.count)}\n`)

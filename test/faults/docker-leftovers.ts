@@ -32,7 +32,7 @@ export async function leftoversOf(home: SandboxHome, engine: TestEngine): Promis
 }
 
 /** Until every place that waits is one of the supervisor that runs now: those of a killed one go in the background. */
-export async function onlyOwnPlaces(home: SandboxHome, client: ApiClient): Promise<void> {
+export async function requireOnlyOwnInstances(home: SandboxHome, client: ApiClient): Promise<void> {
   for (;;) {
     const { warm } = await client.supervisor.status()
     if (rowsIn(home, ['warm_places'])[0] === warm) return

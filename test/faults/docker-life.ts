@@ -24,8 +24,16 @@ const STRUCK = 0.4
 const TYPED = 0.25
 /** About as long as each takes, and somewhat more. */
 const SPAN_MS = {
-  ...{ create: 1_500, write: 200, copy: 1_000, stop: 700, resume: 1_300, pause: 250 },
-  ...{ snapshot: 700, restore: 1_800, fork: 2_500, delete: 900 },
+  create: 1_500,
+  write: 200,
+  copy: 1_000,
+  stop: 700,
+  resume: 1_300,
+  pause: 250,
+  snapshot: 700,
+  restore: 1_800,
+  fork: 2_500,
+  delete: 900,
 }
 type Verb = keyof typeof SPAN_MS
 /** Much longer than the longest pause between two tries to find a sandbox again. */
@@ -113,8 +121,12 @@ export class Life {
           this.#world.client.sandboxes.create(
             {
               name: this.name,
-              ...{ backend: 'docker', workspace: { mode: 'copy' }, environment: {}, network: 'none' },
-              ...{ mounts: [], container: { image: 'craik', line } },
+              backend: 'docker',
+              workspace: { mode: 'copy' },
+              environment: {},
+              network: 'none',
+              mounts: [],
+              container: { image: 'craik', line },
               ...(memory && { limits: { memory_bytes: memory * 1024 ** 2 } }),
             },
             { signal },

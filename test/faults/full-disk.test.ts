@@ -54,7 +54,7 @@ describe.skipIf(!namespace)(`a full disk${reason}`, () => {
     for (const attempt of attempts) {
       expectDiskFullOrDone(attempt)
       if (attempt.code === 0) expect(attempt.acted, `${attempt.kilobytes} kB`).toBe(true)
-      else if (attempt.acted) expect(attempt.stderr).toMatch(/rcpt_\w+ has begun/)
+      else if (attempt.acted) expect(attempt.stderr).toMatch(/rcpt_\w+ has started/)
     }
     expect(attempts.map(({ code }) => code)).toContain(ERRORS.disk_full.exit)
     expect(attempts.at(-1)!.code).toBe(0)

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { newId } from '../../src/lib/ids.ts'
 import { ownerState } from '../../src/lib/owner.ts'
 import { childrenOf } from '../../src/sandboxes/backends/process/descendants.ts'
-import { findPlaceProcesses } from '../../src/sandboxes/backends/process/place-processes.ts'
+import { findInstanceProcesses } from '../../src/sandboxes/backends/process/instance-processes.ts'
 import { runJob } from '../../src/sdk/run-job.ts'
 import { homeAt } from '../../src/store/home.ts'
 import { connectSupervisor, findSupervisor } from '../../src/supervisor/ensure.ts'
@@ -207,7 +207,7 @@ async function newer(home: SandboxHome): Promise<string> {
 
 /** Of the processes of a sandbox, the one below the first. */
 async function sidecarOf(home: SandboxHome, id: string): Promise<number> {
-  const places = await findPlaceProcesses({ id, folder: join(home.home, 'sandboxes', id) })
+  const places = await findInstanceProcesses({ id, folder: join(home.home, 'sandboxes', id) })
   const below = places.flatMap(({ pid }) => [pid, ...childrenOf(pid)])
   const found = below.find((pid) => {
     const [program] = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')

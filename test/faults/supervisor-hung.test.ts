@@ -29,12 +29,12 @@ class Scene implements AsyncDisposable {
     const source = (name: string) => JSON.stringify(join(ROOT, 'src', name))
     const script = `
     const { takeLock } = await import(${source('supervisor/lock.ts')})
-    const { noteHolder } = await import(${source('supervisor/holder.ts')})
+    const { recordHolder } = await import(${source('supervisor/holder.ts')})
     const { runFolder } = await import(${source('supervisor/run-folder.ts')})
     const { homeAt } = await import(${source('store/home.ts')})
     const folder = runFolder(homeAt(${JSON.stringify(this.#test.home)}))
     globalThis.lock = takeLock(folder.lock)
-    noteHolder(folder, { version: '0.1.0', build: 'b', built_at_ms: 0 }, Date.now())
+    recordHolder(folder, { version: '0.1.0', build: 'b', built_at_ms: 0 }, Date.now())
     console.log(globalThis.lock === undefined ? 'not held' : 'held')
     setInterval(() => {}, 1e6)`
     const child = spawn(NODE, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -85,7 +85,7 @@ describe.concurrent('a supervisor that holds the home and does not listen', () =
       message: expect.stringMatching(
         new RegExp(`^the supervisor \\(pid ${holder.pid}\\) was not ready after`),
       ),
-      hint: `end it, sandboxes go on:  kill -9 ${holder.pid}`,
+      hint: `end it (sandboxes keep running):  kill -9 ${holder.pid}`,
     })
     await end(holder)
     using client = await connectSupervisor(scene.place)
@@ -111,8 +111,8 @@ describe.concurrent('a supervisor that is stopped while it serves', () => {
       process.kill(pid, 'SIGSTOP')
       await expect(connectSupervisor(scene.place)).rejects.toMatchObject({
         code: 'supervisor_unreachable',
-        message: expect.stringContaining('accepts connections and answers nothing'),
-        hint: `end it, sandboxes go on:  kill -9 ${pid}`,
+        message: expect.stringContaining('accepts connections but did not answer'),
+        hint: `end it (sandboxes keep running):  kill -9 ${pid}`,
       })
     } finally {
       process.kill(pid, 'SIGCONT')

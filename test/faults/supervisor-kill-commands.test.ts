@@ -131,7 +131,10 @@ async function shell(
   const { node, main } = home.program
   const args = [main, 'sandbox', 'shell', id, '--', NODE_INSIDE, '-e', KEYS_PROGRAM]
   const terminal = pty.spawn(node, args, {
-    ...{ cols: 80, rows: 24, cwd: home.folder, encoding: null },
+    cols: 80,
+    rows: 24,
+    cwd: home.folder,
+    encoding: null,
     env: { ...environment(home), TERM: 'xterm' },
     ...home.user,
   })

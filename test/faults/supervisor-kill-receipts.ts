@@ -17,7 +17,7 @@ export async function requireWholeLog(home: Runs): Promise<readonly Receipt['bod
   const log = await home.run(['supervisor', 'logs', '--lines', '40'], EVIDENCE)
   expect(stopped, log.stdout).toMatchObject({ code: 0, stderr: '' })
   // It ended by itself, and not because something that was left open was cut off.
-  expect(log.stdout).not.toContain('left open')
+  expect(log.stdout).not.toContain('still open')
   const verified = await home.run(['receipts', 'verify', '--replay', '--format', 'json'])
   const report = JSON.parse(verified.stdout) as {
     readonly outcome: string

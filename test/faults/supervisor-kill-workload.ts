@@ -8,7 +8,7 @@ import { runJob } from '../../src/sdk/run-job.ts'
 import type { JobResult } from '../../src/sidecar/protocol.ts'
 import type { Random } from './supervisor-kill.ts'
 import { ExpectedBytes, keystream } from './supervisor-kill-bytes.ts'
-import type { Moving } from './supervisor-kill-standstill.ts'
+import type { Moving } from './supervisor-kill-freeze.ts'
 
 export const NODE_INSIDE = '/opt/craik/node'
 

@@ -4,8 +4,8 @@ import { readFile, writeFile } from '../../src/sdk/transfer.ts'
 import { canBe, EVERY_IDENTITY, type Identity, SandboxHome } from '../sandbox-home.ts'
 import { SEED, SupervisorKiller, seeded } from './supervisor-kill.ts'
 import { checkProgram, ExpectedBytes, Gate, gatedFile, keystreamProgram } from './supervisor-kill-bytes.ts'
+import { processesBelow, standstill } from './supervisor-kill-freeze.ts'
 import { requireWholeLog, withEvidence } from './supervisor-kill-receipts.ts'
-import { processesBelow, standstill } from './supervisor-kill-standstill.ts'
 import { NODE_INSIDE, type Scene, startEcho, startMany, startTerminal } from './supervisor-kill-workload.ts'
 
 const MIB = 1024 * 1024

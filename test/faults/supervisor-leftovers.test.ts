@@ -82,7 +82,7 @@ async function dieAt(home: SandboxHome, option: string, afterUs: number): Promis
   const { socket } = runFolder(homeAt(home.home))
   while (!existsSync(socket)) await sleep(10)
   const created = await home.run(['sandbox', 'create'])
-  expect(created).toMatchObject({ code: 85, stderr: expect.stringContaining('went away') })
+  expect(created).toMatchObject({ code: 85, stderr: expect.stringContaining('disconnected') })
   expect(await exited).toEqual([null, 'SIGKILL'])
   return supervisor.pid!
 }

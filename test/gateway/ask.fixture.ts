@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 
-export interface Question {
+export interface GatewayRequest {
   readonly form: 'claude' | 'anthropic_key' | 'codex' | 'code_assist' | 'responses' | 'chat' | 'gemini'
   readonly stream?: boolean
   readonly model?: string
@@ -35,7 +35,7 @@ function fileInHome(path: string): Record<string, never> {
   }
 }
 
-const OWN: Readonly<Record<Question['form'], () => string>> = {
+const OWN: Readonly<Record<GatewayRequest['form'], () => string>> = {
   claude: () => text(fileInHome('.claude/.credentials.json').claudeAiOauth, 'accessToken'),
   anthropic_key: () => env('ANTHROPIC_API_KEY'),
   codex: () => text(fileInHome('.codex/auth.json').tokens, 'access_token'),
@@ -54,7 +54,7 @@ const bearer = (credential: string): Record<string, string> =>
 const MESSAGES = [{ role: 'user', content: 'hi' }]
 const CONTENTS = [{ role: 'user', parts: [{ text: 'hi' }] }]
 
-function requestOf({ form, stream = false, model = 'claude-x' }: Question, credential: string) {
+function requestOf({ form, stream = false, model = 'claude-x' }: GatewayRequest, credential: string) {
   const verb = stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   switch (form) {
     case 'claude':
@@ -103,7 +103,7 @@ function requestOf({ form, stream = false, model = 'claude-x' }: Question, crede
   }
 }
 
-async function ask(question: Question, program = 'ask'): Promise<Reply> {
+async function ask(question: GatewayRequest, program = 'ask'): Promise<Reply> {
   const { credential = OWN[question.form]() } = question
   const { url, headers, body } = requestOf(question, credential)
   const response = await fetch(url, {
@@ -116,7 +116,7 @@ async function ask(question: Question, program = 'ask'): Promise<Reply> {
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-async function askUntilStop(program: string, question: Question): Promise<void> {
+async function askUntilStop(program: string, question: GatewayRequest): Promise<void> {
   while (!existsSync('stop')) {
     try {
       const { status, text } = await ask(question, program)
@@ -130,13 +130,13 @@ async function askUntilStop(program: string, question: Question): Promise<void> 
 }
 
 if (import.meta.main && process.argv[2] === '--until-stop') {
-  await askUntilStop(process.argv[3]!, JSON.parse(process.argv[4]!) as Question)
+  await askUntilStop(process.argv[3]!, JSON.parse(process.argv[4]!) as GatewayRequest)
 } else if (import.meta.main && process.argv[2] === '--at-once') {
-  const question = JSON.parse(process.argv[4]!) as Question
+  const question = JSON.parse(process.argv[4]!) as GatewayRequest
   const replies = Array.from({ length: Number(process.argv[3]) }, () => ask(question))
   process.stdout.write(JSON.stringify(await Promise.all(replies)))
 } else if (import.meta.main) {
-  const questions = JSON.parse(process.argv[2]!) as Question[]
+  const questions = JSON.parse(process.argv[2]!) as GatewayRequest[]
   const replies: Reply[] = []
   for (const question of questions) replies.push(await ask(question))
   process.stdout.write(JSON.stringify(replies))

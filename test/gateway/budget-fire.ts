@@ -92,7 +92,13 @@ export async function fire(scene: LoginScene, unit: Unit): Promise<FireReport> {
   for (const box of boxes) await box.delete()
   const verified = await home.json<Verified>(['receipts', 'verify', '--replay', '--format', 'json'])
   return {
-    ...{ heldByOne, spentByOne, limit, height, arrivedAtHeight, leaks, after: await budget() },
+    heldByOne,
+    spentByOne,
+    limit,
+    height,
+    arrivedAtHeight,
+    leaks,
+    after: await budget(),
     arrived: providers.take().length,
     answered: replies.filter(({ status, text }) => status === 200 && text.includes(ANSWER)).length,
     refused: replies.filter(({ status }) => status === 402).length,

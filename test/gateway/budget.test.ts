@@ -13,8 +13,14 @@ function expectHalf(report: FireReport): void {
   expect(report).toMatchObject({
     height: { limit, held: AFFORDED * heldByOne, spent: spentByOne },
     after: { limit, held: 0, spent: spentByOne * (1 + AFFORDED) },
-    ...{ arrivedAtHeight: AFFORDED, arrived: AFFORDED, answered: AFFORDED, refused: STREAMS - AFFORDED },
-    ...{ leaks: [], differ: [], exceeded: null, peak: spentByOne * (1 + AFFORDED) },
+    arrivedAtHeight: AFFORDED,
+    arrived: AFFORDED,
+    answered: AFFORDED,
+    refused: STREAMS - AFFORDED,
+    leaks: [],
+    differ: [],
+    exceeded: null,
+    peak: spentByOne * (1 + AFFORDED),
   })
 }
 

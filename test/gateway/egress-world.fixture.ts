@@ -10,7 +10,7 @@ import type { Server } from 'node:net'
 import { join } from 'node:path'
 import { selfSigned } from '../wire/certificate.ts'
 import { makeRepository, serveGit } from './git-server.ts'
-import { LoginScene, made, NODE_INSIDE } from './login-scene.ts'
+import { LoginScene, NODE_INSIDE, randomToken } from './login-scene.ts'
 import { startNameServer } from './name-server.ts'
 import { PUBLIC } from './world.ts'
 
@@ -58,7 +58,7 @@ async function listen(server: Server, host: string, port: number): Promise<Serve
 async function main(folder: string): Promise<EgressReport> {
   const hosts = Object.keys(NAMES)
   const certificate = selfSigned(['127.0.0.1'], hosts)
-  const token = made('gho_')
+  const token = randomToken('gho_')
   const [seen, trapped, tokenSeenBy]: [string[], string[], Set<string>] = [[], [], new Set()]
   const repositories = join(folder, 'repositories')
   mkdirSync(repositories)
@@ -130,17 +130,13 @@ async function main(folder: string): Promise<EgressReport> {
 
   const authority = '/workspace/home/project/authority.pem'
   const env = {
-    ...{
-      CURL_CA_BUNDLE: authority,
-      NODE_EXTRA_CA_CERTS: authority,
-      GIT_SSL_CAINFO: authority,
-      PIP_CERT: authority,
-    },
-    ...{
-      npm_config_cafile: authority,
-      npm_config_registry: 'https://registry.example/',
-      npm_config_fetch_retries: '0',
-    },
+    CURL_CA_BUNDLE: authority,
+    NODE_EXTRA_CA_CERTS: authority,
+    GIT_SSL_CAINFO: authority,
+    PIP_CERT: authority,
+    npm_config_cafile: authority,
+    npm_config_registry: 'https://registry.example/',
+    npm_config_fetch_retries: '0',
     GIT_TERMINAL_PROMPT: '0',
   }
   const tool = async (script: string) => {
@@ -177,7 +173,11 @@ async function main(folder: string): Promise<EgressReport> {
   }
   const receipts = (await scene.receipts()).split('\n').filter((line) => line !== '')
   const report: EgressReport = {
-    ...{ attacks, tools, trapped, asked: names.asked, tokenSeenBy: [...tokenSeenBy] },
+    attacks,
+    tools,
+    trapped,
+    asked: names.asked,
+    tokenSeenBy: [...tokenSeenBy],
     seenOfAttacks,
     pushed: readFileSync(join(repositories, 'ada/engine.git/refs/heads/main'), 'utf8').trim(),
     leaks: await scene.hunt({ tools: JSON.stringify(tools), attacks: JSON.stringify(attacks) }),

@@ -25,7 +25,7 @@ it('forward: the bytes of each login are at their place, for nobody but the owne
   const original = (program: Program) => readFileSync(scene.fileOf(program), 'utf8')
 
   const box = await scene.create(['--credentials', 'forward', '--name', 'trusted'])
-  expect(box.body.notice).toContain(`the Gemini login is not forwarded: its program checks it at ${ISSUER}`)
+  expect(box.body.notice).toContain(`cannot forward the Gemini login: its program checks it at ${ISSUER}`)
   for (const program of ['claude', 'codex'] as const)
     expect(await installed(box, program)).toEqual({ content: original(program), stat: '400 agent 1' })
   expect(await installed(box, 'gemini')).toBeUndefined()

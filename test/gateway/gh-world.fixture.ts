@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { selfSigned } from '../wire/certificate.ts'
 import { makeRepository, serveGit } from './git-server.ts'
 import { type GithubCall, serveGithub } from './github-server.ts'
-import { LoginScene, made } from './login-scene.ts'
+import { LoginScene, randomToken } from './login-scene.ts'
 import { startNameServer } from './name-server.ts'
 import { PUBLIC } from './world.ts'
 
@@ -26,7 +26,7 @@ export interface GhReport {
 async function main(folder: string): Promise<GhReport> {
   const hosts = ['github.com', 'api.github.com']
   const certificate = selfSigned(['127.0.0.1'], hosts)
-  const token = made('gho_')
+  const token = randomToken('gho_')
   const calls: GithubCall[] = []
   const repositories = join(folder, 'repositories')
   mkdirSync(repositories)
@@ -62,7 +62,9 @@ async function main(folder: string): Promise<GhReport> {
     'pr list, as a table': await tool(`gh pr list ${repo}`),
     'issue create': await tool(`gh issue create ${repo} --title more --body teeth`),
     'repo clone': await tool('gh repo clone ada/engine -- -q && git -C engine log --format=%s'),
-    'a token of somebody else': await tool(`GH_TOKEN=${made('gho_')} gh api user 2>&1; echo "ended $?"`),
+    'a token of somebody else': await tool(
+      `GH_TOKEN=${randomToken('gho_')} gh api user 2>&1; echo "ended $?"`,
+    ),
     // What there is to find inside stands for the token.
     'auth token': (await tool('gh auth token')) === token ? 'the real one' : 'another',
   }

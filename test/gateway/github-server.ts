@@ -9,22 +9,36 @@ export interface GithubCall {
 
 const OWNER = { id: 'U_1', login: 'ada' }
 const PULL = {
-  ...{
-    id: 'PR_7',
-    number: 7,
-    title: 'count the teeth',
-    state: 'OPEN',
-    isDraft: false,
-    body: 'of each wheel',
-  },
-  ...{ url: 'https://github.com/ada/engine/pull/7', headRefName: 'teeth', isCrossRepository: false },
-  ...{ baseRefName: 'main', headRepositoryOwner: OWNER, author: OWNER, createdAt: '2026-11-01T00:00:00Z' },
+  id: 'PR_7',
+  number: 7,
+  title: 'count the teeth',
+  state: 'OPEN',
+  isDraft: false,
+  body: 'of each wheel',
+  url: 'https://github.com/ada/engine/pull/7',
+  headRefName: 'teeth',
+  isCrossRepository: false,
+  baseRefName: 'main',
+  headRepositoryOwner: OWNER,
+  author: OWNER,
+  createdAt: '2026-11-01T00:00:00Z',
 }
 const REPOSITORY = {
-  ...{ id: 'R_1', name: 'engine', nameWithOwner: 'ada/engine', owner: OWNER, description: 'an engine' },
-  ...{ hasIssuesEnabled: true, viewerPermission: 'ADMIN', defaultBranchRef: { name: 'main' }, parent: null },
-  ...{ isPrivate: false, url: 'https://github.com/ada/engine', hasWikiEnabled: false },
-  ...{ mergeCommitAllowed: true, rebaseMergeAllowed: true, squashMergeAllowed: true },
+  id: 'R_1',
+  name: 'engine',
+  nameWithOwner: 'ada/engine',
+  owner: OWNER,
+  description: 'an engine',
+  hasIssuesEnabled: true,
+  viewerPermission: 'ADMIN',
+  defaultBranchRef: { name: 'main' },
+  parent: null,
+  isPrivate: false,
+  url: 'https://github.com/ada/engine',
+  hasWikiEnabled: false,
+  mergeCommitAllowed: true,
+  rebaseMergeAllowed: true,
+  squashMergeAllowed: true,
 }
 
 /** Answers whoever holds the token; others are 401. What was asked is named as in a log: `GET /user`, `query PullRequestList`. */

@@ -20,10 +20,10 @@ import { stringify } from 'yaml'
 import { type Issuer, startIssuer } from '../accounts/issuer.ts'
 import type { RunOptions } from '../craik.ts'
 import { huntLeaks } from '../leaks/hunt.ts'
-import { type HomePlace, type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
+import { type HomeInstance, type LiveSandbox, SandboxHome } from '../sandbox-home.ts'
 import { tempFolder } from '../temp-folder.ts'
 import { selfSigned } from '../wire/certificate.ts'
-import type { Question, Reply } from './ask.fixture.ts'
+import type { GatewayRequest, Reply } from './ask.fixture.ts'
 import { type Answerer, type Providers, type Service, startProviders } from './providers.ts'
 
 export const NODE_INSIDE = '/opt/craik/node'
@@ -48,7 +48,7 @@ function identity(expiryMs: number): string {
   return `${part({ alg: 'RS256', typ: 'JWT' })}.${part(payload)}.${part('not signed')}`
 }
 
-export const made = (prefix: string) => `${prefix}${randomBytes(24).toString('hex')}`
+export const randomToken = (prefix: string) => `${prefix}${randomBytes(24).toString('hex')}`
 
 export class LoginScene implements AsyncDisposable {
   readonly home: SandboxHome
@@ -66,7 +66,7 @@ export class LoginScene implements AsyncDisposable {
   }
 
   static async open(
-    place: HomePlace,
+    place: HomeInstance,
     certificate = selfSigned(['127.0.0.1']),
     answerer?: Answerer,
   ): Promise<LoginScene> {
@@ -119,18 +119,27 @@ export class LoginScene implements AsyncDisposable {
     const content = {
       claude: {
         claudeAiOauth: {
-          ...{ accessToken: access_token, refreshToken: refresh_token, expiresAt: expiry },
-          ...{ scopes: ['user:inference', 'user:profile'], subscriptionType: 'max' },
+          accessToken: access_token,
+          refreshToken: refresh_token,
+          expiresAt: expiry,
+          scopes: ['user:inference', 'user:profile'],
+          subscriptionType: 'max',
         },
       },
       codex: {
-        ...{ auth_mode: 'chatgpt', OPENAI_API_KEY: null, last_refresh: renewed.toISOString() },
+        auth_mode: 'chatgpt',
+        OPENAI_API_KEY: null,
+        last_refresh: renewed.toISOString(),
         tokens: { id_token: identity(expiry), access_token, refresh_token, account_id: ACCOUNT_NUMBER },
       },
       gemini: { access_token, refresh_token, token_type: 'Bearer', scope: 'cloud', expiry_date: expiry },
       kimi: {
-        ...{ access_token, refresh_token, token_type: 'Bearer', scope: '' },
-        ...{ expires_at: Math.trunc(expiry / 1000), expires_in: 3600 },
+        access_token,
+        refresh_token,
+        token_type: 'Bearer',
+        scope: '',
+        expires_at: Math.trunc(expiry / 1000),
+        expires_in: 3600,
       },
     }[program]
     this.put(FILES[program], `${JSON.stringify(content, null, 2)}\n`)
@@ -165,7 +174,7 @@ export class LoginScene implements AsyncDisposable {
 
   /** `craik secret set`, and its provider takes it. */
   async setKey(name: string, service: Service): Promise<string> {
-    const key = made('made-up-key-')
+    const key = randomToken('made-up-key-')
     this.#secrets.push(key)
     const { code, stderr } = await this.home.run(['secret', 'set', name], { input: key })
     if (code !== 0) throw new Error(stderr)
@@ -181,7 +190,7 @@ export class LoginScene implements AsyncDisposable {
     return this.home.create(['--workspace', folder, ...args])
   }
 
-  async ask(box: LiveSandbox, questions: readonly Question[]): Promise<readonly Reply[]> {
+  async ask(box: LiveSandbox, questions: readonly GatewayRequest[]): Promise<readonly Reply[]> {
     const ran = await box.exec([NODE_INSIDE, '--no-warnings', 'ask.ts', JSON.stringify(questions)])
     if (ran.code !== 0) throw new Error(`ask.ts: ${ran.stdout}${ran.stderr}`)
     return JSON.parse(ran.stdout) as Reply[]

@@ -19,7 +19,8 @@ it('create and resume name the logins that went in, or say why they did not', as
   scene.logIn('claude')
   scene.logIn('codex')
   expect(await table('create', '--name', 'box')).toMatchObject({
-    ...{ code: 0, stdout: expect.stringContaining('\n  accounts claude-code · codex\n') },
+    code: 0,
+    stdout: expect.stringContaining('\n  accounts claude-code · codex\n'),
   })
   const without = await table('create', '--name', 'without', '--credentials', 'none')
   expect(without).toMatchObject({ code: 0, stdout: expect.not.stringContaining('accounts') })
@@ -33,10 +34,11 @@ it('create and resume name the logins that went in, or say why they did not', as
   })
   const missing = await table('resume', 'box')
   expect(missing).toMatchObject({ code: 0, stdout: expect.stringMatching(/^ {2}running {2}box · sbx_/) })
-  expect(missing.stdout).toMatch(/\n {2}notice {3}its logins could not be put in place: /)
+  expect(missing.stdout).toMatch(/\n {2}notice {3}could not copy its logins into the sandbox: /)
   expect(missing.stdout).not.toContain('accounts')
   expect(await home.json<SandboxBody>(['sandbox', 'show', 'box'])).toMatchObject({
-    ...{ accounts: null, notice: expect.stringContaining('could not be put in place') },
+    accounts: null,
+    notice: expect.stringContaining('could not copy its logins'),
   })
 
   expect(await exec('rm', '/workspace/home/.claude')).toMatchObject({ code: 0 })

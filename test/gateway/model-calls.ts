@@ -1,10 +1,10 @@
 /** What holds of models from inside every kind of sandbox. */
 import { expect } from 'vitest'
-import type { Question } from './ask.fixture.ts'
+import type { GatewayRequest } from './ask.fixture.ts'
 import type { LoginScene } from './login-scene.ts'
 import { ANSWER, type Service } from './providers.ts'
 
-const SERVICES: Readonly<Record<Question['form'], Service>> = {
+const SERVICES: Readonly<Record<GatewayRequest['form'], Service>> = {
   claude: 'anthropic',
   anthropic_key: 'anthropic',
   codex: 'codex',
@@ -16,7 +16,7 @@ const SERVICES: Readonly<Record<Question['form'], Service>> = {
 const LOGINS = ['claude', 'codex', 'code_assist'] as const
 const KEYS = ['anthropic_key', 'responses', 'chat', 'gemini'] as const
 
-const bothWays = (forms: readonly Question['form'][]): Question[] =>
+const bothWays = (forms: readonly GatewayRequest['form'][]): GatewayRequest[] =>
   forms.flatMap((form) => [{ form }, { form, stream: true }])
 
 /** The logins first; then they are gone, and the keys are what is left; then one is back, refused and renewed. */
@@ -30,7 +30,7 @@ export async function asksEachWay(scene: LoginScene): Promise<void> {
   const box = await scene.create()
   const other = await scene.create()
   const said: Record<string, string> = {}
-  const expectAll = async (questions: readonly Question[]) => {
+  const expectAll = async (questions: readonly GatewayRequest[]) => {
     const replies = await scene.ask(box, questions)
     const calls = providers.take()
     for (const [at, { form, stream = false }] of questions.entries()) {

@@ -17,7 +17,10 @@ export async function packageServers(): Promise<ServePackages> {
   const tarball = await npmTarball()
   const wheel = pythonWheel()
   const manifest = {
-    ...{ name: 'left-pad', version: '1.3.0', main: 'index.js', bin: { 'left-pad': 'bin/left-pad.js' } },
+    name: 'left-pad',
+    version: '1.3.0',
+    main: 'index.js',
+    bin: { 'left-pad': 'bin/left-pad.js' },
     dist: {
       tarball: 'https://registry.npmjs.org/left-pad/-/left-pad-1.3.0.tgz',
       shasum: createHash('sha1').update(tarball).digest('hex'),

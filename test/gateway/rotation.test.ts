@@ -99,8 +99,12 @@ async function killMidRefresh({ issuer, home }: LoginScene): Promise<void> {
 
 function startProgram({ home, issuer }: LoginScene, tell: (report: Report) => void): ChildProcess {
   const instructions: Instructions = {
-    ...{ role: 'program', craikHome: home.home, userHome: home.folder },
-    ...{ tokenUrl: issuer.tokenUrl, apiUrl: issuer.apiUrl, authority: issuer.authority },
+    role: 'program',
+    craikHome: home.home,
+    userHome: home.folder,
+    tokenUrl: issuer.tokenUrl,
+    apiUrl: issuer.apiUrl,
+    authority: issuer.authority,
   }
   const path = home.path('instructions.json')
   writeFileSync(path, JSON.stringify(instructions))

@@ -38,7 +38,7 @@ it('connections beyond the most of one sandbox are answered, and one receipt cou
   for (const body of await surplus())
     expect(body).toMatchObject({ kind: 'denial', status: 'blocked', links: { sandbox_id: box.id } })
   const told = await scene.home.run(['sandbox', 'logs', box.id])
-  expect(told.stdout).toContain(`from inside refused: ${MOST} were open`)
+  expect(told.stdout).toContain(`from the sandbox refused: ${MOST} were open`)
   await box.delete()
   const verified = await scene.home.json(['receipts', 'verify', '--replay', '--format', 'json'])
   expect(verified).toMatchObject({ boundaries: { differ: [] }, replay: { differ: [] } })

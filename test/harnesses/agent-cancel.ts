@@ -9,12 +9,14 @@ import { type AgentName, beginPrompt, type Prompted, prompt } from './prompt-sce
 const PATIENCE = { timeout: 15_000, interval: 100 }
 const BEGINS_MS = 120_000
 
-export async function stopsWhenTold(
+export async function stopsOnCancel(
   scene: LoginScene,
   name: AgentName,
   box: LiveSandbox,
 ): Promise<readonly Prompted[]> {
   const args = ['--harness', name, '--sandbox', box.id]
+  // The agent of an earlier prompt may take a moment to exit.
+  await expect.poll(async () => (await processesIn(box)).filter(isAgent), PATIENCE).toEqual([])
   const before = await processesIn(box)
   const mark = `endless-${name}.txt`
   const endless = beginPrompt(scene, `RUN: echo begun > ${mark}; while :; do sleep 1; done`, args)
@@ -34,6 +36,8 @@ export async function stopsWhenTold(
   expect((await box.exec(['cat', mark])).stdout).toBe('after\n')
   return [stopped, resumed]
 }
+
+const isAgent = (commandLine: string) => commandLine.includes('/opt/craik-harnesses/')
 
 /** The command line of each, but for what asks. */
 async function processesIn(box: LiveSandbox): Promise<readonly string[]> {

@@ -100,7 +100,8 @@ const HEARD: Readonly<Record<Wire, (body: Body) => Heard>> = {
       [...tools, ...(Array.isArray(input) ? input.flatMap((item: Body) => item.tools ?? []) : [])]
         .flatMap((tool: Body) => (tool.type === 'namespace' ? tool.tools : [tool]))
         .map(({ name, parameters, type }: Body) => ({
-          ...{ name: name ?? type, takes: parameters ?? {} },
+          name: name ?? type,
+          takes: parameters ?? {},
           isCustom: type === 'custom',
         })),
     ),
@@ -194,8 +195,11 @@ const SPOKEN: Readonly<Record<Wire, (said: Saying, body: Body, path: string) => 
   },
   responses(said, { model, stream }) {
     const usage = {
-      ...{ input_tokens: 12, output_tokens: 6, total_tokens: 18 },
-      ...{ input_tokens_details: { cached_tokens: 0 }, output_tokens_details: { reasoning_tokens: 0 } },
+      input_tokens: 12,
+      output_tokens: 6,
+      total_tokens: 18,
+      input_tokens_details: { cached_tokens: 0 },
+      output_tokens_details: { reasoning_tokens: 0 },
     }
     const item = responsesItem(said)
     const response = {

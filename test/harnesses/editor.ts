@@ -46,7 +46,9 @@ export class Editor implements AsyncDisposable {
     const { node, main } = home.program
     const child = spawn(node, [main, 'acp', ...args], {
       ...home.user,
-      ...{ cwd: home.folder, env: home.environment, stdio: 'pipe' },
+      cwd: home.folder,
+      env: home.environment,
+      stdio: 'pipe',
     })
     this.#child = child
     this.exited = once(child, 'close').then(([code]) => code as number | null)

@@ -7,7 +7,7 @@ import type { Ran } from '../craik.ts'
 import { LoginScene, type Program } from '../gateway/login-scene.ts'
 import type { Answerer, Service } from '../gateway/providers.ts'
 import { shareHarnesses } from '../harness-image.ts'
-import type { HomePlace } from '../sandbox-home.ts'
+import type { HomeInstance } from '../sandbox-home.ts'
 import { selfSigned } from '../wire/certificate.ts'
 
 /** How a person logs in for each, and who is asked then. */
@@ -38,7 +38,7 @@ export interface Prompted {
 }
 
 /** With the agents there already. */
-export async function openPrompts(place: HomePlace, answers: Answerer): Promise<LoginScene> {
+export async function openPrompts(place: HomeInstance, answers: Answerer): Promise<LoginScene> {
   const scene = await LoginScene.open(place, selfSigned(['127.0.0.1']), answers)
   await shareHarnesses(scene.home.home)
   return scene
@@ -64,7 +64,11 @@ export interface Prompting {
 export function beginPrompt(scene: LoginScene, text: string, args: readonly string[]): Prompting {
   const { program, folder: cwd, environment: env, user } = scene.home
   const child = spawn(program.node, [program.main, 'prompt', text, ...args], {
-    ...{ cwd, env, ...user, timeout: 150_000, killSignal: 'SIGKILL' },
+    cwd,
+    env,
+    ...user,
+    timeout: 150_000,
+    killSignal: 'SIGKILL',
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const said = Promise.all([readAll(child.stdout), readAll(child.stderr), once(child, 'close')])
@@ -81,7 +85,9 @@ function promptedOf({ code, stdout, stderr }: Ran): Prompted {
     .map((line) => JSON.parse(line) as PromptEventLine)
   const started = events.find(({ type }) => type === 'started')
   return {
-    ...{ code, stderr, events },
+    code,
+    stderr,
+    events,
     said: events.map(({ type, text: words }) => (type === 'text' ? String(words) : '')).join(''),
     runId: String(started?.run_id ?? ''),
     sandboxId: String(started?.sandbox_id ?? ''),

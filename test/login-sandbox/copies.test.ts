@@ -1,4 +1,4 @@
-/** Folders that are not lent: root's own, and what Craik itself runs from. They are copied, and that is said. */
+/** Folders that are not lent: root's own, and Craik’s own program files. They are copied, and that is said. */
 import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -54,7 +54,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'a folder that is not lent', (
       const args = ['sandbox', 'create', '--in-place', '--workspace', folder]
       expect(await here.run(args)).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining('what Craik itself runs from'),
+        stderr: expect.stringContaining('Craik’s own program files'),
       })
     }
   })

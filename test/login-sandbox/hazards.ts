@@ -31,9 +31,9 @@ export function hazards(scene: () => LoginSandboxScene): void {
     const here = scene()
     await here.inside('mkdir ~/away && mv ~/.codex ~/away/ && ln -s ~/away/.codex ~/.codex')
     const { notes } = await here.up()
-    expect(notes.join()).toMatch(/not all of the home could be set up: .*codex/)
+    expect(notes.join()).toMatch(/could not set up the whole home: .*codex/)
     await here.inside('rm ~/.codex && mv ~/away/.codex ~/ && rmdir ~/away')
-    expect((await here.up()).notes.join()).not.toContain('could not be set up')
+    expect((await here.up()).notes.join()).not.toContain('could not set up')
   })
 
   it('reaches GitHub by HTTPS alone, whichever way it is spelled, and however often it was up', async () => {

@@ -82,7 +82,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     here.user = undefined
     expect(await up(['--profile', 'mine'])).toMatchObject({ code: 78 })
     const record = await here.up()
-    expect(record.notes.join()).toContain('not known')
+    expect(record.notes.join()).toContain('could not identify')
     expect(await here.inside('git config user.name; git config user.email')).toBe(
       'Craik sandbox\nsandbox@craik.invalid\n',
     )
@@ -92,7 +92,7 @@ describe.skipIf(missing !== undefined)(missing ?? 'before anything is started', 
     const expires = new Date(Date.now() + 3_600_000).toISOString().slice(0, 19).replace('T', ' ')
     here.user = { login: 'Octo', name: 'Octo Cat', scopes: 'repo, gist', expires: `${expires} UTC` }
     const { notes } = await here.up(['--profile', 'mine'])
-    expect(notes.join('\n')).toMatch(/ends in .*lacks read:org, workflow/s)
+    expect(notes.join('\n')).toMatch(/expires in .*lacks read:org, workflow/s)
     expect(await here.inside('git config user.name; git config user.email')).toBe(
       'Octo Cat\n583231+Octo@users.noreply.github.com\n',
     )

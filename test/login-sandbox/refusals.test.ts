@@ -26,8 +26,8 @@ describe.skipIf(missing !== undefined)(missing ?? 'a refused start', () => {
     const linked = here.scene.home.workspace('linked')
     symlinkSync('elsewhere', join(linked, '.vscode'))
     for (const [folder, why] of [
-      [stale, /left\.sock\n.*remove the files/],
-      [linked, /\.vscode in the workspace is a link/],
+      [stale, /left\.sock\n.*remove their socket files/],
+      [linked, /\.vscode in the workspace is a symbolic link/],
     ] as const) {
       const inbox = here.scene.home.path('unused-inbox')
       const { code, stderr } = await up('--workspace', folder, '--inbox', inbox)

@@ -5,10 +5,10 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type Ran, ROOT, type RunOptions, run } from '../craik.ts'
 import { Terminal } from '../e2e/person.ts'
-import { LoginScene, made } from '../gateway/login-scene.ts'
+import { LoginScene, randomToken } from '../gateway/login-scene.ts'
 import type { Answerer } from '../gateway/providers.ts'
 import { copyHarnesses, shareHarnesses } from '../harness-image.ts'
-import { type HomePlace, USER_UID } from '../sandbox-home.ts'
+import { type HomeInstance, USER_UID } from '../sandbox-home.ts'
 import { selfSigned } from '../wire/certificate.ts'
 
 /** What an ordinary user of the tests has: copying all would take a gigabyte. */
@@ -27,7 +27,7 @@ export class LoginSandboxScene implements AsyncDisposable {
   readonly workspace: string
   readonly #github: Server
   readonly #backend: 'process' | 'docker'
-  readonly token = made('gho_')
+  readonly token = randomToken('gho_')
   /** Undefined: the token is nobody's any more. */
   user: GitHubUser | undefined = { login: 'octo' }
 
@@ -38,7 +38,7 @@ export class LoginSandboxScene implements AsyncDisposable {
     this.workspace = scene.home.workspace('project', { 'readme.txt': 'ours\n' })
   }
 
-  static async open(place: HomePlace, answers?: Answerer): Promise<LoginSandboxScene> {
+  static async open(place: HomeInstance, answers?: Answerer): Promise<LoginSandboxScene> {
     const certificate = selfSigned(['127.0.0.1'])
     const scene = await LoginScene.open(place, certificate, answers)
     if (place.identity === 'root') await shareHarnesses(scene.home.home)
@@ -87,7 +87,9 @@ export class LoginSandboxScene implements AsyncDisposable {
   script(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ran> {
     const { environment, user } = this.scene.home
     return run(join(ROOT, 'bin/sandbox.sh'), args, {
-      ...{ cwd: this.workspace, timeoutMs: 150_000, ...user },
+      cwd: this.workspace,
+      timeoutMs: 150_000,
+      ...user,
       env: { ...environment, ...this.env(env) },
     })
   }

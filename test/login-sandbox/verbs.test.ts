@@ -113,7 +113,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       mkdirSync(join(here.workspace, 'bare'))
       expect(await here.run(['test-repo', 'bare'])).toMatchObject({
         code: 66,
-        stderr: expect.stringContaining('no tests are known'),
+        stderr: expect.stringContaining('no tests found'),
       })
       expect(await here.run(['test-repo', '../x'])).toMatchObject({ code: 2 })
     })
@@ -172,7 +172,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(anew).toMatchObject({ code: 0 })
       // A grant is for the sandbox that it was given to.
       expect(JSON.parse(anew.stdout).notes).toContainEqual(
-        expect.stringMatching(/may not reach npm any more.*craik up --login octo --egress npm$/),
+        expect.stringMatching(/no longer allowed: npm;.*craik up --login octo --egress npm$/),
       )
       expect(
         await here.inside(
@@ -185,7 +185,10 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     it('is refused on another folder, or of another kind, than it is', async () => {
       const other = here.scene.home.workspace('other')
       const ran = await here.run(['up', '--no-attach', '--workspace', other])
-      expect(ran).toMatchObject({ code: 4, stderr: expect.stringMatching(/works on .*craik rebuild/s) })
+      expect(ran).toMatchObject({
+        code: 4,
+        stderr: expect.stringMatching(/has the workspace .*craik rebuild/s),
+      })
       expect(ran.stderr).toContain(`craik rebuild --login octo --workspace ${other}`)
       expect(await here.run(['up', '--no-attach', '--credentials', 'none'])).toMatchObject({ code: 4 })
       expect(await here.run(['up', '--no-attach', '--apt', 'jq'])).toMatchObject({ code: 2 })
@@ -231,7 +234,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
       expect(await here.run(['nuke', '--yes'])).toMatchObject({ code: 0, stderr: '' })
       await removed.exited
       expect(removed.screen).toMatch(
-        /craik: the sandbox octo-sandbox was removed, and this terminal with it\s+make it anew: {2}craik up --login octo\s+$/,
+        /craik: the sandbox octo-sandbox was removed, which closed this terminal\s+recreate it: {2}craik up --login octo\s+$/,
       )
     })
 

@@ -49,8 +49,13 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     const folder = home.path('login-sandboxes')
     new LoginRecords(folder).enter(
       {
-        ...{ login: 'octo', profile: null, sandboxId: sandbox.id, inbox, entryTimestamp: ENTERED },
-        ...{ workspace: null, author: null },
+        login: 'octo',
+        profile: null,
+        sandboxId: sandbox.id,
+        inbox,
+        entryTimestamp: ENTERED,
+        workspace: null,
+        author: null,
       },
       parseState(Buffer.from(await sh(sandbox, stateScript())), Date.UTC(2026, 10, 15, 9, 12, 44)),
     )
@@ -88,7 +93,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     await sandbox.delete()
     await staying
     const saved = await home.run(['save', '--login', 'octo', '--format', 'json'])
-    expect(saved).toMatchObject({ code: 0, stderr: `craik: ${pipe} was passed over: it is a pipe\n` })
+    expect(saved).toMatchObject({ code: 0, stderr: `craik: ${pipe} was skipped: it is a pipe\n` })
     const files = globSync(join(inbox, 'conversations/*/*.md'))
     expect(files.map((file) => file.slice(file.lastIndexOf('/') + 1)).sort()).toEqual([
       'and-at-last.md',
@@ -100,7 +105,7 @@ describe.each(IDENTITIES)('as %s', (identity) => {
     }
     expect(readFileSync(files[0]!, 'utf8')).toContain('sandbox: "octo-sandbox"')
     const { stdout: log } = await home.run(['supervisor', 'logs', '--lines', '1000'])
-    expect(log).not.toContain('was not saved')
+    expect(log).not.toContain('could not save')
     expect(await home.run(['save', '--login', 'nobody'])).toMatchObject({ code: 2 })
 
     // The next one with the same volume has them again.

@@ -113,8 +113,8 @@ describe('transcripts of a folder', () => {
     writeFileSync(join(other, PATHS.opencode), 'no database')
     const { code, stdout, stderr } = await home.run(['transcripts', 'list', '--home', other])
     expect([code, (JSON.parse(stdout) as Listed[]).length]).toEqual([0, 3])
-    expect(stderr).toContain('craik: .codex is a link, which is not followed\n')
-    expect(stderr).toMatch(/craik: \S+opencode\.db is no database that can be read: /)
+    expect(stderr).toContain('craik: .codex is a symbolic link; Craik does not follow it\n')
+    expect(stderr).toMatch(/craik: \S+opencode\.db is not a readable database: /)
   })
 
   it('refuse two places, and a home that is none', async () => {
@@ -238,16 +238,16 @@ describe('transcripts of a sandbox', () => {
     const { stdout, stderr } = await place.run(args)
     expect((JSON.parse(stdout) as Listed[]).map(({ id }) => typeof id)).toEqual(Array(5).fill('string'))
     for (const told of [
-      '.codex/sessions/2026/11/16/rollout-link.jsonl was passed over: it is a link, which is not followed\n',
-      '.gemini/tmp/x/chats/session-pipe.jsonl was passed over: it is a pipe\n',
-      '.gemini/tmp/x/chats/session-closed.jsonl was passed over: it cannot be read by the user inside\n',
+      '.codex/sessions/2026/11/16/rollout-link.jsonl was skipped: it is a symbolic link, which Craik does not follow\n',
+      '.gemini/tmp/x/chats/session-pipe.jsonl was skipped: it is a pipe\n',
+      '.gemini/tmp/x/chats/session-closed.jsonl was skipped: it cannot be read by the sandbox user\n',
     ])
       expect(stderr).toContain(told)
     const exported = await place.run([
       ...['transcripts', 'export', '--sandbox', 'parser', '--harness', 'codex'],
       ...['--inbox', place.path('inbox')],
     ])
-    expect(exported.stderr).toContain('rollout-link.jsonl was passed over: it is a link')
+    expect(exported.stderr).toContain('rollout-link.jsonl was skipped: it is a symbolic link')
     expect(JSON.parse(exported.stdout)).toEqual([])
   })
 

@@ -6,11 +6,11 @@ import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { textOf } from '../../src/transcripts/conversation.ts'
+import { turnText } from '../../src/transcripts/conversation.ts'
 import { findConversations } from '../../src/transcripts/find-transcripts.ts'
 import { homeFolder } from '../../src/transcripts/home-folder.ts'
-import { readDatabase } from '../../src/transcripts/opencode/apart.ts'
 import { ROW_BYTES } from '../../src/transcripts/opencode/rows.ts'
+import { readDatabase } from '../../src/transcripts/opencode/subprocess.ts'
 import {
   addOpencodeSession,
   all,
@@ -37,11 +37,14 @@ class Home {
     const problems: string[] = []
     const found = await all(
       findConversations({
-        ...{ source, signal, redact: (text: string) => text, harnesses: ['opencode'] },
+        source,
+        signal,
+        redact: (text: string) => text,
+        harnesses: ['opencode'],
         onProblem: (_, problem) => problems.push(problem),
       }),
     )
-    return { found, problems, said: found.map(({ turns }) => turns.map(textOf)) }
+    return { found, problems, said: found.map(({ turns }) => turns.map(turnText)) }
   }
 }
 
@@ -176,7 +179,7 @@ describe('a hostile database', () => {
     const { found, problems } = await home.read()
     expect(found).toEqual([])
     expect(problems).toEqual([
-      expect.stringMatching(/^is no database that can be read: \w+ (is no ordinary|has no|table)|it has no/),
+      expect.stringMatching(/^is not a readable database: \w+ (is not an ordinary|has no|table)|it has no/),
     ])
   })
 
@@ -201,7 +204,7 @@ describe('a hostile database', () => {
   it('is not read for longer than its time, and leaves no process', async () => {
     const home = new Home()
     written(home, (database) => addOpencodeSession(database, TWO))
-    expect(await all(readDatabase(home.path, signal, 1))).toEqual([{ refused: 'reading it took too long' }])
+    expect(await all(readDatabase(home.path, signal, 1))).toEqual([{ refused: 'reading it timed out' }])
     const over = new AbortController()
     const reading = readDatabase(home.path, over.signal)
     await reading.next()
@@ -221,7 +224,7 @@ describe('a hostile database', () => {
     makeEndless(home.path, 'message')
     const lines = await all(readDatabase(home.path, signal, 3000))
     expect(lines[0]).toMatchObject({ session: { id: 'ses_asked_for' } })
-    expect(lines.slice(1)).toEqual([{ refused: 'reading it took too long' }])
+    expect(lines.slice(1)).toEqual([{ refused: 'reading it timed out' }])
   })
 
   it('whose copy cannot be told from another by its log is read all the same', async () => {

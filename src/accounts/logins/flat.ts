@@ -26,7 +26,10 @@ export function flatFormat({ loginCommand, tokenUrl, clientId, fields, expiry }:
   const { field, unitMs } = expiry
   const timed = z.looseObject({ [field]: z.number().nonnegative().nullish() })
   return {
-    ...{ loginCommand, tokenUrl, headers: bearer, mergedHeaders: {} },
+    loginCommand,
+    tokenUrl,
+    headers: bearer,
+    mergedHeaders: {},
     tokens(document) {
       const found = file.parse(document)
       const end = timed.parse(document)[field]

@@ -54,7 +54,7 @@ export const optionalToken = z
   .transform((value) => (value === '' || value === null ? undefined : value))
 
 /** Throws `VaultProblem` for what is no login of this format, naming at most the field. */
-export function parseLogin(
+export function parseLoginFile(
   format: LoginFormat,
   text: string,
   source: string,

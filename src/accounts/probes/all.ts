@@ -1,7 +1,7 @@
 /** Every probe, in the order in which their accounts are preferred. */
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
-import type { Probe } from '../finding.ts'
+import type { Probe } from '../probe-result.ts'
 import { environmentProbe } from './environment.ts'
 import { githubProbe } from './github.ts'
 import { opencodeProbe } from './opencode.ts'

@@ -15,8 +15,12 @@ describe('API keys', () => {
 
   it('in the environment count, except empty ones and those of GitHub', async () => {
     using here = machine({
-      ...{ OPENAI_API_KEY: 'made-up-key', GEMINI_API_KEY: '', ANTHROPIC_API_KEY: ' ' },
-      ...{ GITHUB_TOKEN: 'never', GH_TOKEN: 'never', GH_ENTERPRISE_TOKEN: 'never' },
+      OPENAI_API_KEY: 'made-up-key',
+      GEMINI_API_KEY: '',
+      ANTHROPIC_API_KEY: ' ',
+      GITHUB_TOKEN: 'never',
+      GH_TOKEN: 'never',
+      GH_ENTERPRISE_TOKEN: 'never',
     })
     const found = await foundBy(environmentProbe, here.surroundings)
     expect(found.map(({ account }) => account.id)).toEqual(['env/OPENAI_API_KEY'])

@@ -2,13 +2,13 @@
 import { createHash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Probe, ProgramLock, Surroundings } from '../finding.ts'
 import { BASE_URLS } from '../keys.ts'
 import { claudeCodeFormat } from '../logins/claude-code.ts'
+import type { HostEnvironment, Probe, ProgramLock } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
 import { keychainVault } from '../vaults/keychain-vault.ts'
-import { folderOf, keychainPlace, keychainStamp, shown } from './places.ts'
 import { probeProgram } from './program-login.ts'
+import { configFolderOf, keychainLocation, keychainStamp, shortenHome } from './searched-locations.ts'
 
 const ID = 'claude-code'
 const STALE_MS = 60_000
@@ -19,11 +19,14 @@ export const claudeCodeProbe: Probe = {
     const file = await fileStamp([pathIn(surroundings)], surroundings.nowMs())
     return file && file + keychainStamp(surroundings)
   },
-  places: (surroundings) => [shown(surroundings, pathIn(surroundings)), ...keychainPlace(surroundings)],
+  places: (surroundings) => [
+    shortenHome(surroundings, pathIn(surroundings)),
+    ...keychainLocation(surroundings),
+  ],
   async probe(surroundings, until) {
     const path = pathIn(surroundings)
     const { platform } = surroundings
-    const places = [fileVault(path, shown(surroundings, path))]
+    const places = [fileVault(path, shortenHome(surroundings, path))]
     if (platform === 'darwin') places.push(keychainVault(itemOf(surroundings), surroundings))
     const format = claudeCodeFormat
     const locks = locksIn(surroundings)
@@ -35,16 +38,16 @@ export const claudeCodeProbe: Probe = {
   },
 }
 
-function folderIn(surroundings: Surroundings): string {
-  return folderOf(surroundings, 'CLAUDE_CONFIG_DIR', ['.claude'])
+function folderIn(surroundings: HostEnvironment): string {
+  return configFolderOf(surroundings, 'CLAUDE_CONFIG_DIR', ['.claude'])
 }
 
-function pathIn(surroundings: Surroundings): string {
+function pathIn(surroundings: HostEnvironment): string {
   return join(folderIn(surroundings), '.credentials.json')
 }
 
 /** Both of the folders that the program makes while it refreshes: the present one, and the one of earlier releases. */
-function locksIn(surroundings: Surroundings): readonly ProgramLock[] {
+function locksIn(surroundings: HostEnvironment): readonly ProgramLock[] {
   const folder = folderIn(surroundings)
   return [
     { path: join(folder, '.oauth_refresh.lock'), staleMs: STALE_MS },
@@ -61,7 +64,7 @@ function realFolder(folder: string): string {
 }
 
 /** A folder of its own gives the item a name of its own. */
-function itemOf(surroundings: Surroundings) {
+function itemOf(surroundings: HostEnvironment) {
   const named = surroundings.environment.CLAUDE_CONFIG_DIR
   const suffix = named ? `-${createHash('sha256').update(named).digest('hex').slice(0, 8)}` : ''
   return {

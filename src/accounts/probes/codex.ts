@@ -3,16 +3,16 @@ import { createHash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
-import type { Finding, Found, Probe, Surroundings } from '../finding.ts'
-import { isProblem } from '../finding.ts'
 import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
 import { codexFormat, codexKey } from '../logins/codex.ts'
 import { parseDocument } from '../logins/format.ts'
+import type { Found, HostEnvironment, Probe, ProbeResult } from '../probe-result.ts'
+import { isProbeProblem } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
 import { keychainVault } from '../vaults/keychain-vault.ts'
 import type { Vault } from '../vaults/vault.ts'
-import { folderOf, keychainPlace, keychainStamp, shown } from './places.ts'
 import { probeProgram, settled } from './program-login.ts'
+import { configFolderOf, keychainLocation, keychainStamp, shortenHome } from './searched-locations.ts'
 
 const ID = 'codex'
 const KEY_ID = 'codex/OPENAI_API_KEY'
@@ -23,10 +23,13 @@ export const codexProbe: Probe = {
     const file = await fileStamp([pathIn(surroundings)], surroundings.nowMs())
     return file && file + keychainStamp(surroundings)
   },
-  places: (surroundings) => [shown(surroundings, pathIn(surroundings)), ...keychainPlace(surroundings)],
+  places: (surroundings) => [
+    shortenHome(surroundings, pathIn(surroundings)),
+    ...keychainLocation(surroundings),
+  ],
   async probe(surroundings, until) {
     const path = pathIn(surroundings)
-    const places = [fileVault(path, shown(surroundings, path))]
+    const places = [fileVault(path, shortenHome(surroundings, path))]
     if (surroundings.platform === 'darwin') places.push(keychainVault(itemOf(surroundings), surroundings))
     const baseUrl = 'https://chatgpt.com/backend-api/codex'
     const login = await probeProgram(
@@ -36,7 +39,7 @@ export const codexProbe: Probe = {
       until,
     )
     // A file that cannot be read is told once.
-    if (login.some(isProblem)) return login
+    if (login.some(isProbeProblem)) return login
     const keys = await Promise.all(places.map((place) => probeKey(place, surroundings, until)))
     const key = keys.find((found) => found !== undefined)
     if (key === undefined) return login
@@ -44,15 +47,15 @@ export const codexProbe: Probe = {
   },
 }
 
-function pathIn(surroundings: Surroundings): string {
-  return join(folderOf(surroundings, 'CODEX_HOME', ['.codex']), 'auth.json')
+function pathIn(surroundings: HostEnvironment): string {
+  return join(configFolderOf(surroundings, 'CODEX_HOME', ['.codex']), 'auth.json')
 }
 
 async function probeKey(
   vault: Vault,
-  { overrides }: Surroundings,
+  { overrides }: HostEnvironment,
   until: AbortSignal,
-): Promise<{ readonly finding: Finding; readonly preferred: boolean } | undefined> {
+): Promise<{ readonly finding: ProbeResult; readonly preferred: boolean } | undefined> {
   const read = async () => {
     const snapshot = await vault.read(until)
     return snapshot && codexKey(parseDocument(snapshot.text, vault.source, codexFormat.loginCommand))
@@ -61,8 +64,13 @@ async function probeKey(
   if (seen === undefined || 'problem' in seen || !isHeaderSafe(seen.key)) return undefined
   const finding: Found = {
     account: {
-      ...{ id: KEY_ID, family: 'openai', kind: 'api_key', source: `${vault.source}, OPENAI_API_KEY` },
-      ...{ expiresAtMs: undefined, who: undefined, billing: 'metered' },
+      id: KEY_ID,
+      family: 'openai',
+      kind: 'api_key',
+      source: `${vault.source}, OPENAI_API_KEY`,
+      expiresAtMs: undefined,
+      who: undefined,
+      billing: 'metered',
       baseUrl: overrides[KEY_ID]?.base_url ?? BASE_URLS.openai,
     },
     login: {
@@ -72,7 +80,7 @@ async function probeKey(
       async read() {
         const now = await read()
         if (now !== undefined) return now.key
-        throw new CraikError('unavailable', `${vault.source} holds no API key any more`, {
+        throw new CraikError('unavailable', `${vault.source} no longer contains an API key`, {
           hint: `log in again:  ${codexFormat.loginCommand}`,
         })
       },
@@ -82,8 +90,8 @@ async function probeKey(
 }
 
 /** The item is named after the folder that the file would be in. */
-function itemOf(surroundings: Surroundings) {
-  const folder = folderOf(surroundings, 'CODEX_HOME', ['.codex'])
+function itemOf(surroundings: HostEnvironment) {
+  const folder = configFolderOf(surroundings, 'CODEX_HOME', ['.codex'])
   let real = folder
   try {
     real = realpathSync(folder)

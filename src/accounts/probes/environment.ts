@@ -1,6 +1,7 @@
 /** API keys in the environment of Craik's own process: the lowest in order. */
-import type { Found, Probe } from '../finding.ts'
+
 import { API_KEYS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import type { Found, Probe } from '../probe-result.ts'
 
 export const environmentProbe: Probe = {
   name: 'env',
@@ -14,8 +15,14 @@ export const environmentProbe: Probe = {
       return [
         {
           account: {
-            ...{ id, family, kind: 'api_key', source: `the variable ${name}`, expiresAtMs: undefined },
-            ...{ who: undefined, billing: 'metered', baseUrl: overrides[id]?.base_url ?? baseUrl },
+            id,
+            family,
+            kind: 'api_key',
+            source: `the variable ${name}`,
+            expiresAtMs: undefined,
+            who: undefined,
+            billing: 'metered',
+            baseUrl: overrides[id]?.base_url ?? baseUrl,
           },
           login: { kind: 'key', headers: keyHeaders(family), read: async () => key },
         },

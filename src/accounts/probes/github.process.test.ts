@@ -12,11 +12,9 @@ describe('GitHub', () => {
     chmodSync(join(here.userHome, 'bin/gh'), 0o755)
     return here.with({
       environment: {
-        ...{
-          PATH: `relative:${join(here.userHome, 'bin')}:/usr/bin:/bin`,
-          GITHUB_TOKEN: 'never',
-          GH_TOKEN: 'never',
-        },
+        PATH: `relative:${join(here.userHome, 'bin')}:/usr/bin:/bin`,
+        GITHUB_TOKEN: 'never',
+        GH_TOKEN: 'never',
       },
     })
   }
@@ -27,8 +25,13 @@ describe('GitHub', () => {
     const surroundings = withGh(here, 'echo "gho_$GITHUB_TOKEN$GH_TOKEN"from-$3-$4')
     const [found] = await foundBy(githubProbe, surroundings)
     expect(found?.account).toMatchObject({
-      ...{ id: 'github', family: 'github', who: 'ada', source: '`gh auth token`', kind: 'oauth' },
-      ...{ baseUrl: 'https://api.github.com', gitBaseUrl: 'https://github.com' },
+      id: 'github',
+      family: 'github',
+      who: 'ada',
+      source: '`gh auth token`',
+      kind: 'oauth',
+      baseUrl: 'https://api.github.com',
+      gitBaseUrl: 'https://github.com',
     })
     if (found?.login.kind !== 'key') throw new Error('expected a key')
     expect(await found.login.read(NEVER)).toBe('gho_from---hostname-github.com')

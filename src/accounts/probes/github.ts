@@ -4,12 +4,12 @@ import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { hostEnvironment, runChild } from '../../lib/child.ts'
 import { type FoundProgram, findHostProgram, PINNED } from '../../lib/host-programs.ts'
-import type { Found, Probe, Problem, Surroundings } from '../finding.ts'
 import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
 import { LOGIN_COMMANDS } from '../log-in-again.ts'
+import type { Found, HostEnvironment, Probe, ProbeProblem } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
 import { VaultProblem } from '../vaults/vault.ts'
-import { folderOf, shown } from './places.ts'
+import { configFolderOf, shortenHome } from './searched-locations.ts'
 
 const ID = 'github'
 const LOGIN = LOGIN_COMMANDS.github
@@ -33,10 +33,10 @@ export const githubProbe: Probe = {
     const pinned = surroundings.environment[PINNED] ?? ''
     return file && `${file}|${Math.floor(surroundings.nowMs() / GOOD_FOR_MS)}|${pinned}`
   },
-  places: (surroundings) => ['`gh auth token`', shown(surroundings, pathIn(surroundings))],
+  places: (surroundings) => ['`gh auth token`', shortenHome(surroundings, pathIn(surroundings))],
   async probe(surroundings, until) {
     const path = pathIn(surroundings)
-    const source = shown(surroundings, path)
+    const source = shortenHome(surroundings, path)
     try {
       const entry = await readEntry(surroundings, path, source, until)
       const gh = findHostProgram('gh', surroundings.environment, await surroundings.mounted())
@@ -53,24 +53,30 @@ export const githubProbe: Probe = {
   },
 }
 
-function pathIn(surroundings: Surroundings): string {
+function pathIn(surroundings: HostEnvironment): string {
   const folder = surroundings.environment.GH_CONFIG_DIR
-    ? folderOf(surroundings, 'GH_CONFIG_DIR', [])
-    : join(folderOf(surroundings, 'XDG_CONFIG_HOME', ['.config']), 'gh')
+    ? configFolderOf(surroundings, 'GH_CONFIG_DIR', [])
+    : join(configFolderOf(surroundings, 'XDG_CONFIG_HOME', ['.config']), 'gh')
   return join(folder, 'hosts.yml')
 }
 
 /** The host that a person logs in to: another one for GitHub Enterprise. */
-function hostOf({ overrides }: Surroundings): string {
+function hostOf({ overrides }: HostEnvironment): string {
   const base = overrides[ID]?.base_url
   return base === undefined ? 'github.com' : new URL(base).host
 }
 
-function found(surroundings: Surroundings, token: string, source: string, who: string | undefined): Found {
-  if (!isHeaderSafe(token)) throw new VaultProblem(`${source} gave no token`, `log in again:  ${LOGIN}`)
+function found(surroundings: HostEnvironment, token: string, source: string, who: string | undefined): Found {
+  if (!isHeaderSafe(token))
+    throw new VaultProblem(`${source} did not return a token`, `log in again:  ${LOGIN}`)
   return {
     account: {
-      ...{ id: ID, family: 'github', source, expiresAtMs: undefined, who, billing: 'subscription' },
+      id: ID,
+      family: 'github',
+      source,
+      expiresAtMs: undefined,
+      who,
+      billing: 'subscription',
       kind: token.startsWith('gho_') ? 'oauth' : 'api_key',
       baseUrl: surroundings.overrides[ID]?.base_url ?? BASE_URLS.github,
       gitBaseUrl: `https://${hostOf(surroundings)}`,
@@ -80,7 +86,7 @@ function found(surroundings: Surroundings, token: string, source: string, who: s
 }
 
 async function readEntry(
-  surroundings: Surroundings,
+  surroundings: HostEnvironment,
   path: string,
   source: string,
   until: AbortSignal,
@@ -100,9 +106,9 @@ async function readEntry(
 /** The token, undefined when nobody is logged in, or why there is no answer. */
 async function askGh(
   gh: FoundProgram,
-  surroundings: Surroundings,
+  surroundings: HostEnvironment,
   until: AbortSignal,
-): Promise<string | undefined | Problem> {
+): Promise<string | undefined | ProbeProblem> {
   const { environment } = surroundings
   // Neither GH_TOKEN nor GITHUB_TOKEN is among these: gh would answer with them.
   const env: Record<string, string> = { ...hostEnvironment(environment), HOME: surroundings.userHome }
@@ -111,19 +117,23 @@ async function askGh(
   const chunks: Buffer[] = []
   const result = await runChild({
     argv: [...gh.argv, 'auth', 'token', '--hostname', hostOf(surroundings)],
-    ...{ argv0: gh.argv0, cwd: '/', env, timeoutMs: TIMEOUT_MS, signal: until, maxOutputBytes: 16_384 },
+    argv0: gh.argv0,
+    cwd: '/',
+    env,
+    timeoutMs: TIMEOUT_MS,
+    signal: until,
+    maxOutputBytes: 16_384,
     onStdout: (chunk) => void chunks.push(chunk),
     onStderr: () => {},
   })
-  if (result.end === 'cancelled') throw new CraikError('interrupted', 'stopped while asking gh for its token')
+  if (result.end === 'cancelled')
+    throw new CraikError('interrupted', 'interrupted while requesting a token from gh')
   if (result.end === 'exited')
     return result.exitCode === 0 ? Buffer.concat(chunks).toString().trim() : undefined
   return {
-    ...{
-      id: ID,
-      source: '`gh auth token`',
-      problem: '`gh auth token` gave no answer in time, or ended badly',
-    },
-    hint: 'see what it says:  gh auth status',
+    id: ID,
+    source: '`gh auth token`',
+    problem: '`gh auth token` failed or did not answer in time',
+    hint: 'check its output:  gh auth status',
   }
 }

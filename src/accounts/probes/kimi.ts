@@ -2,13 +2,13 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Probe, Surroundings } from '../finding.ts'
 import { BASE_URLS } from '../keys.ts'
 import { kimiFormat } from '../logins/kimi.ts'
+import type { HostEnvironment, Probe } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
 import type { Vault } from '../vaults/vault.ts'
-import { folderOf, shown } from './places.ts'
 import { probeProgram } from './program-login.ts'
+import { configFolderOf, shortenHome } from './searched-locations.ts'
 
 const ID = 'kimi'
 const NAME = 'kimi-code'
@@ -17,14 +17,18 @@ const STALE_MS = 5_000
 export const kimiProbe: Probe = {
   name: ID,
   stamp: (surroundings) => fileStamp([pathIn(surroundings), markerIn(surroundings)], surroundings.nowMs()),
-  places: (surroundings) => [shown(surroundings, pathIn(surroundings))],
+  places: (surroundings) => [shortenHome(surroundings, pathIn(surroundings))],
   probe(surroundings, until) {
     const path = pathIn(surroundings)
     const folder = folderIn(surroundings)
-    const vault = unlessRemoved(fileVault(path, shown(surroundings, path)), markerIn(surroundings))
+    const vault = unlessRemoved(fileVault(path, shortenHome(surroundings, path)), markerIn(surroundings))
     return probeProgram(
       {
-        ...{ id: ID, family: 'kimi', baseUrl: BASE_URLS.kimi, format: kimiFormat, places: [vault] },
+        id: ID,
+        family: 'kimi',
+        baseUrl: BASE_URLS.kimi,
+        format: kimiFormat,
+        places: [vault],
         // The lock of its refresh, and that of its file.
         locks: [
           { path: join(folder, 'oauth', `${NAME}.lock`), staleMs: STALE_MS },
@@ -37,15 +41,15 @@ export const kimiProbe: Probe = {
   },
 }
 
-function folderIn(surroundings: Surroundings): string {
-  return folderOf(surroundings, 'KIMI_CODE_HOME', ['.kimi-code'])
+function folderIn(surroundings: HostEnvironment): string {
+  return configFolderOf(surroundings, 'KIMI_CODE_HOME', ['.kimi-code'])
 }
 
-function pathIn(surroundings: Surroundings): string {
+function pathIn(surroundings: HostEnvironment): string {
   return join(folderIn(surroundings), 'credentials', `${NAME}.json`)
 }
 
-function markerIn(surroundings: Surroundings): string {
+function markerIn(surroundings: HostEnvironment): string {
   return join(folderIn(surroundings), 'credentials', `${NAME}.removed`)
 }
 

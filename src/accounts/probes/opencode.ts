@@ -3,13 +3,13 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import type { AccountFamily } from '../account.ts'
-import type { Finding, Probe, Surroundings } from '../finding.ts'
 import { BASE_URLS, isHeaderSafe, keyHeaders } from '../keys.ts'
 import { LOGIN_COMMANDS } from '../log-in-again.ts'
 import { parseDocument } from '../logins/format.ts'
+import type { HostEnvironment, Probe, ProbeResult } from '../probe-result.ts'
 import { fileStamp, fileVault } from '../vaults/file-vault.ts'
-import { folderOf, shown } from './places.ts'
 import { settled } from './program-login.ts'
+import { configFolderOf, shortenHome } from './searched-locations.ts'
 
 const ID = 'opencode'
 const LOGIN = LOGIN_COMMANDS.opencode
@@ -28,10 +28,10 @@ const entry = z.looseObject({ type: z.string().max(100), key: z.string().max(65_
 export const opencodeProbe: Probe = {
   name: ID,
   stamp: (surroundings) => fileStamp([pathIn(surroundings)], surroundings.nowMs()),
-  places: (surroundings) => [shown(surroundings, pathIn(surroundings))],
+  places: (surroundings) => [shortenHome(surroundings, pathIn(surroundings))],
   async probe(surroundings, until) {
     const path = pathIn(surroundings)
-    const vault = fileVault(path, shown(surroundings, path))
+    const vault = fileVault(path, shortenHome(surroundings, path))
     const read = async () => {
       const snapshot = await vault.read(until)
       return snapshot && { document: parseDocument(snapshot.text, vault.source, LOGIN) }
@@ -41,20 +41,22 @@ export const opencodeProbe: Probe = {
     if ('problem' in seen) return [seen]
     return Object.keys(KNOWN).flatMap((name) => findingFor(name, seen.document[name]))
 
-    function findingFor(name: string, value: unknown): readonly Finding[] {
+    function findingFor(name: string, value: unknown): readonly ProbeResult[] {
       if (value === undefined || value === null) return []
       const id = `${ID}/${name}`
       const source = `${vault.source}, ${name}`
       const parsed = entry.safeParse(value)
       if (!parsed.success)
         return [
-          { id, source, problem: `${source} is not an entry of OpenCode’s`, hint: `log in again:  ${LOGIN}` },
+          { id, source, problem: `${source} is not a valid OpenCode entry`, hint: `log in again:  ${LOGIN}` },
         ]
       const { type, key } = parsed.data
       if (type === 'oauth')
         return [
           {
-            ...{ id, source, problem: `${source} is a login that only OpenCode itself can renew` },
+            id,
+            source,
+            problem: `${source} is a login that only OpenCode itself can refresh`,
             hint: 'log in with the provider’s own program, or with an API key',
           },
         ]
@@ -63,8 +65,14 @@ export const opencodeProbe: Probe = {
       return [
         {
           account: {
-            ...{ id, family, kind: 'api_key', source, expiresAtMs: undefined, who: undefined },
-            ...{ billing: 'metered', baseUrl: surroundings.overrides[id]?.base_url ?? BASE_URLS[family] },
+            id,
+            family,
+            kind: 'api_key',
+            source,
+            expiresAtMs: undefined,
+            who: undefined,
+            billing: 'metered',
+            baseUrl: surroundings.overrides[id]?.base_url ?? BASE_URLS[family],
           },
           login: {
             kind: 'key',
@@ -73,7 +81,7 @@ export const opencodeProbe: Probe = {
             async read() {
               const now = entry.safeParse((await read())?.document[name])
               if (now.success && now.data.key) return now.data.key
-              throw new CraikError('unavailable', `${source} is not there any more`, {
+              throw new CraikError('unavailable', `${source} no longer exists`, {
                 hint: `log in again:  ${LOGIN}`,
               })
             },
@@ -84,6 +92,6 @@ export const opencodeProbe: Probe = {
   },
 }
 
-function pathIn(surroundings: Surroundings): string {
-  return join(folderOf(surroundings, 'XDG_DATA_HOME', ['.local', 'share']), 'opencode', 'auth.json')
+function pathIn(surroundings: HostEnvironment): string {
+  return join(configFolderOf(surroundings, 'XDG_DATA_HOME', ['.local', 'share']), 'opencode', 'auth.json')
 }

@@ -2,13 +2,13 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { foundBy, machine, madeUpJwt, NEVER, problemsOf } from '../accounts.fixture.ts'
-import type { Probe } from '../finding.ts'
+import { fakeJwt, foundBy, machine, NEVER, problemsOf } from '../accounts.fixture.ts'
 import { claudeCodeFormat } from '../logins/claude-code.ts'
 import { codexFormat } from '../logins/codex.ts'
-import { parseLogin } from '../logins/format.ts'
+import { parseLoginFile } from '../logins/format.ts'
 import { geminiFormat } from '../logins/gemini.ts'
 import { kimiFormat } from '../logins/kimi.ts'
+import type { Probe } from '../probe-result.ts'
 import { VaultProblem } from '../vaults/vault.ts'
 import { claudeCodeProbe } from './claude-code.ts'
 import { codexProbe } from './codex.ts'
@@ -31,11 +31,11 @@ const CLAUDE = JSON.stringify({
 const CODEX = JSON.stringify({
   OPENAI_API_KEY: null,
   tokens: {
-    id_token: madeUpJwt({
+    id_token: fakeJwt({
       email: 'ada@example.test',
       'https://api.openai.com/auth': { chatgpt_plan_type: 'pro', chatgpt_account_id: 'acct-from-claims' },
     }),
-    access_token: madeUpJwt({ exp: SOON / 1000 }),
+    access_token: fakeJwt({ exp: SOON / 1000 }),
     refresh_token: 'made-up-refresh',
     account_id: 'acct-1',
   },
@@ -44,7 +44,7 @@ const GEMINI = JSON.stringify({
   access_token: 'made-up-access',
   refresh_token: 'made-up-refresh',
   expiry_date: SOON + 0.5,
-  id_token: madeUpJwt({ email: 'ada@example.test' }),
+  id_token: fakeJwt({ email: 'ada@example.test' }),
 })
 const KIMI = JSON.stringify({ access_token: 'made-up-access', refresh_token: 'r', expires_at: SOON / 1000 })
 
@@ -63,7 +63,10 @@ const CASES: Record<string, Case> = {
     content: CLAUDE,
     moved: ['CLAUDE_CONFIG_DIR', 'elsewhere', '.credentials.json'],
     expected: {
-      ...{ family: 'anthropic', baseUrl: 'https://api.anthropic.com/v1', plan: 'max', expiresAtMs: SOON },
+      family: 'anthropic',
+      baseUrl: 'https://api.anthropic.com/v1',
+      plan: 'max',
+      expiresAtMs: SOON,
     },
   },
   codex: {
@@ -72,8 +75,11 @@ const CASES: Record<string, Case> = {
     content: CODEX,
     moved: ['CODEX_HOME', 'elsewhere', 'auth.json'],
     expected: {
-      ...{ family: 'openai', baseUrl: 'https://chatgpt.com/backend-api/codex', plan: 'pro' },
-      ...{ expiresAtMs: SOON, who: 'ada@example.test' },
+      family: 'openai',
+      baseUrl: 'https://chatgpt.com/backend-api/codex',
+      plan: 'pro',
+      expiresAtMs: SOON,
+      who: 'ada@example.test',
     },
   },
   gemini: {
@@ -82,8 +88,10 @@ const CASES: Record<string, Case> = {
     content: GEMINI,
     moved: ['GEMINI_CLI_HOME', 'elsewhere', '.gemini/oauth_creds.json'],
     expected: {
-      ...{ family: 'gemini', baseUrl: 'https://cloudcode-pa.googleapis.com/v1internal' },
-      ...{ expiresAtMs: SOON, who: 'ada@example.test' },
+      family: 'gemini',
+      baseUrl: 'https://cloudcode-pa.googleapis.com/v1internal',
+      expiresAtMs: SOON,
+      who: 'ada@example.test',
     },
   },
   kimi: {
@@ -102,7 +110,10 @@ describe.each(Object.entries(CASES))('the login of %s', (id, { probe, file, cont
     const [found, ...more] = await foundBy(probe, here.surroundings)
     expect(more).toEqual([])
     expect(found?.account).toMatchObject({
-      ...{ id, kind: 'oauth', billing: 'subscription', source: `~/${file}` },
+      id,
+      kind: 'oauth',
+      billing: 'subscription',
+      source: `~/${file}`,
       ...expected,
     })
     expect(JSON.stringify(found?.account)).not.toContain('made-up')
@@ -191,7 +202,7 @@ it('whatever a login file holds, it is a login, none, or a problem that shows no
   fc.assert(
     fc.property(fc.constantFrom(...formats), fc.oneof(fc.json(), fc.string()), (format, text) => {
       try {
-        expect(parseLogin(format, text, 'the file')?.tokens.accessToken).not.toBe('')
+        expect(parseLoginFile(format, text, 'the file')?.tokens.accessToken).not.toBe('')
       } catch (error) {
         expect(error).toBeInstanceOf(VaultProblem)
       }

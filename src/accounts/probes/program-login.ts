@@ -1,8 +1,8 @@
 /** Finds the login of a program: the first place that holds one, and one line for each place that cannot be read. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Account } from '../account.ts'
-import type { Finding, OAuthLogin, Surroundings } from '../finding.ts'
-import { parseLogin } from '../logins/format.ts'
+import { parseLoginFile } from '../logins/format.ts'
+import type { HostEnvironment, OAuthLogin, ProbeResult } from '../probe-result.ts'
 import { type Vault, VaultProblem } from '../vaults/vault.ts'
 
 /** A program that writes its file in place leaves it incomplete for about this long. */
@@ -20,14 +20,14 @@ export interface ProgramLogin {
 
 export async function probeProgram(
   { id, family, baseUrl, places, format, locks }: ProgramLogin,
-  { overrides }: Surroundings,
+  { overrides }: HostEnvironment,
   until: AbortSignal,
-): Promise<readonly Finding[]> {
-  const findings: Finding[] = []
+): Promise<readonly ProbeResult[]> {
+  const findings: ProbeResult[] = []
   for (const vault of places) {
     const seen = await settled(id, vault, until, async () => {
       const snapshot = await vault.read(until)
-      return snapshot && parseLogin(format, snapshot.text, vault.source)
+      return snapshot && parseLoginFile(format, snapshot.text, vault.source)
     })
     if (seen === undefined) continue
     if ('problem' in seen) {
@@ -36,7 +36,13 @@ export async function probeProgram(
     }
     const { expiresAtMs, who, plan, scopes } = seen.tokens
     const account: Account = {
-      ...{ id, family, kind: 'oauth', source: vault.source, expiresAtMs, who, billing: 'subscription' },
+      id,
+      family,
+      kind: 'oauth',
+      source: vault.source,
+      expiresAtMs,
+      who,
+      billing: 'subscription',
       baseUrl: overrides[id]?.base_url ?? baseUrl,
       ...(plan !== undefined && { plan }),
       ...(scopes !== undefined && { scopes }),
@@ -52,7 +58,7 @@ export async function settled<T>(
   { source }: Pick<Vault, 'source'>,
   until: AbortSignal,
   read: () => Promise<T>,
-): Promise<T | (Finding & { readonly problem: string })> {
+): Promise<T | (ProbeResult & { readonly problem: string })> {
   for (let tries = 1; ; tries++) {
     try {
       return await read()

@@ -1,5 +1,5 @@
 /** The logins that a program refreshes, and that Craik refreshes in its place. */
-import type { Probe } from '../finding.ts'
+import type { Probe } from '../probe-result.ts'
 import { claudeCodeProbe } from './claude-code.ts'
 import { codexProbe } from './codex.ts'
 import { geminiProbe } from './gemini.ts'

@@ -3,8 +3,8 @@ import { CraikError } from '../../errors.ts'
 import { resolveSecret } from '../../secrets/resolve.ts'
 import type { Home } from '../../store/home.ts'
 import type { SecretRow, Store } from '../../store/store.ts'
-import type { Finding, Probe, Problem, Surroundings } from '../finding.ts'
 import { API_KEYS, isHeaderSafe, keyHeaders } from '../keys.ts'
+import type { HostEnvironment, Probe, ProbeProblem, ProbeResult } from '../probe-result.ts'
 
 /** How long a value is good for that a program had to be run for. */
 const GOOD_FOR_MS = 5 * 60_000
@@ -45,9 +45,9 @@ async function findingFor(
   row: SecretRow,
   store: Store,
   home: Home,
-  { environment, overrides }: Surroundings,
+  { environment, overrides }: HostEnvironment,
   until: AbortSignal,
-): Promise<Finding | undefined> {
+): Promise<ProbeResult | undefined> {
   const { family, baseUrl } = API_KEYS.find(({ name }) => name === row.name)!
   const id = `secret/${row.name}`
   const source = `secret ${row.name} (${row.source})`
@@ -65,8 +65,14 @@ async function findingFor(
   }
   return {
     account: {
-      ...{ id, family, kind: 'api_key', source, expiresAtMs: undefined, who: undefined },
-      ...{ billing: 'metered', baseUrl: overrides[id]?.base_url ?? baseUrl },
+      id,
+      family,
+      kind: 'api_key',
+      source,
+      expiresAtMs: undefined,
+      who: undefined,
+      billing: 'metered',
+      baseUrl: overrides[id]?.base_url ?? baseUrl,
     },
     login: { kind: 'key', headers: keyHeaders(family), read },
   }
@@ -83,12 +89,16 @@ async function resolved(
   const key = bytes.toString('utf8').trim()
   bytes.fill(0)
   if (isHeaderSafe(key)) return key
-  throw new CraikError('unavailable', `the value of secret ${name} is no API key`, {
+  throw new CraikError('unavailable', `the value of secret ${name} is not an API key`, {
     hint: `set it again:  craik secret set ${name}`,
   })
 }
 
-async function problemOf(id: string, source: string, reading: Promise<string>): Promise<Problem | undefined> {
+async function problemOf(
+  id: string,
+  source: string,
+  reading: Promise<string>,
+): Promise<ProbeProblem | undefined> {
   try {
     await reading
     return undefined

@@ -23,7 +23,7 @@ const entry = z.object({
 })
 export type JournalEntry = z.infer<typeof entry>
 
-export function digestOf(token: string): string {
+export function tokenDigest(token: string): string {
   return createHash('sha256').update(token).digest('hex')
 }
 

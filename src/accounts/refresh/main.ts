@@ -3,8 +3,8 @@
  * an issuer answers must not take the only copy of a rotated token along.
  */
 import { homeAt } from '../../store/home.ts'
-import { isProblem } from '../finding.ts'
 import { parseOverrides } from '../overrides.ts'
+import { isProbeProblem } from '../probe-result.ts'
 import { PROGRAM_PROBES } from '../probes/program-probes.ts'
 import { type RefreshRequest, refreshRequest } from './request.ts'
 import { type RefreshOutcome, refreshLogin } from './transaction.ts'
@@ -36,12 +36,17 @@ async function outcome(task: RefreshRequest): Promise<RefreshOutcome> {
   const probe = PROGRAM_PROBES.find(({ name }) => name === accountId)
   if (probe === undefined) return { outcome: 'failed', reason: 'it is not a login that is refreshed' }
   const findings = await probe.probe(surroundings, until)
-  const found = findings.find((finding) => !isProblem(finding) && finding.account.id === accountId)
-  if (found === undefined || isProblem(found) || found.login.kind !== 'oauth') return { outcome: 'absent' }
+  const found = findings.find((finding) => !isProbeProblem(finding) && finding.account.id === accountId)
+  if (found === undefined || isProbeProblem(found) || found.login.kind !== 'oauth')
+    return { outcome: 'absent' }
   return refreshLogin(
     {
-      ...{ home: homeAt(task.craikHome), accountId, login: found.login, surroundings },
-      ...{ unwanted: task.unwanted, authorities: task.authorities },
+      home: homeAt(task.craikHome),
+      accountId,
+      login: found.login,
+      surroundings,
+      unwanted: task.unwanted,
+      authorities: task.authorities,
     },
     until,
   )

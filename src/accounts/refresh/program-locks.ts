@@ -1,12 +1,12 @@
 /** The lock that a program itself takes while it refreshes: a folder, made by whoever holds it and kept young by touching it. */
 import { mkdir, rmdir, stat, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProgramLock } from '../finding.ts'
+import type { ProgramLock } from '../probe-result.ts'
 
 const POLL_MS = 40
 const HEARTBEAT_MS = 1_000
 
-export interface HeldLocks {
+export interface ProgramLocks {
   release(): Promise<void>
 }
 
@@ -14,7 +14,7 @@ export interface HeldLocks {
 export async function takeProgramLocks(
   locks: readonly ProgramLock[],
   until: AbortSignal,
-): Promise<HeldLocks | undefined> {
+): Promise<ProgramLocks | undefined> {
   const held: string[] = []
   const release = async () => {
     for (const path of held.splice(0).reverse()) await rmdir(path).catch(() => {})

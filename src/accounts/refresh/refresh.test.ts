@@ -5,9 +5,9 @@ import { type Issuer, startIssuer } from '../../../test/accounts/issuer.ts'
 import { type Machine, NEVER } from '../accounts.fixture.ts'
 import { brokerOf, CLAUDE, HOUR_MS, machineOf } from '../broker.fixture.ts'
 import type { BrokerOptions } from '../broker.ts'
-import type { Probe } from '../finding.ts'
+import type { Probe } from '../probe-result.ts'
 import { claudeCodeProbe } from '../probes/claude-code.ts'
-import { digestOf, refreshFile, writeJournal } from './journal.ts'
+import { refreshFile, tokenDigest, writeJournal } from './journal.ts'
 
 let issuer: Issuer
 beforeAll(async () => {
@@ -90,7 +90,7 @@ describe('a login that is being refreshed', () => {
       'json',
     )
     const answer = { access_token: 'kept-access', refresh_token: 'kept-refresh', expires_in: 3600 }
-    const kept = { used: digestOf(pair.refresh_token), unwanted: digestOf(pair.access_token), answer }
+    const kept = { used: tokenDigest(pair.refresh_token), unwanted: tokenDigest(pair.access_token), answer }
     writeJournal(place.home, journal, { ...kept, answeredAtMs: Date.now() })
     const before = issuer.refreshes.length
     const { headers } = await brokerAt(place).credential('claude-code', NEVER)
@@ -111,7 +111,7 @@ describe('a login that is being refreshed', () => {
       'json',
     )
     const answer = { access_token: 'kept-access', refresh_token: 'kept-refresh', expires_in: 3600 }
-    writeJournal(place.home, journal, { used: digestOf('old'), unwanted: '', answer, answeredAtMs: 1 })
+    writeJournal(place.home, journal, { used: tokenDigest('old'), unwanted: '', answer, answeredAtMs: 1 })
     const { headers } = await brokerAt(place).credential('claude-code', NEVER)
     expect(headers.authorization).toBe(`Bearer ${theirs.access_token}`)
     expect(existsSync(journal)).toBe(false)

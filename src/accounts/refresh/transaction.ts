@@ -3,16 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type FileLock, takeFileLock } from '../../lib/file-lock.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import type { Home } from '../../store/home.ts'
-import type { OAuthLogin, Surroundings } from '../finding.ts'
-import { formatDocument, parseLogin } from '../logins/format.ts'
+import { formatDocument, parseLoginFile } from '../logins/format.ts'
+import type { HostEnvironment, OAuthLogin } from '../probe-result.ts'
 import { VaultProblem } from '../vaults/vault.ts'
 import { askIssuer } from './issuer.ts'
 import {
-  digestOf,
   type JournalEntry,
   readJournal,
   refreshFile,
   removeJournal,
+  tokenDigest,
   writeJournal,
 } from './journal.ts'
 import { takeProgramLocks } from './program-locks.ts'
@@ -21,7 +21,7 @@ export interface RefreshTask {
   readonly home: Home
   readonly accountId: string
   readonly login: OAuthLogin
-  readonly surroundings: Surroundings
+  readonly surroundings: HostEnvironment
   /** Digest of the access token that is about to end or was refused: once the login holds another, nothing is left to do. */
   readonly unwanted: string
   /** Trusted in place of the system's own. */
@@ -68,7 +68,7 @@ async function underLocks(task: RefreshTask, until: AbortSignal): Promise<Refres
   const seen = await look(login, until)
   if (seen === undefined) return { outcome: 'absent' }
   const { tokens } = seen
-  if (digestOf(tokens.accessToken) !== unwanted) return { outcome: 'adopted' }
+  if (tokenDigest(tokens.accessToken) !== unwanted) return { outcome: 'adopted' }
   if (tokens.refreshToken === undefined) return { outcome: 'ended' }
   // What cannot be written back must not be rotated.
   const unwritable = await vault.unwritable()
@@ -82,7 +82,7 @@ async function underLocks(task: RefreshTask, until: AbortSignal): Promise<Refres
   if (reply.kind === 'ended') return adoptOrEnd(login, refreshToken, until)
 
   const answeredAtMs = surroundings.nowMs()
-  const used = digestOf(refreshToken)
+  const used = tokenDigest(refreshToken)
   const entry = { used, unwanted, answeredAtMs, answer: reply.answer }
   writeJournal(home, journal, entry)
   // From here on nothing is given up halfway: what is cut short is finished from the journal.
@@ -110,13 +110,13 @@ async function writeBack(
 ): Promise<boolean> {
   for (let tries = 0; tries < WRITE_TRIES; tries++) {
     const snapshot = await vault.read(until)
-    const login = snapshot && parseLogin(format, snapshot.text, vault.source)
+    const login = snapshot && parseLoginFile(format, snapshot.text, vault.source)
     if (snapshot === undefined || login?.tokens.refreshToken === undefined) return false
-    if (digestOf(login.tokens.refreshToken) !== used) return false
+    if (tokenDigest(login.tokens.refreshToken) !== used) return false
     const merged = format.merge(login.document, answer, answeredAtMs)
     // Where refresh tokens stay as they are, another access token may have come meanwhile: the later one is kept.
-    const rotated = answer.refresh_token !== undefined && digestOf(answer.refresh_token) !== used
-    const changed = digestOf(login.tokens.accessToken) !== unwanted
+    const rotated = answer.refresh_token !== undefined && tokenDigest(answer.refresh_token) !== used
+    const changed = tokenDigest(login.tokens.accessToken) !== unwanted
     if (!rotated && changed && isOlder(format.tokens(merged)?.expiresAtMs, login.tokens.expiresAtMs))
       return false
     if (await vault.replace(snapshot, formatDocument(merged, snapshot.text), until)) return true
@@ -144,7 +144,7 @@ async function adoptOrEnd(
 
 async function look({ vault, format }: OAuthLogin, until: AbortSignal) {
   const snapshot = await vault.read(until)
-  return snapshot && parseLogin(format, snapshot.text, vault.source)
+  return snapshot && parseLoginFile(format, snapshot.text, vault.source)
 }
 
 async function waitForLock(path: string, until: AbortSignal): Promise<FileLock | undefined> {

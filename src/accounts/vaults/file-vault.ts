@@ -54,7 +54,7 @@ async function readHostFile(path: string, source: string): Promise<HostFile | un
     // Non-blocking, because opening a named pipe would otherwise wait for a writer.
     await using file = await open(realPath, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     const { dev, ino, mode, uid, gid, isFile } = await statOf(file)
-    if (!isFile) throw new VaultProblem(`${source} is not a regular file`, `look at it:  ls -l ${source}`)
+    if (!isFile) throw new VaultProblem(`${source} is not a regular file`, `inspect it:  ls -l ${source}`)
     if (uid !== process.geteuid?.() && uid !== 0)
       throw new VaultProblem(`${source} belongs to another user (uid ${uid})`, 'run craik as that user')
     const bytes = await readAtMost(file, MAX_LOGIN_BYTES + 1)
@@ -67,7 +67,7 @@ async function readHostFile(path: string, source: string): Promise<HostFile | un
     if (error instanceof VaultProblem) throw error
     const code = codeOf(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
-    throw new VaultProblem(`${source} cannot be read (${code})`, `look at it:  ls -l ${source}`)
+    throw new VaultProblem(`${source} cannot be read (${code})`, `inspect it:  ls -l ${source}`)
   }
 }
 

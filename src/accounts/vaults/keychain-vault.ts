@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { hostEnvironment, runChild } from '../../lib/child.ts'
 import { findHostProgram } from '../../lib/host-programs.ts'
-import type { Surroundings } from '../finding.ts'
+import type { HostEnvironment } from '../probe-result.ts'
 import { MAX_LOGIN_BYTES } from './file-vault.ts'
 import { type Vault, VaultProblem } from './vault.ts'
 
@@ -17,7 +17,7 @@ export interface KeychainItem {
   readonly account: string
 }
 
-export function keychainVault({ service, account }: KeychainItem, surroundings: Surroundings): Vault {
+export function keychainVault({ service, account }: KeychainItem, surroundings: HostEnvironment): Vault {
   const source = `macOS keychain, “${service}”`
   const find = async () => findHostProgram('security', surroundings.environment, await surroundings.mounted())
   const ask = async (argv: readonly string[], input: string | undefined, until: AbortSignal) => {
@@ -64,7 +64,7 @@ export function keychainVault({ service, account }: KeychainItem, surroundings: 
       if (Buffer.byteLength(line) > MAX_LINE_BYTES)
         throw new VaultProblem(
           'the login is too long for `security` to take from a pipe',
-          'use its own program',
+          'refresh it with its own program',
         )
       if ((await vault.read(until))?.identity !== expected.identity) return false
       const answer = await ask(['-i'], line, until)

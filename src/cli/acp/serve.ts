@@ -11,15 +11,15 @@ import type { PromptRun } from '../../run/prompts/record.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { limitSandbox } from '../prompt/budget.ts'
-import { loginsHere, NO_LOGINS, requireLogin } from '../prompt/logins.ts'
-import { type PlaceOptions, placeFor } from '../prompt/place.ts'
+import { loginsHere, NO_LOGINS, requireHarnessLogin } from '../prompt/logins.ts'
+import { openPromptSandbox, type PromptSandboxOptions } from '../prompt/prompt-sandbox.ts'
 import { connect } from '../sandbox/connect.ts'
 import { Outbox } from './outbox.ts'
 import { answered } from './request-error.ts'
 import { EditorSession } from './session.ts'
 import { runOfSession } from './session-id.ts'
 
-export interface ServeOptions extends PlaceOptions {
+export interface ServeOptions extends PromptSandboxOptions {
   readonly harness: Harness
   readonly model: string | undefined
   readonly budgetNanoUsd: number | undefined
@@ -37,7 +37,8 @@ export async function serveEditor(context: CliContext, options: ServeOptions): P
   const server = new Server(
     // What is written to the output is the protocol's alone.
     {
-      ...{ ...context, stdout: context.stderr },
+      ...context,
+      stdout: context.stderr,
       signal: AbortSignal.any([context.signal, over.signal]),
     },
     options,
@@ -53,7 +54,7 @@ export async function serveEditor(context: CliContext, options: ServeOptions): P
     )
   server.editor = connection.client
   await Promise.race([connection.closed, aborted(context.signal)])
-  over.abort(new CraikError('interrupted', 'the editor hung up'))
+  over.abort(new CraikError('interrupted', 'the editor disconnected'))
   connection.close()
   await server.close()
 }
@@ -88,7 +89,7 @@ class Server {
         authMethods:
           harness.logins.length === 0
             ? []
-            : [{ id: LOGIN, name: `The login of ${harness.title} here`, description: harness.logIn }],
+            : [{ id: LOGIN, name: `${harness.title} login on this machine`, description: harness.logIn }],
       }))
       .onRequest('authenticate', () => this.#work(async () => void (await this.#login())))
       .onRequest('session/new', ({ params }) =>
@@ -160,37 +161,51 @@ class Server {
 
   async #login(): Promise<HarnessLogin | undefined> {
     const { harness } = this.#options
-    return requireLogin(harness, harness.logins.length === 0 ? NO_LOGINS : await loginsHere(this.#context))
+    return requireHarnessLogin(
+      harness,
+      harness.logins.length === 0 ? NO_LOGINS : await loginsHere(this.#context),
+    )
   }
 
   async #open(cwd: string, known?: Known) {
     const run = known?.run
     const { harness, model, permissions, timeoutMs, isApplied, budgetNanoUsd } = this.#options
-    if (!isAbsolute(cwd)) throw new CraikError('usage', 'the folder of a session is named by its whole path')
+    if (!isAbsolute(cwd)) throw new CraikError('usage', 'the folder of a session must be an absolute path')
     if (run !== undefined && run.workspace !== null && resolve(cwd) !== resolve(run.workspace))
-      throw new CraikError('usage', 'this session is about another folder', {
-        hint: `open the folder of that session, or begin a new one; see it:  craik run show ${run.id}`,
+      throw new CraikError('usage', 'this session belongs to another folder', {
+        hint: `open the folder of that session, or start a new one; show it:  craik run show ${run.id}`,
       })
     const login = await this.#login()
     this.#client ??= connect(this.#context)
     const client = await this.#client
     const context = this.#context
-    const place = await placeFor(context, client, harness, { ...this.#options, workspace: cwd }, run)
+    const place = await openPromptSandbox(context, client, harness, { ...this.#options, workspace: cwd }, run)
     if (budgetNanoUsd !== undefined && place.made)
       await limitSandbox(context, place.sandbox.id, budgetNanoUsd)
     const editor = this.editor!
     this.#outbox ??= new Outbox(editor)
     const session = new EditorSession(
       {
-        ...{ context, client, editor, outbox: this.#outbox, harness, login, model },
-        ...{ permissions, timeoutMs, isApplied },
+        context,
+        client,
+        editor,
+        outbox: this.#outbox,
+        harness,
+        login,
+        model,
+        permissions,
+        timeoutMs,
+        isApplied,
       },
       place,
     )
     const answer = known === undefined ? await session.begin() : await session.load(known.id, known.run)
     if (known === undefined && this.#sessions.has(session.id)) {
       await session.close()
-      throw new CraikError('harness_failed', `${harness.name}: it named a session that is open already`)
+      throw new CraikError(
+        'harness_failed',
+        `${harness.name}: the agent reported a session id that is already open`,
+      )
     }
     this.#sessions.set(session.id, session)
     context.stderr.write(`craik: ${harness.name} in ${place.sandbox.name}\n`)
@@ -201,11 +216,11 @@ class Server {
   #sayWhatIsLeft({ mcpServers, additionalDirectories }: Left): void {
     const left = [
       ...(mcpServers.length > 0 ? ['MCP servers'] : []),
-      ...((additionalDirectories?.length ?? 0) > 0 ? ['further folders'] : []),
+      ...((additionalDirectories?.length ?? 0) > 0 ? ['additional folders'] : []),
     ]
     if (left.length === 0 || this.#isTold) return
     this.#isTold = true
-    this.#context.stderr.write(`craik: the editor's ${left.join(' and ')} do not go into the sandbox\n`)
+    this.#context.stderr.write(`craik: the editor's ${left.join(' and ')} are not available in the sandbox\n`)
   }
 }
 

@@ -10,7 +10,7 @@ const AGENT_SESSION = /^[\w.:-]{1,200}$/
 
 export function sessionIdOf(sandboxId: string, agentSession: string, harness: HarnessName): string {
   if (!AGENT_SESSION.test(agentSession))
-    throw new CraikError('harness_failed', `${harness}: it named a session in a way that is not taken`)
+    throw new CraikError('harness_failed', `${harness}: the agent reported an invalid session id`)
   return `${sandboxId}.${agentSession}`
 }
 
@@ -28,12 +28,12 @@ export async function runOfSession(
         ({ sandbox_id, agent_session }) => `${sandbox_id}.${agent_session}` === sessionId,
       )
   if (run === undefined || run.agent_session === null)
-    throw new CraikError('not_found', 'no prompt is known that was asked in this session', {
-      hint: 'see them with:  craik run list --prompts',
+    throw new CraikError('not_found', 'no prompt found for this session', {
+      hint: 'list the prompts:  craik run list --prompts',
     })
   if (run.harness !== harness)
-    throw new CraikError('usage', `this session is one of ${run.harness}, and not of ${harness}`, {
-      hint: `craik acp --harness ${run.harness}`,
+    throw new CraikError('usage', `this session belongs to ${run.harness}, not ${harness}`, {
+      hint: `in the settings of the editor, write:  craik acp --harness ${run.harness}`,
     })
   return { ...run, agent_session: run.agent_session }
 }

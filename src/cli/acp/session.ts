@@ -12,7 +12,7 @@ import type {
 } from '@agentclientprotocol/sdk'
 import { CraikError } from '../../errors.ts'
 import { AgentLink } from '../../harnesses/acp/agent-link.ts'
-import type { AskedTool } from '../../harnesses/acp/events.ts'
+import type { PendingTool } from '../../harnesses/acp/events.ts'
 import { promptForAgent } from '../../harnesses/acp/for-agent.ts'
 import { stateForEditor, updateForEditor } from '../../harnesses/acp/for-editor.ts'
 import { type WorkspacePaths, workspacePaths } from '../../harnesses/acp/workspace-paths.ts'
@@ -25,16 +25,16 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { outOfTime, readyHarness, sessionTerms, startHarness } from '../prompt/harness-agent.ts'
-import { beginKeptRun, type EndedRun, type KeptRun } from '../prompt/kept-run.ts'
 import { moreOfLogin } from '../prompt/logins.ts'
-import { awake, type PromptPlace } from '../prompt/place.ts'
+import { awake, type PromptSandbox } from '../prompt/prompt-sandbox.ts'
+import { beginRecordedRun, type EndedRun, type RecordedRun } from '../prompt/recorded-run.ts'
 import { watched } from '../prompt/watched.ts'
-import { askedForEditor } from './asked-for-editor.ts'
-import { tellChanges } from './changes-told.ts'
+import { tellChanges } from './change-messages.ts'
 import type { Outbox } from './outbox.ts'
+import { describeForEditor } from './permission-request.ts'
 import { sessionIdOf } from './session-id.ts'
 
-export interface SessionOptions {
+export interface EditorSessionOptions {
   /** Its `signal` aborts when the editor has hung up, too. */
   readonly context: CliContext
   readonly client: ApiClient
@@ -58,8 +58,8 @@ const OPTIONS: PermissionOption[] = [
 ]
 
 export class EditorSession {
-  readonly #options: SessionOptions
-  readonly #place: PromptPlace
+  readonly #options: EditorSessionOptions
+  readonly #place: PromptSandbox
   readonly #paths: WorkspacePaths
   #agentSession: string | undefined
   #last: PromptRun | undefined
@@ -68,7 +68,7 @@ export class EditorSession {
   #linkedAtMs = 0
   #waking: Promise<AgentLink> | undefined
   #takes: PromptCapabilities = {}
-  #run: KeptRun | undefined
+  #run: RecordedRun | undefined
   #cancel: AbortController | undefined
   /** The prompt that is under way; never rejects. */
   #asking: Promise<unknown> | undefined
@@ -80,7 +80,7 @@ export class EditorSession {
   #held: SessionUpdate[] = []
   id = ''
 
-  constructor(options: SessionOptions, place: PromptPlace) {
+  constructor(options: EditorSessionOptions, place: PromptSandbox) {
     this.#options = options
     this.#place = place
     this.#paths = workspacePaths(place.workspace, INSIDE.workspace)
@@ -108,8 +108,8 @@ export class EditorSession {
 
   async prompt(blocks: readonly ContentBlock[], until: AbortSignal): Promise<PromptResponse> {
     if (this.#cancel !== undefined)
-      throw new CraikError('usage', 'a prompt is under way in this session', {
-        hint: 'cancel it first, or wait until it has ended',
+      throw new CraikError('usage', 'a prompt is already running in this session', {
+        hint: 'cancel it first, or wait until it ends',
       })
     const cancel = new AbortController()
     this.#cancel = cancel
@@ -154,8 +154,13 @@ export class EditorSession {
     const prompt = promptForAgent(blocks, this.#paths, this.#takes, harness.name)
     const store = await context.store()
     const from = await receiptsSoFar(store)
-    const run = await beginKeptRun(context, client, {
-      ...{ command: 'craik acp', harness, permissions, timeoutMs, sandbox, workspace },
+    const run = await beginRecordedRun(context, client, {
+      command: 'craik acp',
+      harness,
+      permissions,
+      timeoutMs,
+      sandbox,
+      workspace,
       text: JSON.stringify(blocks),
       resumes: this.#last,
       isBroughtOver: this.#isBroughtOver,
@@ -251,7 +256,9 @@ export class EditorSession {
     const link = new AgentLink(
       { ...job, output: outbox.paced(job.output) },
       {
-        ...{ harness: harness.name, cwd: INSIDE.workspace, kill: context.kill },
+        harness: harness.name,
+        cwd: INSIDE.workspace,
+        kill: context.kill,
         terms: sessionTerms(wanted),
         onUpdate: (update) => this.#heard(update),
         permit: (tool, asked, until) => this.#permit(tool, asked, until),
@@ -260,7 +267,7 @@ export class EditorSession {
     this.#link = link
     this.#linkedAtMs = context.clock.nowMs()
     // One that has no session yet has nothing to put in order.
-    const leave = () => link.giveUp(new CraikError('interrupted', 'the editor hung up'))
+    const leave = () => link.giveUp(new CraikError('interrupted', 'the editor disconnected'))
     context.signal.addEventListener('abort', leave, { once: true })
     if (context.signal.aborted) leave()
     try {
@@ -285,7 +292,7 @@ export class EditorSession {
     else if (this.#held.length < MAX_HELD) this.#held.push(told)
   }
 
-  async #permit(tool: AskedTool, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
+  async #permit(tool: PendingTool, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
     const run = this.#run
     if (run === undefined) return false
     const { allowed, rule, receiptId, why } = await run.permissions.decide(tool, () =>
@@ -298,8 +305,8 @@ export class EditorSession {
     return allowed
   }
 
-  async #askEditor(tool: AskedTool, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
-    const toolCall = askedForEditor(asked, tool, this.#paths)
+  async #askEditor(tool: PendingTool, asked: ToolCallUpdate, until: AbortSignal): Promise<boolean> {
+    const toolCall = describeForEditor(asked, tool, this.#paths)
     try {
       const { outcome } = await this.#options.editor.request(
         'session/request_permission',

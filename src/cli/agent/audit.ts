@@ -4,17 +4,17 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { actingFor, requireOwnRecord } from './own.ts'
-import { recordPlace } from './place.ts'
+import { recordDeps } from './run-deps.ts'
 
 export function auditCommand(context: CliContext): Command {
   return new Command('audit')
-    .description('check a session of yours against its receipts, line by line')
+    .description('check one of your sessions against its receipts')
     .argument('<session>')
     .addOption(formatOption())
     .addHelpText(
       'after',
       `
-Exit code: 0 everything holds, 1 something does not.
+Exit code: 0 all checks passed, 1 a check failed.
 
 Example:
   craik agent audit agent_craik_fixture_local_20261115091244
@@ -23,7 +23,7 @@ Example:
     .action(async (id: string, flags: { readonly format?: string }) => {
       const operator = await actingFor(context, 'agent')
       const { getSession } = await import('../../run/agents/records.ts')
-      const place = await recordPlace(context)
+      const place = await recordDeps(context)
       await requireOwnRecord(context, operator, 'audit', 'session', await getSession(place, id))
       const { auditSession } = await import('../../run/agents/audit.ts')
       const audit = await auditSession(place, id)
@@ -37,8 +37,8 @@ Example:
         )
         const failed = audit.checks.filter(({ passed }) => !passed).length
         const sum =
-          failed === 0 ? `all ${audit.checks.length} hold` : `${failed} of ${audit.checks.length} do not hold`
-        return `${rows.join('')}  ${id}: ${sum}   the whole log:  craik receipts verify\n`
+          failed === 0 ? `all ${audit.checks.length} passed` : `${failed} of ${audit.checks.length} failed`
+        return `${rows.join('')}  ${id}: ${sum}   verify the whole log:  craik receipts verify\n`
       })
       if (!audit.passed) context.setExitCode(1)
     })

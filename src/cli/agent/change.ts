@@ -12,7 +12,7 @@ interface ChangeFlags {
 
 export function renameCommand(context: CliContext): Command {
   return new Command('rename')
-    .description('call a session something else')
+    .description('rename a session')
     .argument('<session>')
     .argument('<name>')
     .addOption(formatOption())
@@ -24,16 +24,16 @@ export function renameCommand(context: CliContext): Command {
 }
 
 const VERBS = {
-  stop: 'end a session; a run that is going on is asked to stop',
+  stop: 'stop a session and ask its active run to stop',
   restart: 'make a stopped or failed session ready again',
-  recover: 'after a crash: bring the session and its run to a truthful state',
+  recover: 'correct the status of a session and its run after a crash',
 } as const
 
 export function changeCommand(context: CliContext, verb: keyof typeof VERBS): Command {
   return new Command(verb)
     .description(VERBS[verb])
     .argument('<session>')
-    .option('--reason <text>', 'why; kept with the event, redacted, at most 300 characters')
+    .option('--reason <text>', 'reason, stored redacted with the event; at most 300 characters')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -67,7 +67,7 @@ async function change(
   }
   const { session, seal, receipt, ended, signal, leftRunId } = result
   const { askToStop } = await import('../../run/agents/signal.ts')
-  const signalled = signal !== undefined && askToStop(signal)
+  const signalled = signal !== undefined && askToStop(signal, context.home.database)
   const record = {
     action,
     session: { ...session, receipt_hmac: seal },
@@ -87,7 +87,7 @@ async function change(
         : `  ${stopping(session.active_run_id, signalled ? signal.pid : undefined)}\n`,
       leftRunId === undefined ? '' : `  ${leftRunId} was changed outside Craik: its record stays as it is\n`,
       ended === undefined ? '' : `  ${ended.run.id} · ${ended.run.status} (${ended.run.stop_reason})\n`,
-      ended === undefined ? '' : `  what it did:  craik handoff show ${ended.handoff.id}\n`,
+      ended === undefined ? '' : `  show its handoff:  craik handoff show ${ended.handoff.id}\n`,
       `  receipt ${receipt.id}\n`,
     ].join(''),
   )
@@ -96,5 +96,5 @@ async function change(
 function stopping(runId: string | null, pid: number | undefined): string {
   return pid === undefined
     ? `${runId} ends when it writes its next step`
-    : `process ${pid} was asked to end ${runId}`
+    : `asked process ${pid} to end ${runId}`
 }

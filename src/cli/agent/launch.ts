@@ -4,7 +4,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { addRouting, type RoutingFlags, routingOf } from './options.ts'
-import { runPlace } from './place.ts'
+import { openRunDeps } from './run-deps.ts'
 
 interface LaunchFlags extends RoutingFlags {
   readonly sessionId?: string
@@ -12,17 +12,17 @@ interface LaunchFlags extends RoutingFlags {
   readonly format?: string
 }
 
-export function launchCommand(context: CliContext): Command {
-  return addRouting(new Command('launch').description('begin a session that can be prompted again and again'))
-    .option('--session-id <id>', 'its id (default: agent_<project>_<provider>_<time>)')
-    .option('--name <name>', 'what to call it')
+export function launchAgentCommand(context: CliContext): Command {
+  return addRouting(new Command('launch').description('start a session that you can prompt repeatedly'))
+    .option('--session-id <id>', 'session id (default: agent_<project>_<provider>_<time>)')
+    .option('--name <name>', 'session name')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik agent launch --provider-id provider_openai --fixture\n')
     .action(async (flags: LaunchFlags) => {
       const { requireLogin } = await import('../../run/agents/login.ts')
       const { subject, issuer } = await requireLogin(await context.store())
       const { launchAgent } = await import('../../run/agents/launch.ts')
-      const { session, seal, availability } = await launchAgent(await runPlace(context), {
+      const { session, seal, availability } = await launchAgent(await openRunDeps(context), {
         ...routingOf(flags),
         operator: subject,
         issuer,
@@ -44,7 +44,7 @@ export function launchCommand(context: CliContext): Command {
         [
           `  ${id} · ${transport === 'fixture' ? `${provider_id} (fixture)` : provider_id} · isolation ${isolation}\n`,
           isolation === 'none' && availability.fix
-            ? `  commands run on this machine itself: ${printable(availability.reason ?? '')}; better:  ${availability.fix}\n`
+            ? `  commands run directly on the host: ${printable(availability.reason ?? '')}; fix it:  ${availability.fix}\n`
             : '',
           `  policy   ${policy_envelope_id}\n`,
           `  receipt  ${receipt_ids[0]}\n`,

@@ -14,12 +14,12 @@ export interface LimitFlags {
 export function addLimits(command: Command): Command {
   return command
     .addOption(
-      new Option('--max-iterations <n>', 'at most this many model calls (default: 5)').argParser(positive),
+      new Option('--max-iterations <n>', 'maximum number of model calls (default: 5)').argParser(positive),
     )
     .addOption(
       new Option(
         '--token-budget <n>',
-        'stop before a call for which fewer tokens, in and out, are left',
+        'limit of input and output tokens; stops before a call exceeds it',
       ).argParser(positive),
     )
     .addOption(
@@ -28,14 +28,14 @@ export function addLimits(command: Command): Command {
     .addOption(
       new Option(
         '--command-seconds <n>',
-        'end a command after this many seconds (default: 30, at most 3600)',
+        'stop a command after this many seconds (default: 30, at most 3600)',
       ).argParser(positive),
     )
-    .option('--allow-fixture-action', 'grant one use of the fixture’s harmless command (default)', true)
-    .option('--no-allow-fixture-action', 'grant no command; what was granted otherwise still counts')
+    .option('--allow-fixture-action', 'grant one use of the fixture’s harmless command', true)
+    .option('--no-allow-fixture-action', 'grant no command; other grants still apply')
 }
 
-export function limitsOf(flags: LimitFlags): PromptOptions {
+export function promptLimits(flags: LimitFlags): PromptOptions {
   return {
     maxIterations: flags.maxIterations,
     tokenBudget: flags.tokenBudget,
@@ -51,22 +51,22 @@ const milliseconds = (seconds: number | undefined): number | undefined =>
 /** Which provider, under which policy, where. */
 export function addRouting(command: Command): Command {
   return command
-    .option('--provider-id <id>', 'which model provider (default: provider_fixture_local)')
-    .option('--model-id <id>', 'which of its models (default: the provider’s own default)')
-    .option('--policy-envelope-id <id>', 'under this envelope (default: one of its own)')
+    .option('--provider-id <id>', 'model provider (default: provider_fixture_local)')
+    .option('--model-id <id>', 'model (default: the default of the provider)')
+    .option('--policy-envelope-id <id>', 'policy envelope (default: a new one)')
     .addOption(
-      new Option('--profile <name>', 'the profile of its own envelope (default: automation)').choices([
+      new Option('--profile <name>', 'profile of the new envelope (default: automation)').choices([
         'automation',
         'strict',
       ]),
     )
-    .option('--workspace <folder>', 'where commands start; they see it read-only', '.')
+    .option('--workspace <folder>', 'folder where commands start; read-only for them', '.')
     .addOption(
-      new Option('--isolation <kind>', 'of commands; none is this machine itself, and has to be named')
+      new Option('--isolation <kind>', 'isolation of commands; none runs them directly on the host')
         .choices(['process', 'none'])
         .default('process'),
     )
-    .option('--fixture', 'the provider’s record and limits, but deterministic answers; nothing is dialled')
+    .option('--fixture', 'simulate the provider: its record and limits, but canned responses and no network')
 }
 
 export interface RoutingFlags {
@@ -86,5 +86,5 @@ export function routingOf(flags: RoutingFlags) {
 
 function positive(text: string): number {
   if (/^[1-9]\d{0,11}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('it takes a whole number from 1 on.')
+  throw new InvalidArgumentError('expected a whole number of 1 or more')
 }

@@ -11,8 +11,8 @@ export async function promptFrom(
 ): Promise<string> {
   if (argument !== FROM_STDIN) return argument
   if (stdin.isTTY) {
-    throw new CraikError('usage', 'a prompt of - comes through a pipe, and stdin is a terminal', {
-      hint: 'give it a file:  … - < FILE   or say it in quotes',
+    throw new CraikError('usage', 'cannot read the prompt from stdin: it is a terminal', {
+      hint: 'redirect a file:  … - < FILE   or put the prompt in quotes',
     })
   }
   const { MAX_PROMPT_BYTES } = await import('../../run/agents/execute.ts')
@@ -20,7 +20,7 @@ export async function promptFrom(
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes).replace(/\r?\n$/, '')
   } catch (cause) {
-    throw new CraikError('usage', 'the prompt on stdin is not text in UTF-8', { cause })
+    throw new CraikError('usage', 'the prompt on stdin is not valid UTF-8', { cause })
   }
 }
 
@@ -37,7 +37,7 @@ async function read(stdin: NodeJS.ReadStream, signal: AbortSignal, most: number)
       // One line break more than a prompt has.
       if (length > most + 2) {
         throw new CraikError('too_large', 'the prompt on stdin is too large', {
-          hint: `at most ${most.toLocaleString('en')} bytes`,
+          hint: `use at most ${most.toLocaleString('en')} bytes`,
         })
       }
     }

@@ -3,22 +3,22 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
-import { addLimits, type LimitFlags, limitsOf } from './options.ts'
-import { runPlace } from './place.ts'
+import { addLimits, type LimitFlags, promptLimits } from './options.ts'
+import { openRunDeps } from './run-deps.ts'
 
-export function promptCommand(context: CliContext): Command {
+export function promptAgentCommand(context: CliContext): Command {
   return addLimits(
     new Command('prompt')
-      .description('let the session’s model work on something, within limits')
+      .description('give the model of a session a task, within limits')
       .argument('<session>')
-      .argument('<text>', 'what to do, in quotes, or - to read it from stdin; kept nowhere but as a hash'),
+      .argument('<text>', 'task in quotes, or - to read it from stdin; Craik stores only its hash'),
   )
     .addOption(formatOption())
     .addHelpText(
       'after',
       `
-By prompting you grant this one run: so many calls to the session's provider, and one use of the fixture's command.
-Any other command needs a grant of yours:
+A prompt grants its run the model calls within these limits and one use of the
+fixture's command. Any other command needs a grant:
   craik grant create --capability shell.execute --operation run --target unit-tests --session-id SESSION
 
 Examples:
@@ -30,13 +30,13 @@ Examples:
       const { requireLogin } = await import('../../run/agents/login.ts')
       const { subject } = await requireLogin(await context.store())
       const { promptSession } = await import('../../run/agents/prompt.ts')
-      const { executionRecord, exitCodeOf, summary, Watcher } = await import('./run-view.ts')
+      const { executionRecord, runExitCode, summary, Watcher } = await import('./run-view.ts')
       const { promptFrom } = await import('./prompt-text.ts')
       const prompt = await promptFrom(context, text)
-      const place = await runPlace(context)
+      const place = await openRunDeps(context)
       using watcher = new Watcher(context, flags)
       const executed = await promptSession(place, subject, sessionId, prompt, {
-        ...limitsOf(flags),
+        ...promptLimits(flags),
         onProgress: watcher.onProgress,
       })
       const { getSession, listEvents } = await import('../../run/agents/records.ts')
@@ -49,6 +49,6 @@ Examples:
         events: (await listEvents(place, { runId: executed.run.id })) as unknown as Json,
       }
       printRecord(context, flags, record, () => summary(executed))
-      context.setExitCode(exitCodeOf(executed.run))
+      context.setExitCode(runExitCode(executed.run))
     })
 }

@@ -9,8 +9,8 @@ import type { Handoff } from '../../run/agents/handoff.ts'
 import type { RunProgress } from '../../run/agents/loop.ts'
 import type { Run } from '../../run/agents/run-record.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, printable } from '../output.ts'
-import { standIns } from './stand-ins.ts'
+import { printable, resolveFormat } from '../output.ts'
+import { listFallbacks } from './fallbacks.ts'
 
 /** A wait that is shorter needs no line. */
 const PATIENCE_MS = 1_000
@@ -26,7 +26,7 @@ export class Watcher implements Disposable {
 
   constructor(context: CliContext, flags: { readonly format?: string }) {
     this.#context = context
-    this.#shows = chosenFormat(context, flags) === 'table'
+    this.#shows = resolveFormat(context, flags) === 'table'
     if (this.#shows && context.stderr.isTTY) this.#timer = setInterval(() => this.#wait(), REDRAW_MS)
     this.#timer?.unref()
   }
@@ -92,7 +92,7 @@ export function summary({ run, handoff, stopped, providerResults }: ExecutedRun)
         ] as [string, string][])
       : []),
     ['mode', `${run.runner_mode} · ${run.provider_id} · isolation ${run.isolation}`],
-    ...standIns(run.provider_id, handoff.answered_by),
+    ...listFallbacks(run.provider_id, handoff.answered_by),
     ['handoff', `${handoff.status}   craik handoff show ${handoff.id}`],
     ['receipts', `${run.receipt_ids.length}   craik receipts list --run ${run.id}`],
   ]
@@ -111,7 +111,7 @@ export function executionRecord(executed: ExecutedRun): { readonly [key: string]
   return {
     version: '0.1.0',
     status: run.status,
-    run: shownRun(run),
+    run: formatRun(run),
     handoff: handoff as unknown as Json,
     task_id: run.task_id,
     provider_result_count: providerResults.length,
@@ -138,12 +138,12 @@ function nextCommands(run: Run, handoff: Pick<Handoff, 'id'>): string[] {
 }
 
 /** Without what only Craik's own processes need. */
-export function shownRun({ owner: { pid }, ...run }: Run): Json {
+export function formatRun({ owner: { pid }, ...run }: Run): Json {
   return { ...run, pid } as unknown as Json
 }
 
 /** 0 only when the model ended by itself. */
-export function exitCodeOf({ status, stop_reason }: Run): number {
+export function runExitCode({ status, stop_reason }: Run): number {
   if (status === 'completed') return 0
   if (status === 'blocked') {
     if (stop_reason?.startsWith('budget.')) return ERRORS.budget_exceeded.exit

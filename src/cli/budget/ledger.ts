@@ -19,9 +19,9 @@ interface LedgerOptions {
 
 export function ledgerCommand(context: CliContext): Command {
   return new Command('ledger')
-    .description('every entry, newest first, from the receipts')
-    .option('--budget <id>', 'only entries that touch this budget')
-    .option('--limit <n>', 'at most this many', positive, DEFAULT_LIMIT)
+    .description('list budget entries from the receipts, newest first')
+    .option('--budget <id>', 'only entries of this budget')
+    .option('--limit <n>', 'print at most this many entries', positive, DEFAULT_LIMIT)
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik budget ledger --budget budget_provider_openai --limit 20\n')
     .action(async (options: LedgerOptions) => {
@@ -136,5 +136,5 @@ function toJson({ seq, at, receiptId, entry, provider, session, nanoUsd, tokens,
 
 function positive(text: string): number {
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text)
-  throw new InvalidArgumentError('a whole number from 1 on is needed.')
+  throw new InvalidArgumentError('expected a whole number of at least 1.')
 }

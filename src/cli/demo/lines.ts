@@ -17,7 +17,7 @@ export function describeStep(step: DemoStep): string {
   switch (step.type) {
     case 'begun':
       return lines([
-        `persistent agents on ${step.repository.name} · answers are fixtures: no model is asked, no network is used`,
+        `persistent agents on ${step.repository.name} · the answers are fixtures: no model, no network`,
         ...describeSandbox(step.availability),
         '',
       ])
@@ -42,15 +42,15 @@ function describeSandbox({ isolation, version, reason, fix }: DemoResult['availa
       `sandbox   ${isolation} (${version ?? 'this machine'}): own namespaces, no network, read-only workspace`,
     ]
   return [
-    `sandbox   none: the command runs on this machine itself${reason === undefined ? '' : ` (${reason})`}`,
-    ...(fix === undefined ? [] : [`          for a real one:  ${fix}`]),
+    `sandbox   none: the command runs directly on the host, without isolation${reason === undefined ? '' : ` (${reason})`}`,
+    ...(fix === undefined ? [] : [`          to get one:  ${fix}`]),
   ]
 }
 
 function describeProgress(progress: RunProgress): string {
   if (progress.type === 'answer') {
     const { tool_calls, receipt_id } = progress.result
-    const answer = tool_calls === 0 ? 'says it is done' : `asks for ${counted(tool_calls, 'command')}`
+    const answer = tool_calls === 0 ? 'is done' : `requests ${counted(tool_calls, 'command')}`
     return row('●', 'model.chat', answer, receipt_id)
   }
   const { command_ref, status, exit_code, isolation, receipt_id } = progress.command
@@ -103,11 +103,11 @@ export function describeResult({
       'fixture answer',
     )}`,
     '',
-    `what was decided    ${seeReceipts(executions[0]!)}`,
-    `check the whole log ${VERIFY}`,
+    `list decisions      ${seeReceipts(executions[0]!)}`,
+    `verify the log      ${VERIFY}`,
     artifactsCleaned
-      ? `one of your own     craik login && craik agent launch --fixture${availability.isolation === 'none' ? ' --isolation none' : ''}`
-      : `what was kept       ${ACT_AS_DEMO} && craik agent audit ${executions[0]!.sessionId}`,
+      ? `start your own      craik login && craik agent launch --fixture${availability.isolation === 'none' ? ' --isolation none' : ''}`
+      : `inspect the records ${ACT_AS_DEMO} && craik agent audit ${executions[0]!.sessionId}`,
   ])
 }
 

@@ -25,14 +25,14 @@ function describe(engine: Engine): HealthRow {
   const unheld = Object.entries(holds).flatMap(([limit, held]) => (held ? [] : [limit]))
   const isOld = runcVersion !== undefined && isBefore(runcVersion)
   const detail = [
-    engine.sharesFolders ? 'local engine' : 'an engine elsewhere',
+    engine.sharesFolders ? 'local engine' : 'remote engine',
     ...(isRootless ? ['rootless'] : []),
     ...(runcVersion === undefined ? [] : [`runc ${runcVersion}`]),
     `cgroup v${cgroupVersion}`,
     ...(engine.runtimes.includes('runsc') ? ['gVisor'] : []),
     ...(unheld.length > 0 ? [`does not limit ${unheld.join(', ')}`] : []),
-    ...(engine.filtersCalls ? [] : ['filters no system calls']),
-    ...(isOld ? ['runc is from before the fixes of November 2025, unless your system mended it'] : []),
+    ...(engine.filtersCalls ? [] : ['does not filter system calls']),
+    ...(isOld ? ['runc lacks the fixes of November 2025, unless your distribution backported them'] : []),
   ].join(', ')
   const row = { name: product, version, detail }
   if (isOld) return { ...row, state: 'warn', fix: 'sudo apt-get install --only-upgrade runc docker.io' }
@@ -55,7 +55,7 @@ function missing({ message, details, hint, code }: CraikError, isNamed: boolean)
     return {
       name,
       state: 'warn',
-      detail: 'its socket may not be opened by you (who may is as good as root)',
+      detail: 'you may not open its socket (access to it equals root access)',
       fix: 'sudo usermod -aG docker "$USER"',
     }
   if (details?.none === true || systemCode === 'ENOENT')
@@ -63,8 +63,8 @@ function missing({ message, details, hint, code }: CraikError, isNamed: boolean)
       name,
       state: 'none',
       detail: isNamed
-        ? 'nothing is at the address that CRAIK_ENGINE or DOCKER_HOST names'
-        : 'no engine on this machine; the process sandbox needs none',
+        ? 'no engine at the address in CRAIK_ENGINE or DOCKER_HOST'
+        : 'no engine on this machine; process sandboxes need none',
       fix: isNamed ? 'unset CRAIK_ENGINE DOCKER_HOST' : 'sudo apt-get install docker.io',
     }
   if (code === 'usage') return { name, state: 'none', detail: message, fix: hint }

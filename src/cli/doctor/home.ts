@@ -20,15 +20,15 @@ export async function nodeHealth(): Promise<HealthRow> {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
   const row = { name: 'node', version: `${major}.${minor}` }
   if (major < OLDEST_NODE)
-    return { ...row, state: 'none', detail: `${OLDEST_NODE} or newer is needed`, fix: 'npm ci' }
+    return { ...row, state: 'none', detail: `${OLDEST_NODE} or newer is required`, fix: 'npm ci' }
   const fromNpm = process.execPath.includes('/node_modules/')
-  return { ...row, state: 'ok', detail: fromNpm ? 'runtime from npm' : 'of this machine' }
+  return { ...row, state: 'ok', detail: fromNpm ? 'runtime from npm' : 'runtime of this machine' }
 }
 
 export async function diskHealth({ home, environment }: CliContext): Promise<HealthRow> {
   const { bavail, bsize } = await statfs(nearestFolder(home.root))
   const freeBytes = bavail * bsize
-  const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free where Craik keeps its state` }
+  const row = { name: 'disk', detail: `${formatBytes(freeBytes)} free in the Craik home` }
   if (freeBytes >= LITTLE_DISK_BYTES) return { ...row, state: 'ok' }
   // Homes of earlier versions have packages and compiled code in them, which nothing uses.
   const earlier = join(home.root, 'cache')
@@ -44,7 +44,7 @@ export async function diskHealth({ home, environment }: CliContext): Promise<Hea
 export async function storeHealth(context: CliContext): Promise<HealthRow> {
   const name = 'store'
   if (!existsSync(context.home.database))
-    return { name, state: 'ok', detail: 'empty: made by the first command that writes' }
+    return { name, state: 'ok', detail: 'empty: created by the first command that writes' }
   try {
     const { size } = await stat(context.home.database)
     const receipts = await countReceipts(await context.store())

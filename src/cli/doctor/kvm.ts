@@ -15,22 +15,23 @@ export async function kvmHealth(root = ''): Promise<HealthRow> {
   if (opened === 'ENOENT') {
     const module = capable === 'svm' ? 'kvm_amd' : 'kvm_intel'
     return capable === undefined
-      ? { name, state: 'none', detail: `no /dev/kvm, and no such processor: ${EMULATED}` }
+      ? { name, state: 'none', detail: `no /dev/kvm, and no processor support: ${EMULATED}` }
       : { name, state: 'none', detail: `no /dev/kvm: ${EMULATED}`, fix: `sudo modprobe ${module}` }
   }
   if (await exists(`${root}/sys/module/kvm_pvm`))
-    return { name, state: 'none', detail: `runs no guest (PVM): ${EMULATED}` }
+    return { name, state: 'none', detail: `cannot run guests (PVM): ${EMULATED}` }
   const modules = await Promise.all(
     ['kvm_intel', 'kvm_amd'].map((module) => exists(`${root}/sys/module/${module}`)),
   )
   const runs = capable !== undefined || modules.includes(true)
   if (!runs && process.arch === 'x64')
-    return { name, state: 'none', detail: `runs no guest, although it is there: ${EMULATED}` }
+    return { name, state: 'none', detail: `exists, but cannot run guests: ${EMULATED}` }
   if (opened === 'EACCES' || opened === 'EPERM')
-    return { name, state: 'warn', detail: 'may not be opened by you', fix: 'sudo usermod -aG kvm "$USER"' }
-  if (opened !== undefined) return { name, state: 'none', detail: `does not open (${opened}): ${EMULATED}` }
+    return { name, state: 'warn', detail: 'you may not open it', fix: 'sudo usermod -aG kvm "$USER"' }
+  if (opened !== undefined)
+    return { name, state: 'none', detail: `cannot be opened (${opened}): ${EMULATED}` }
   if (runs) return { name, state: 'ok', detail: 'opens' }
-  return { name, state: 'warn', detail: 'opens; no guest was tried' }
+  return { name, state: 'warn', detail: 'opens; not tested with a guest' }
 }
 
 /** Why it does not open; undefined when it does. */

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 import { LIMITS_FILE } from '../../sandboxes/admission-settings.ts'
-import { roomIn } from '../../sandboxes/lifecycle/admission.ts'
+import { capacityOf } from '../../sandboxes/lifecycle/admission.ts'
 import type { CliContext } from '../context.ts'
 import { readLimits } from '../limits-file.ts'
-import { describeRoom, nearRoom } from '../sandbox/room.ts'
+import { describeCapacity, nearCapacity } from '../sandbox/capacity.ts'
 import type { HealthRow } from './row.ts'
 
 /** More than a home can hold. */
@@ -20,17 +20,22 @@ export async function limitsHealth(context: CliContext): Promise<HealthRow> {
     const rows = existsSync(context.home.database)
       ? await (await context.store()).read((tables) => tables.sandboxes.list({}, ALL))
       : []
-    const rooms = roomIn(rows, admission).map(({ inUse, ...room }) => ({ ...room, in_use: inUse }))
-    const near = nearRoom(rooms)
-    if (near.length === 0) return { name, state: 'ok', detail: describeRoom(rooms) }
-    return { name, state: 'warn', detail: `nearly reached: ${describeRoom(near)}`, fix: 'craik sandbox list' }
+    const rooms = capacityOf(rows, admission).map(({ inUse, ...room }) => ({ ...room, in_use: inUse }))
+    const near = nearCapacity(rooms)
+    if (near.length === 0) return { name, state: 'ok', detail: describeCapacity(rooms) }
+    return {
+      name,
+      state: 'warn',
+      detail: `nearly reached: ${describeCapacity(near)}`,
+      fix: 'craik sandbox list',
+    }
   } catch (error) {
     if (!(error instanceof CraikError) || error.code !== 'invalid_config') throw error
     return {
       name,
       state: 'none',
       // A supervisor that runs keeps to what it said when it could be understood.
-      detail: `${error.message}; what it said before holds where a supervisor runs`,
+      detail: `${error.message}; a running supervisor keeps the previous limits`,
       fix: `\${EDITOR:-vi} ${quoteArgument(join(context.home.config, LIMITS_FILE))}`,
     }
   }

@@ -1,6 +1,6 @@
 /** Which logins of this machine a sandbox would work with; and whether `craik up` would be refused as things are. */
 import { CraikError } from '../../errors.ts'
-import { refuseVariables } from '../../login-sandbox/refuse.ts'
+import { refuseHostVariables } from '../../login-sandbox/refuse.ts'
 import { loadSettings } from '../../login-sandbox/settings.ts'
 import type { CliContext } from '../context.ts'
 import { hostLogins } from '../host-logins.ts'
@@ -9,7 +9,7 @@ import type { HealthRow } from './row.ts'
 export async function loginsHealth(context: CliContext): Promise<HealthRow> {
   const { environment, signal } = context
   try {
-    refuseVariables(environment, loadSettings({}, environment, process.cwd()).refusePattern, 'craik up')
+    refuseHostVariables(environment, loadSettings({}, environment, process.cwd()).refusePattern, 'craik up')
   } catch (error) {
     if (!(error instanceof CraikError)) throw error
     return { name: 'logins', state: 'warn', detail: `craik up is refused: ${error.message}`, fix: error.hint }
@@ -19,17 +19,19 @@ export async function loginsHealth(context: CliContext): Promise<HealthRow> {
   const problems = await logins.problems(signal)
   if (problems.length > 0)
     return {
-      ...{ name: 'logins', state: 'warn', fix: 'craik accounts' },
+      name: 'logins',
+      state: 'warn',
+      fix: 'craik accounts',
       detail: [
         ...names,
-        ...problems.map(({ id, ended }) => `${id} ${ended ? 'has ended' : 'cannot be read'}`),
+        ...problems.map(({ id, ended }) => `${id} ${ended ? 'has expired' : 'cannot be read'}`),
       ].join(', '),
     }
   if (names.length > 0) return { name: 'logins', state: 'ok', detail: names.join(', ') }
   return {
     name: 'logins',
     state: 'none',
-    detail: 'nobody is logged in with an agent here',
+    detail: 'no agent is logged in on this machine',
     fix: 'claude /login',
   }
 }

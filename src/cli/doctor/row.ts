@@ -11,7 +11,7 @@ export interface HealthRow {
 }
 
 /** A check that fails or takes too long is a line, never an end of the others. */
-export async function within(
+export async function withinTime(
   name: string,
   deadlineMs: number,
   check: () => Promise<HealthRow | readonly HealthRow[]>,
@@ -24,7 +24,7 @@ export async function within(
   try {
     return await Promise.race([check(), late])
   } catch (error) {
-    return { name, state: 'warn', detail: `could not be looked at (${reasonOf(error)})` }
+    return { name, state: 'warn', detail: `could not be checked (${reasonOf(error)})` }
   } finally {
     clearTimeout(timer)
   }

@@ -1,6 +1,6 @@
 /** What to type next when `egress test` says that something would be refused. */
 import { insteadOf, neverAllowed } from '../../gateway/egress/never-reached.ts'
-import { type Asked, type EgressRule, HTTPS_PORT, missedBy } from '../../gateway/egress/rules.ts'
+import { type EgressRequest, type EgressRule, HTTPS_PORT, missedBy } from '../../gateway/egress/rules.ts'
 import { whereTo } from './describe.ts'
 
 interface Refused {
@@ -12,7 +12,7 @@ interface Refused {
 
 /** `rules`: those of the sandbox. `sandbox`: as it was typed. Undefined: there is nothing to be done about it. */
 export function adviceFor(
-  asked: Asked,
+  asked: EgressRequest,
   { rule, ruleId, problem }: Refused,
   rules: readonly EgressRule[],
   sandbox: string,
@@ -23,32 +23,36 @@ export function adviceFor(
     case 'egress.no_rule':
       return nearMiss(asked, rules, sandbox) ?? `allow it:  ${allowing(asked, sandbox)}`
     case 'egress.blocked':
-      return ruleId && `lift the block:  craik egress deny ${ruleId}`
+      return ruleId && `remove the block:  craik egress deny ${ruleId}`
     case 'egress.token_endpoint':
-      return 'logins are renewed there, by Craik alone and outside; what is in this sandbox stands for them and needs no renewal'
+      return 'leave it blocked: Craik renews logins there, and the placeholder credentials in this sandbox need no renewal'
     case 'egress.damaged_rules':
-      return 'see which:  craik egress list   and remove them:  craik egress deny RULE'
+      return 'list the damaged rules:  craik egress list   and remove them:  craik egress deny RULE'
     default:
       return undefined
   }
 }
 
 /** Where a rule is about this host, and not about this: what it is about, and what would be. */
-function nearMiss(asked: Asked, rules: readonly EgressRule[], sandbox: string): string | undefined {
+function nearMiss(asked: EgressRequest, rules: readonly EgressRule[], sandbox: string): string | undefined {
   for (const rule of rules) {
     const missed = missedBy(rule, asked)
     if (missed === undefined) continue
     const about = `${rule.id} allows ${whereTo(rule)}`
     if (missed === 'tunnel')
-      return `${about}, of plain HTTP alone: inside TLS neither method nor path is seen; the whole host:  ${allowing(asked, sandbox)}`
-    if (missed === 'port') return `${about}; this port:  ${allowing(asked, sandbox)}`
-    return `${about}; this ${missed}:  ${allowing(asked, sandbox, true)}`
+      return `${about}, over plain HTTP only: TLS hides the method and the path; allow the whole host:  ${allowing(asked, sandbox)}`
+    if (missed === 'port') return `${about}; allow this port:  ${allowing(asked, sandbox)}`
+    return `${about}; allow this ${missed}:  ${allowing(asked, sandbox, true)}`
   }
   return undefined
 }
 
 /** `limited`: just this method and path. */
-function allowing({ host, form, port, method, path }: Asked, sandbox: string, limited = false): string {
+function allowing(
+  { host, form, port, method, path }: EgressRequest,
+  sandbox: string,
+  limited = false,
+): string {
   const name = form === 'ipv6' ? `[${host}]` : host
   const what = `${name}${port === HTTPS_PORT ? '' : `:${port}`}${limited && isTypable(path) ? path : ''}`
   return `craik egress allow ${what}${limited ? ` --method ${method}` : ''} --sandbox ${sandbox}`

@@ -9,7 +9,7 @@ import { addRule, denyHost, type RuleChange, removeRule } from '../../gateway/eg
 import type { Json } from '../../lib/canonical-json.ts'
 import { parseDuration } from '../../lib/duration.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { ruleJson, whereTo } from './describe.ts'
 import { addScope, type RuleScope, type ScopeFlags, scopeOf } from './scope.ts'
 
@@ -22,11 +22,11 @@ interface AllowFlags extends ScopeFlags {
 
 export function allowCommand(context: CliContext): Command {
   const command = new Command('allow')
-    .description('let what runs in a sandbox reach a host')
-    .argument('[host...]', 'HOST[:PORT][/PATH]; *.HOST for all below it; port 443 unless said')
-    .option('--preset <name...>', `the hosts of a tool: ${Object.keys(PRESETS).join(', ')}`)
-    .option('--method <name...>', 'only these methods; of plain HTTP, which shows them')
-    .option('--expires <duration>', 'for how long (default: as long as a grant may last, 366 days)')
+    .description('allow a sandbox to reach a host')
+    .argument('[host...]', 'HOST[:PORT][/PATH]; *.HOST for its subdomains (default port: 443)')
+    .option('--preset <name...>', `hosts of a tool: ${Object.keys(PRESETS).join(', ')}`)
+    .option('--method <name...>', 'only these methods; for plain HTTP only')
+    .option('--expires <duration>', 'lifetime of the rule (default: 366 days, the maximum)')
   return addScope(command)
     .addOption(formatOption())
     .addHelpText('after', ALLOW_HELP)
@@ -41,7 +41,7 @@ export function allowCommand(context: CliContext): Command {
         })),
       ]
       if (wanted.length === 0)
-        throw new CraikError('usage', 'nothing to allow: give a host or --preset', {
+        throw new CraikError('usage', 'no host to allow: name a host or use --preset', {
           hint: 'craik egress allow registry.example.com --sandbox ID   craik egress allow --preset npm --sandbox ID',
         })
       const scope = await scopeOf(context, flags)
@@ -65,7 +65,7 @@ export function allowCommand(context: CliContext): Command {
       print(context, flags, changes, `allowed for ${scope.shown}`)
       for (const host of new Set(wanted.flatMap((rule) => rule.hosts).filter(isLocalName)))
         context.stderr.write(
-          `  ${printable(host)} is a name of a local network; if its address is one too, it is not reached:  craik egress test ${printable(host)} --sandbox ID\n`,
+          `  ${printable(host)} is a local network name; sandboxes cannot reach it at a local address; check it:  craik egress test ${printable(host)} --sandbox ID\n`,
         )
       await tellOverruled(context, scope, changes)
     })
@@ -85,7 +85,7 @@ async function tellOverruled(
   for (const { id, effect, hosts } of rules) {
     if (effect === 'deny' && hosts.some((host) => allowed.has(host)))
       context.stderr.write(
-        `  ${printable(hosts.join(', '))} stays blocked by ${id}; lift it:  craik egress deny ${id}\n`,
+        `  ${printable(hosts.join(', '))} is still blocked by ${id}; remove the block:  craik egress deny ${id}\n`,
       )
   }
 }
@@ -96,8 +96,8 @@ interface DenyFlags extends ScopeFlags {
 
 export function denyCommand(context: CliContext): Command {
   const command = new Command('deny')
-    .description('take a rule back by its id, or see to it that a host is not reached')
-    .argument('<host-or-rule...>', 'HOST[:PORT] or the id of a rule')
+    .description('remove a rule by its id, or add a rule that blocks a host')
+    .argument('<host-or-rule...>', 'HOST[:PORT] or rule id')
   return addScope(command)
     .addOption(formatOption())
     .addHelpText('after', DENY_HELP)
@@ -119,7 +119,7 @@ export function denyCommand(context: CliContext): Command {
           port,
           approvedBy,
         })
-        if (chosenFormat(context, flags) !== 'table') {
+        if (resolveFormat(context, flags) !== 'table') {
           context.stdout.write(
             `${JSON.stringify({ removed: removed.map(ruleJson), added: added && ruleJson(added) })}\n`,
           )
@@ -138,7 +138,7 @@ export function denyCommand(context: CliContext): Command {
 function hostAndPort(text: string): { readonly host: string; readonly port: number | undefined } {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::([0-9]{1,5}))?$/.exec(text) ?? []
   if (name === undefined)
-    throw new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} is neither HOST[:PORT] nor a rule`)
+    throw new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} is neither HOST[:PORT] nor a rule id`)
   return { host: parseTypedHost(name), port: port === undefined ? undefined : Number(port) }
 }
 
@@ -148,7 +148,7 @@ function print(
   changes: readonly RuleChange[],
   done: string,
 ) {
-  if (chosenFormat(context, flags) === 'table') {
+  if (resolveFormat(context, flags) === 'table') {
     for (const { rule, receipt } of changes)
       context.stdout.write(
         `  ${printable(whereTo(rule))}\n    ${printable(done)} · ${rule.id} · receipt ${receipt.id}\n`,
@@ -160,8 +160,8 @@ function print(
 }
 
 const ALLOW_HELP = `
-Inside TLS neither method nor path can be seen; they are of plain HTTP only, and its port has to be said.
-*.example.com is every name below example.com, and not example.com itself.
+TLS hides the method and the path: rules with them are for plain HTTP only, and
+need a port. *.example.com matches all its subdomains, not example.com itself.
 
 Examples:
   craik egress allow registry.example.com --sandbox parser
@@ -170,9 +170,10 @@ Examples:
 `
 
 const DENY_HELP = `
-What allows just this host is removed. If nothing did, or a wildcard, a preset or a rule for all sandboxes would still allow it,
-it is blocked until the host itself is allowed again.
-What is open under a rule that goes is closed within seconds.
+Removes the rules that allow only this host. If there are none, or if a
+wildcard, a preset or a rule for all sandboxes still allows the host, Craik
+blocks it until you allow the host itself again. Connections that a removed rule
+allowed are closed within seconds.
 
 Examples:
   craik egress deny registry.example.com --sandbox parser

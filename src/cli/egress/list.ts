@@ -14,10 +14,10 @@ interface Row {
   readonly state: 'holds' | 'expired' | 'revoked'
 }
 
-export function listCommand(context: CliContext): Command {
+export function listEgressCommand(context: CliContext): Command {
   return new Command('list')
-    .description('which hosts may be reached, and from where')
-    .option('--sandbox <id>', 'only what holds for this sandbox, rules for all of them among it')
+    .description('list egress rules')
+    .option('--sandbox <id>', 'only rules for this sandbox, including those for all sandboxes')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik egress list --sandbox parser\n')
     .action(async (flags: { readonly sandbox?: string; readonly format?: string }) => {
@@ -50,7 +50,7 @@ export function listCommand(context: CliContext): Command {
       printRows(context, flags, rows, columns, ({ rule, state }): Json => ({ ...ruleJson(rule), state }))
       if (damaged.length > 0)
         context.stderr.write(
-          `  ${damaged.length} changed outside Craik, so nothing in their scope is allowed: ${damaged.join(', ')}\n`,
+          `  ${damaged.length} ${damaged.length === 1 ? 'rule was' : 'rules were'} changed outside Craik, so nothing in that scope is allowed: ${damaged.join(', ')}\n`,
         )
     })
 }

@@ -19,9 +19,9 @@ export interface RuleScope {
 
 export function addScope(command: Command): Command {
   return command
-    .option('--sandbox <id>', 'for what runs in this sandbox; an id or a name')
+    .option('--sandbox <id>', 'only this sandbox; id or name')
     .addOption(
-      new Option('--all-sandboxes', 'for all sandboxes of yours, also later ones').conflicts('sandbox'),
+      new Option('--all-sandboxes', 'all your sandboxes, including future ones').conflicts('sandbox'),
     )
 }
 
@@ -29,8 +29,8 @@ export async function scopeOf(context: CliContext, flags: ScopeFlags): Promise<R
   if (flags.allSandboxes)
     return { operator: await context.operator(), sandboxId: null, shown: 'all sandboxes' }
   if (flags.sandbox === undefined)
-    throw new CraikError('usage', 'egress is of a sandbox: give --sandbox', {
-      hint: 'see them with:  craik sandbox list   or mean all of yours:  --all-sandboxes',
+    throw new CraikError('usage', 'an egress rule needs a sandbox: --sandbox is missing', {
+      hint: 'list sandboxes:  craik sandbox list   or use all of yours:  --all-sandboxes',
     })
   const store = await context.store()
   const { id, operator, name } = await getSandbox({ store, home: context.home }, flags.sandbox)

@@ -3,13 +3,13 @@ import { Command } from 'commander'
 import { ACCOUNTS_FILE, parseOverrides } from '../../accounts/overrides.ts'
 import { tokenHosts } from '../../accounts/token-hosts.ts'
 import { CraikError, ERRORS } from '../../errors.ts'
-import { judgeEgress } from '../../gateway/egress/decide.ts'
+import { evaluateEgress } from '../../gateway/egress/decide.ts'
 import { parseRulesDocument, refusingRule } from '../../gateway/egress/facts.ts'
-import { DEFAULT_LIMITS } from '../../gateway/egress/limits.ts'
-import { isProblem, parseHostAndPort, spelled } from '../../gateway/egress/names.ts'
+import { DEFAULT_EGRESS_LIMITS } from '../../gateway/egress/limits.ts'
+import { formatDestination, isNameProblem, parseHostAndPort } from '../../gateway/egress/names.ts'
 import { parsePlainUrl } from '../../gateway/egress/paths.ts'
 import { homeReader, listRules } from '../../gateway/egress/rule-reader.ts'
-import { type Asked, HTTPS_PORT } from '../../gateway/egress/rules.ts'
+import { type EgressRequest, HTTPS_PORT } from '../../gateway/egress/rules.ts'
 import { lookUp, systemWeb } from '../../gateway/egress/web.ts'
 import { readConfigFile } from '../../providers/config-file.ts'
 import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
@@ -38,24 +38,24 @@ interface Outcome {
 
 export function testCommand(context: CliContext): Command {
   return new Command('test')
-    .description('what would happen if a sandbox asked for this; no receipt is written')
+    .description('test whether a sandbox may reach a URL; writes no receipt')
     .argument('<url>', 'https://HOST…, http://HOST/PATH, or HOST[:PORT]')
-    .requiredOption('--sandbox <id>', 'an id or a name')
-    .option('--method <name>', 'of a plain request', 'GET')
-    .option('--no-lookup', 'do not look the name up')
+    .requiredOption('--sandbox <id>', 'sandbox id or name')
+    .option('--method <name>', 'method of a plain HTTP request', 'GET')
+    .option('--no-lookup', 'do not resolve the host name')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik egress test https://registry.example.com/ --sandbox parser\n')
     .action(async (url: string, flags: Flags) => {
       const asked = parseAsked(url, flags.method.toUpperCase())
       const outcome = await tryOut(context, asked, flags)
       const { effect, rule, ruleId, addresses, detail, hint } = outcome
-      const to = spelled(asked)
+      const to = formatDestination(asked)
       printRecord(
         context,
         flags,
         { effect, rule, rule_id: ruleId, to, addresses, detail, hint },
         () =>
-          `  ${effect === 'allow' ? '✓' : '✗'} ${printable(to)} would be ${effect === 'allow' ? 'reached' : 'refused'}` +
+          `  ${effect === 'allow' ? '✓' : '✗'} ${printable(to)} would be ${effect === 'allow' ? 'allowed' : 'denied'}` +
           ` by ${rule}${ruleId === undefined ? '' : ` (${ruleId})`}${detail === undefined ? '' : ` · ${printable(detail)}`}\n` +
           `${hint === undefined ? '' : `    ${printable(hint)}\n`}`,
       )
@@ -63,7 +63,7 @@ export function testCommand(context: CliContext): Command {
     })
 }
 
-async function tryOut(context: CliContext, asked: Asked, flags: Flags): Promise<Outcome> {
+async function tryOut(context: CliContext, asked: EgressRequest, flags: Flags): Promise<Outcome> {
   const sandbox = await getSandbox({ store: await context.store(), home: context.home }, flags.sandbox)
   const outcome = await verdictOn(context, asked, flags, sandbox)
   if (outcome.effect === 'allow') return outcome
@@ -76,7 +76,7 @@ async function tryOut(context: CliContext, asked: Asked, flags: Flags): Promise<
 
 async function verdictOn(
   context: CliContext,
-  asked: Asked,
+  asked: EgressRequest,
   flags: Flags,
   { id, operator, policy_envelope_id, spec }: SandboxRecord,
 ): Promise<Outcome> {
@@ -85,10 +85,11 @@ async function verdictOn(
   const caller = { operator, sandboxId: id, policyEnvelopeId: policy_envelope_id, scope: {} }
   const reader = homeReader(context.home)
   const verdict = await store.read((tables) =>
-    judgeEgress(
+    evaluateEgress(
       { tables, clock: context.clock, reader },
       {
-        ...{ caller, asked },
+        caller,
+        asked,
         isTokenEndpoint: isTokenHost(asked.host) && spec.credentials !== 'forward',
       },
     ),
@@ -105,9 +106,14 @@ async function verdictOn(
 }
 
 /** As the proxy does: only what is allowed is looked up. */
-async function judged(context: CliContext, { host, form }: Asked, allowed: Outcome): Promise<Outcome> {
+async function judged(
+  context: CliContext,
+  { host, form }: EgressRequest,
+  allowed: Outcome,
+): Promise<Outcome> {
   const web = systemWeb()
-  const found = form === 'name' ? await lookUp(web, host, DEFAULT_LIMITS.lookupMs, context.signal) : [host]
+  const found =
+    form === 'name' ? await lookUp(web, host, DEFAULT_EGRESS_LIMITS.lookupMs, context.signal) : [host]
   if ('reason' in found) return { ...allowed, detail: found.reason.replaceAll('_', ' ') }
   const problem = found.map((address) => web.notPublic(address)).find((why) => why !== undefined)
   if (problem === undefined) return { ...allowed, addresses: found }
@@ -121,20 +127,20 @@ async function judged(context: CliContext, { host, form }: Asked, allowed: Outco
   }
 }
 
-function parseAsked(text: string, method: string): Asked {
+function parseAsked(text: string, method: string): EgressRequest {
   if (/^http:/i.test(text)) {
     const target = parsePlainUrl(text)
-    if (!isProblem(target)) return { ...target.destination, protocol: 'http', method, path: target.path }
+    if (!isNameProblem(target)) return { ...target.destination, protocol: 'http', method, path: target.path }
     throw refused(text, target.problem)
   }
   const [, authority] = /^(?:https:\/\/)?([^/?#]*)/i.exec(text)!
   const destination = parseHostAndPort(authority ?? '', HTTPS_PORT)
-  if (isProblem(destination)) throw refused(text, destination.problem)
+  if (isNameProblem(destination)) throw refused(text, destination.problem)
   return { ...destination, protocol: 'connect' }
 }
 
 function refused(text: string, problem: string): CraikError {
-  return new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} leads nowhere: ${problem}`, {
-    hint: 'give https://HOST/, http://HOST/PATH or HOST[:PORT]',
+  return new CraikError('usage', `${JSON.stringify(text.slice(0, 80))} is not a URL or host: ${problem}`, {
+    hint: 'use https://HOST/, http://HOST/PATH or HOST[:PORT]',
   })
 }

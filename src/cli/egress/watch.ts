@@ -5,15 +5,15 @@ import type { Receipt } from '../../receipts/schema.ts'
 import { getSandbox } from '../../sandboxes/lifecycle/read-records.ts'
 import type { ReceiptRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, formatOption, printable } from '../output.ts'
+import { formatOption, printable, resolveFormat } from '../output.ts'
 
 const POLL_MS = 200
 const PAGE = 500
 
 export function watchCommand(context: CliContext): Command {
   return new Command('watch')
-    .description('every connection and every refusal, as they come, until Ctrl-C')
-    .option('--sandbox <id>', 'only of this sandbox; an id or a name')
+    .description('show connections and denials as they happen, until Ctrl-C')
+    .option('--sandbox <id>', 'only this sandbox; id or name')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik egress watch --sandbox parser\n')
     .action(async (flags: { readonly sandbox?: string; readonly format?: string }) => {
@@ -22,7 +22,7 @@ export function watchCommand(context: CliContext): Command {
         flags.sandbox === undefined
           ? undefined
           : (await getSandbox({ store, home: context.home }, flags.sandbox)).id
-      const isTable = chosenFormat(context, flags) === 'table'
+      const isTable = resolveFormat(context, flags) === 'table'
       let next = ((await store.read(({ receipts }) => receipts.last()))?.seq ?? -1) + 1
       while (!context.signal.aborted) {
         const rows = await store.read(({ receipts }) => receipts.scan(next, PAGE))

@@ -12,7 +12,7 @@ import { formatBytes } from '../sandbox/amounts.ts'
 import { connect } from '../sandbox/connect.ts'
 import { copyFolderIn, statInside } from '../sandbox/copy-in.ts'
 import { installHarnesses } from './install-with-bar.ts'
-import { harnessesOf } from './typed.ts'
+import { harnessNamesFrom } from './typed.ts'
 
 interface AddOptions {
   readonly sandbox: string
@@ -24,14 +24,14 @@ const MAX_MANIFEST_BYTES = 64 * 1024
 
 export function addCommand(context: CliContext): Command {
   return new Command('add')
-    .description('bring one into the home of a sandbox that runs')
-    .argument('<name>', 'such as codex')
-    .requiredOption('--sandbox <sandbox>', 'its id or name')
+    .description('add a harness to the home of a running sandbox')
+    .argument('<name>', 'harness, such as codex')
+    .requiredOption('--sandbox <sandbox>', 'sandbox id or name')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (name: string, options: AddOptions) => {
-      const names = await harnessesOf(name)
-      if (names.length !== 1) throw new CraikError('usage', 'one is added at a time')
+      const names = await harnessNamesFrom(name)
+      if (names.length !== 1) throw new CraikError('usage', 'add one harness at a time')
       using client = await connect(context)
       const sandbox = await client.sandboxes.get(options.sandbox, { signal: context.signal })
       requireOwnRoot(sandbox)
@@ -50,16 +50,16 @@ export function addCommand(context: CliContext): Command {
       }
       printRecord(context, options, record, () =>
         isNew
-          ? `  added  ${name} ${version}  ${formatBytes(bytes)} · ${record.at}/bin is on the PATH of what is started from now on\n`
-          : `  ${name} ${version} is there already\n`,
+          ? `  added  ${name} ${version}  ${formatBytes(bytes)} · ${record.at}/bin is on the PATH of new commands\n`
+          : `  ${name} ${version} is already installed\n`,
       )
     })
 }
 
 function requireOwnRoot({ isolation, name }: { readonly isolation: string; readonly name: string }): void {
   if (isolation !== 'none') return
-  throw new CraikError('conflict', `sandbox ${name} runs on this machine itself, and has its programs`, {
-    hint: 'make one with a root of its own:  craik sandbox create',
+  throw new CraikError('conflict', `sandbox ${name} runs directly on the host and uses its programs`, {
+    hint: 'create an isolated sandbox:  craik sandbox create',
   })
 }
 
@@ -119,8 +119,9 @@ async function treeBytes(folder: string): Promise<number> {
 }
 
 const HELP = `
-It comes through the boundary like any other file, and is in the sandbox’s home whole or not at all. It takes room on
-the sandbox’s disk and goes with it; craik sandbox create --harness shows it without taking any.
+Copies the harness to the home of the sandbox, completely or not at all. The
+copy uses disk space of the sandbox and is deleted with it; craik sandbox create
+--harness mounts a harness without using any.
 
 Example:
   craik harness add kimi --sandbox parser

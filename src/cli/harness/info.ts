@@ -13,8 +13,8 @@ interface InfoOptions {
 
 export function infoCommand(context: CliContext): Command {
   return new Command('info')
-    .description('show one: its programs, where they are, what it needs, its login')
-    .argument('<name>', 'such as codex')
+    .description('show a harness: its programs, paths, requirements and login')
+    .argument('<name>', 'harness, such as codex')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik harness info codex\n')
     .action(async (name: string, options: InfoOptions) => {
@@ -23,10 +23,10 @@ export function infoCommand(context: CliContext): Command {
     })
 }
 
-const PROPRIETARY = 'proprietary: for use on this machine, not to be given to others'
+const PROPRIETARY = 'proprietary: for use on this machine, not for redistribution'
 
 function describe({ name, source, installed, older, images, logins }: HarnessRow): string {
-  if (source === undefined) return `  ${name}  there is none for this kind of processor\n`
+  if (source === undefined) return `  ${name}  is not available for this processor\n`
   const { settings, version, packages } = source
   const needsNode = Object.values(settings.programs).some((program) => 'node' in program)
   const rows: readonly (readonly [string, string])[] = [
@@ -40,15 +40,15 @@ function describe({ name, source, installed, older, images, logins }: HarnessRow
         : `${formatBytes(installed.bytes)} in ${installed.files.toLocaleString('en')} files · ${installed.folder}`,
     ],
     ...(older.length === 0 ? [] : [['older', older.map(({ id }) => id).join(', ')] as const]),
-    ['images', images === undefined ? 'no engine to ask' : images.join(', ') || 'none'],
+    ['images', images === undefined ? 'unknown: no container engine' : images.join(', ') || 'none'],
     ['speaks', settings.wire],
     [
       'needs',
       needsNode
-        ? `a model, by the gateway; Node, which is at ${INSIDE.runtime}/node`
-        : 'a model, by the gateway',
+        ? `a model, through the gateway; Node, at ${INSIDE.runtime}/node`
+        : 'a model, through the gateway',
     ],
-    ['login', logins.join(', ') || 'none was found here:  craik accounts'],
+    ['login', logins.join(', ') || 'none found:  craik accounts'],
     ['license', settings.license === 'proprietary' ? PROPRIETARY : settings.license],
     [
       'packages',

@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { installHarnesses } from './install-with-bar.ts'
-import { harnessesOf } from './typed.ts'
+import { harnessNamesFrom } from './typed.ts'
 
 interface InstallOptions {
   readonly format?: string
@@ -11,19 +11,24 @@ interface InstallOptions {
 
 export function installCommand(context: CliContext): Command {
   return new Command('install')
-    .description('fetch agents’ command lines from npm, for sandboxes to be shown')
-    .argument('<names>', 'such as claude-code,codex, or all')
+    .description('install harnesses from npm, for sandboxes')
+    .argument('<names>', 'harnesses, such as claude-code,codex, or all')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (typed: string, options: InstallOptions) => {
-      const installed = await installHarnesses(context, await harnessesOf(typed), true)
+      const installed = await installHarnesses(context, await harnessNamesFrom(typed), true)
       const record = installed.map(({ name, version, id, folder, made }) => ({
-        ...{ name, version, id, folder, made },
+        name,
+        version,
+        id,
+        folder,
+        made,
       }))
       printRecord(context, options, record, () =>
         installed
           .map(
-            ({ name, version, made }) => `  ${name} ${version}  ${made ? 'installed' : 'is there already'}\n`,
+            ({ name, version, made }) =>
+              `  ${name} ${version}  ${made ? 'installed' : 'already installed'}\n`,
           )
           .join(''),
       )
@@ -31,8 +36,10 @@ export function installCommand(context: CliContext): Command {
 }
 
 const HELP = `
-Exact versions, by hashes that Craik brings along; no script of a package runs. What is there already is looked at to
-the last byte, and made anew when it is damaged. craik sandbox create --harness does the same by itself.
+Installs exact versions, verified with hashes that Craik ships, and runs no
+package scripts. Verifies every byte of a harness that is already installed, and
+reinstalls it if it is damaged. craik sandbox create --harness also installs
+harnesses.
 
 Example:
   craik harness install kimi

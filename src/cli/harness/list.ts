@@ -11,16 +11,17 @@ interface ListOptions {
 }
 
 const HELP = `
-The agent \`fixture\` is not among them: it is Craik’s own, asks no model, and is put into a sandbox by the prompt that names it.
+The harness \`fixture\` is not listed: it is part of Craik, calls no model, and
+is copied to the sandbox by a prompt that names it.
 
 Examples:
   craik harness list
   craik prompt "RUN: ls" --harness fixture
 `
 
-export function listCommand(context: CliContext): Command {
+export function listHarnessesCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list the agents’ command lines that sandboxes can have')
+    .description('list the harnesses that sandboxes can use')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: ListOptions) => {

@@ -14,10 +14,10 @@ interface PruneOptions {
 /** More than a home can hold. */
 const ALL = 100_000
 
-export function pruneCommand(context: CliContext): Command {
+export function pruneHarnessesCommand(context: CliContext): Command {
   return new Command('prune')
-    .description('remove what other builds of Craik installed and no sandbox is shown')
-    .option('--all', 'also what this build installed; images keep what they hold')
+    .description('remove harnesses of other builds of Craik that no sandbox uses')
+    .option('--all', 'also harnesses of this build; images keep theirs')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik harness prune\n')
     .action(async (options: PruneOptions) => {

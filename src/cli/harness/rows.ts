@@ -6,8 +6,8 @@ import {
   type HarnessSource,
   readHarness,
 } from '../../harnesses/packages/catalogue.ts'
+import { harnessStore } from '../../harnesses/packages/harness-store.ts'
 import { type FoundHarness, listInstalled } from '../../harnesses/packages/installed.ts'
-import { harnessShelf } from '../../harnesses/packages/shelf.ts'
 import type { CliContext } from '../context.ts'
 import { hostLogins } from '../host-logins.ts'
 import { engineOf } from '../image/open.ts'
@@ -36,7 +36,8 @@ export async function harnessRows(context: CliContext): Promise<readonly Harness
     const own = installed.filter((one) => one.name === name)
     const login = source?.settings.login ?? name
     return {
-      ...{ name, source },
+      name,
+      source,
       installed: own.find(({ id }) => id === source?.id),
       older: own.filter(({ id }) => id !== source?.id),
       images: images && (images.get(source?.id ?? '') ?? []),
@@ -62,7 +63,7 @@ async function imagesByHarness(context: CliContext): Promise<Map<string, string[
     for (const { kind, name, harnesses } of await listImages(
       await engineOf(context),
       context.home.root,
-      harnessShelf,
+      harnessStore,
     ))
       for (const id of kind === 'sandbox' && name !== undefined ? harnesses : [])
         byId.set(id, [...(byId.get(id) ?? []), name!])
@@ -84,10 +85,10 @@ export async function harnessRow(context: CliContext, asked: string): Promise<Ha
   const found = rows.find(({ name }) => name === asked)
   if (found !== undefined) return found
   if (asked === 'fixture')
-    throw new CraikError('not_found', 'the fixture is Craik’s own agent: nothing of it is installed', {
+    throw new CraikError('not_found', 'the fixture is part of Craik: there is nothing to install', {
       hint: 'try it:  craik prompt "RUN: ls" --harness fixture',
     })
-  throw new CraikError('not_found', `there is no harness ${JSON.stringify(asked.slice(0, 60))}`, {
-    hint: 'see which there are:  craik harness list',
+  throw new CraikError('not_found', `unknown harness ${JSON.stringify(asked.slice(0, 60))}`, {
+    hint: 'list the harnesses:  craik harness list',
   })
 }

@@ -17,22 +17,26 @@ const NEWER_EXIT = 1
 
 export function updateCommand(context: CliContext): Command {
   return new Command('update')
-    .description('ask npm whether there are newer versions than this build of Craik has tried')
-    .option('--check', 'only ask; there is no other way yet')
+    .description('check npm for newer versions than this build of Craik pins')
+    .option('--check', 'only check; required, because updating is not supported yet')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: UpdateOptions) => {
       if (options.check !== true)
         throw new CraikError(
           'usage',
-          'versions are pinned by the build of Craik, and only a newer one has others',
+          'each build of Craik pins its versions: only a newer build has others',
           {
-            hint: 'see whether there are newer ones:  craik harness update --check',
+            hint: 'check for newer versions:  craik harness update --check',
           },
         )
       const rows = await look(context)
       printRows(context, options, rows, COLUMNS, ({ harness, package: name, pinned, latest, isNewer }) => ({
-        ...{ harness, package: name, pinned, latest, newer: isNewer },
+        harness,
+        package: name,
+        pinned,
+        latest,
+        newer: isNewer,
       }))
       if (rows.some(({ isNewer }) => isNewer)) context.setExitCode(NEWER_EXIT)
     })
@@ -46,7 +50,8 @@ async function look(context: CliContext): Promise<readonly PinnedPackage[]> {
   using progress = new Progress(context, 'asking npm,', ' s')
   using _ = countingSeconds(progress)
   return await lookForNewer([...HARNESS_NAMES].sort(), {
-    ...{ environment: context.environment, signal: context.signal },
+    environment: context.environment,
+    signal: context.signal,
     mounted: await mountedFolders(context.home, context.store),
   })
 }
@@ -60,8 +65,10 @@ const COLUMNS: readonly Column<PinnedPackage>[] = [
 ]
 
 const HELP = `
-It changes nothing: how an agent speaks to its model differs from version to version, so each is tried before it is
-pinned. Exit 0: none is newer. Exit 1: at least one is. Exit 69: the registry cannot be reached.
+Changes nothing. Craik pins only tested versions, because agents call their
+model differently from version to version.
+Exit code: 0 no newer version, 1 a newer version exists, 69 cannot reach the
+registry.
 
 Example:
   craik harness update --check

@@ -1,7 +1,7 @@
 /** `craik image build`: makes the image, or says that it is there. */
 import { Command, Option } from 'commander'
 import type { CliContext } from '../context.ts'
-import { harnessesOf } from '../harness/typed.ts'
+import { harnessNamesFrom } from '../harness/typed.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { makeImage, packagesOf } from './make-image.ts'
 
@@ -15,24 +15,26 @@ interface BuildOptions {
 
 export function buildCommand(context: CliContext): Command {
   return new Command('build')
-    .description('make the image that containers are started from, unless it is there')
-    .option('--apt <packages>', 'with these Debian packages too, such as jq,ripgrep')
-    .option('--harness <names>', 'with these agents’ command lines too, such as claude-code,codex, or all')
-    .option('--fresh', 'make it anew, with the packages of today')
+    .description('build the container image if it does not exist')
+    .option('--apt <packages>', 'add these Debian packages, such as jq,ripgrep')
+    .option('--harness <names>', 'add these harnesses, such as claude-code,codex, or all')
+    .option('--fresh', 'rebuild it with today’s packages')
     .addOption(
-      new Option('--from <source>', 'a registry’s Debian, or Debian’s own archive by mmdebstrap').choices([
-        'registry',
-        'mmdebstrap',
-      ]),
+      new Option(
+        '--from <source>',
+        'source of Debian: a registry, or Debian’s archive through mmdebstrap',
+      ).choices(['registry', 'mmdebstrap']),
     )
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: BuildOptions) => {
       const packages = await packagesOf(options.apt)
-      const harnesses = await harnessesOf(options.harness)
+      const harnesses = await harnessNamesFrom(options.harness)
       const image = await makeImage(context, {
-        ...{ packages, harnesses },
-        ...{ fresh: options.fresh === true, way: options.from },
+        packages,
+        harnesses,
+        fresh: options.fresh === true,
+        way: options.from,
       })
       const { id, name, made } = image
       const record = { id, name, made, packages: [...packages], harnesses: [...harnesses] }
@@ -47,15 +49,17 @@ function describe(
 ): string {
   const shown = harnesses.length === 0 ? '' : ` --harness ${harnesses.join(',')}`
   const use = packages.length === 0 ? shown : ` --image ${image.name}`
-  return `  ${image.name}  ${image.made ? 'made' : 'is there already'}\n  use it:  craik sandbox create --backend docker${use}\n`
+  return `  ${image.name}  ${image.made ? 'built' : 'already exists'}\n  use it:  craik sandbox create --backend docker${use}\n`
 }
 
 const HELP = `
-The image is named after what goes into it, so it is made only when that changes. Where no registry gives the
-Debian image to begin with, mmdebstrap makes the same from Debian’s archive.
+The image is named after its contents, so it is built only when they change. If
+no registry has the Debian base image, mmdebstrap builds it from Debian’s
+archive.
 
-npm is in every image. Agents’ command lines come from npm’s registry as it does, at the versions that this build of Craik has tried: each is a layer of its own,
-below Craik’s. Nothing is ever pushed anywhere.
+Every image includes npm. npm and the harnesses come from npm’s registry, at the
+versions that were tested with this build of Craik. Each harness is a layer
+below Craik’s own. Nothing is ever pushed.
 
 Examples:
   craik image build --apt jq,ripgrep

@@ -14,32 +14,32 @@ interface FormatOptions {
   readonly format?: string
 }
 
-export function listCommand(context: CliContext): Command {
+export function listImagesCommand(context: CliContext): Command {
   return new Command('list')
-    .description('list Craik’s images of the engine')
+    .description('list Craik’s images in the engine')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image list --format json\n')
     .action(async (options: FormatOptions) => {
       const { listImages } = await import('../../sandboxes/backends/docker/image/images.ts')
-      const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
-      const images = await listImages(await engineOf(context), context.home.root, harnessShelf)
+      const { harnessStore } = await import('../../harnesses/packages/harness-store.ts')
+      const images = await listImages(await engineOf(context), context.home.root, harnessStore)
       const use = await readImageUse(context, images)
       const columns = imageColumns(use, context.clock.nowMs())
       printRows(context, options, images, columns, (image) => imageJson(image, use))
     })
 }
 
-export function showCommand(context: CliContext): Command {
+export function showImageCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show one image: what went into it, and who uses it')
-    .argument('<image>', 'name, or the beginning of the id')
+    .description('show an image: its contents and its users')
+    .argument('<image>', 'name, or the start of the id')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image list\n  craik image show craik/sandbox:0123456789ab\n')
     .action(async (asked: string, options: FormatOptions) => {
       const { listImages, showImage } = await import('../../sandboxes/backends/docker/image/images.ts')
-      const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
+      const { harnessStore } = await import('../../harnesses/packages/harness-store.ts')
       const engine = await engineOf(context)
-      const image = await showImage(engine, context.home.root, asked, harnessShelf)
+      const image = await showImage(engine, context.home.root, asked, harnessStore)
       const use = await readImageUse(context, await listImages(engine, context.home.root))
       printRecord(context, options, imageJson(image, use), () => describe(image, use, context.clock.nowMs()))
     })
@@ -82,14 +82,14 @@ function describe(image: CraikImage, use: ImageUse, nowMs: number): string {
     ['image', image.name ?? '(no name)'],
     ['id', image.id],
     ['kind', KINDS[image.kind]],
-    ['packages', image.packages.length === 0 ? 'the usual ones' : `also ${image.packages.join(', ')}`],
+    ['packages', image.packages.length === 0 ? 'default' : `default, ${image.packages.join(', ')}`],
     ['harnesses', image.harnesses.length === 0 ? 'none' : image.harnesses.join(', ')],
     ['inputs', image.inputs],
-    ['made', `${formatDuration(Math.max(0, nowMs - image.createdAtMs))} ago`],
+    ['built', `${formatDuration(Math.max(0, nowMs - image.createdAtMs))} ago`],
     ['size', formatBytes(image.bytes)],
     [
       'state',
-      image.isCurrent ? 'current: this build of Craik uses it' : 'old: of another build, or replaced',
+      image.isCurrent ? 'current: this build of Craik uses it' : 'old: from another build, or replaced',
     ],
     ['used by', describeUsers(usersOf(use, image.id))],
   ]
@@ -98,8 +98,8 @@ function describe(image: CraikImage, use: ImageUse, nowMs: number): string {
 
 const KINDS: Readonly<Record<CraikImage['kind'], string>> = {
   base: 'root file system',
-  harness: 'root file system with npm, and agents’ command lines',
-  sandbox: 'all of a sandbox, with Craik’s own program',
+  harness: 'root file system with npm and harnesses',
+  sandbox: 'complete image of a sandbox, with Craik’s own program',
 }
 
 function namesOf(harnesses: readonly string[]): string {
@@ -111,5 +111,5 @@ function describeUsers({ sandboxes, snapshots }: ImageUsers): string {
     ...(sandboxes.length === 0 ? [] : [`sandboxes ${sandboxes.join(', ')}`]),
     ...(snapshots.length === 0 ? [] : [`snapshots ${snapshots.join(', ')}`]),
   ]
-  return told.length === 0 ? 'no sandbox, no snapshot' : told.join(' · ')
+  return told.length === 0 ? 'no sandbox or snapshot' : told.join(' · ')
 }

@@ -12,11 +12,11 @@ import type { CliContext } from '../context.ts'
 import { ImageBar } from './image-bar.ts'
 import { engineOf } from './open.ts'
 
-export interface AskedImage extends Omit<ImageRequest, 'harnesses'> {
+export interface RequestedImage extends Omit<ImageRequest, 'harnesses'> {
   readonly harnesses?: readonly PackageName[]
 }
 
-export async function makeImage(context: CliContext, request: AskedImage): Promise<ReadyImage> {
+export async function makeImage(context: CliContext, request: RequestedImage): Promise<ReadyImage> {
   const { ensureImage } = await import('../../sandboxes/backends/docker/image/ensure-image.ts')
   const { harnesses: names = [], ...rest } = request
   const engine = await engineOf(context)
@@ -35,7 +35,7 @@ export async function makeImage(context: CliContext, request: AskedImage): Promi
 }
 
 /** The name that it has or would have; nothing is made. */
-export async function nameOfImage(context: CliContext, request: AskedImage): Promise<string> {
+export async function nameOfImage(context: CliContext, request: RequestedImage): Promise<string> {
   const [{ wantedImage }, { imageName }] = await Promise.all([
     import('../../sandboxes/backends/docker/image/ensure-image.ts'),
     import('../../sandboxes/backends/docker/image/image-names.ts'),
@@ -48,8 +48,8 @@ export async function nameOfImage(context: CliContext, request: AskedImage): Pro
 }
 
 async function harnessIds(names: readonly PackageName[]): Promise<readonly string[]> {
-  const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
-  return harnessShelf.ids(names)
+  const { harnessStore } = await import('../../harnesses/packages/harness-store.ts')
+  return harnessStore.ids(names)
 }
 
 /** What is to become a layer is looked at to the last byte, and installed when it is not there. */

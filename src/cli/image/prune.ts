@@ -13,21 +13,21 @@ interface PruneOptions {
   readonly format?: string
 }
 
-export function pruneCommand(context: CliContext): Command {
+export function pruneImagesCommand(context: CliContext): Command {
   return new Command('prune')
-    .description('remove images of other builds that no sandbox and no snapshot needs')
-    .option('--all', 'also those of this build; the next container needs a new one')
+    .description('remove images of other builds that no sandbox or snapshot needs')
+    .option('--all', 'also remove images of this build; the next container needs a new one')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik image prune\n')
     .action(async (options: PruneOptions) => {
       const { listImages, pruneImages } = await import('../../sandboxes/backends/docker/image/images.ts')
-      const { harnessShelf } = await import('../../harnesses/packages/shelf.ts')
+      const { harnessStore } = await import('../../harnesses/packages/harness-store.ts')
       const engine = await engineOf(context)
       const use = await readImageUse(context, await listImages(engine, context.home.root))
       const { removed, kept } = await pruneImages(engine, context.home.root, new Set(use.keys()), {
         all: options.all === true,
         signal: context.signal,
-        shelf: harnessShelf,
+        shelf: harnessStore,
       })
       const record = {
         removed: removed.map((image) => imageJson(image, use)),

@@ -5,13 +5,13 @@ import type { NounBuilder } from '../context.ts'
 import { formatOption, printable, printRecord } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { connect } from '../sandbox/connect.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
 import { forgetForwarded } from './ready.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
 import { endSession } from './session.ts'
 
 const HELP = `
-What runs in it ends; its disk, the volumes and the workspace stay. craik up starts it again.
-Exits with 2 when it does not run.
+Stops its processes. Keeps its disk, volumes and workspace; craik up starts it
+again. Exits with 2 if it is not running.
 
 Example:
   craik down

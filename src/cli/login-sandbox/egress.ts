@@ -29,8 +29,14 @@ export async function allowPresets(
   for (const { name, hosts, ports } of wanted) {
     if (there.has(name)) continue
     await store.write(addRule, {
-      ...{ hosts, ports, methods: null, path: null, preset: name },
-      ...{ operator, sandboxId: sandbox.id, approvedBy: operator },
+      hosts,
+      ports,
+      methods: null,
+      path: null,
+      preset: name,
+      operator,
+      sandboxId: sandbox.id,
+      approvedBy: operator,
     })
   }
 }

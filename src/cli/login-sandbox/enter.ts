@@ -5,11 +5,12 @@ import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { NounBuilder } from '../context.ts'
 import { connect } from '../sandbox/connect.ts'
 import { requireTerminal } from '../sandbox/raw-terminal.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
 import { stay } from './up.ts'
 
 const HELP = `
-Ctrl-] then d leaves it running. Exits with the shell’s own code, or with 2 when the sandbox is not up.
+Press Ctrl-] then d to detach; the shell keeps running. Exits with the exit code
+of the shell, or with 2 if the sandbox is not running.
 
 Example:
   craik enter

@@ -8,23 +8,23 @@ import { runJob } from '../../sdk/run-job.ts'
 import type { NounBuilder } from '../context.ts'
 import { connect } from '../sandbox/connect.ts'
 import { hasInput } from '../sandbox/exec.ts'
-import { exitCodeOf, explanationOf } from '../sandbox/outcome.ts'
+import { explanationOf, jobExitCode } from '../sandbox/outcome.ts'
 import { passInterrupts, UNREAD_EXIT_CODE } from '../sandbox/pass-interrupts.ts'
 import { writeTo } from '../sandbox/streams.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
 import { insideEnvironment } from './inside.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
 import { authorOf } from './session.ts'
 
 const HELP = `
-Options of craik stand before the command; what follows it is its own. It runs in the workspace, as typed, without a shell.
-Exits with 2 when the sandbox is not up.
+Put options of craik before the program. The program runs in the workspace,
+without a shell. Exits with 2 if the sandbox is not running.
 
 Examples:
   craik exec npm test
   craik exec sh -c 'claude -p "what is this?" | head -3'
 `
 
-export const execCommand: NounBuilder = (context) =>
+export const execLoginSandboxCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('exec'))
     .argument('<argv...>', 'the program and its arguments')
     .usage('[options] [--] <program> [arguments...]')
@@ -42,15 +42,14 @@ export const execCommand: NounBuilder = (context) =>
       using _ = passInterrupts(context, client, sandbox.id, jobId, left)
       const takesInput = hasInput(context, undefined)
       const spec: JobRequestBody = {
-        ...{
-          kind: 'exec',
-          argv: [...argv],
-          env: insideEnvironment(sandbox, accounts, authorOf(context, chosen.login)),
-        },
+        kind: 'exec',
+        argv: [...argv],
+        env: insideEnvironment(sandbox, accounts, authorOf(context, chosen.login)),
         ...(takesInput && { stdin: true }),
       }
       const { result } = await runJob(client, sandbox.id, spec, {
-        ...{ jobId, signal: left.signal },
+        jobId,
+        signal: left.signal,
         ...(takesInput && { stdin: context.stdin }),
         onStdout: (chunk) => writeTo(context.stdout, chunk),
         onStderr: (chunk) => writeTo(context.stderr, chunk),
@@ -58,10 +57,10 @@ export const execCommand: NounBuilder = (context) =>
       const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
       if (explanation !== undefined && !context.signal.aborted)
         context.stderr.write(`craik: ${explanation}\n`)
-      context.setExitCode(exitCodeOf(result))
+      context.setExitCode(jobExitCode(result))
     })
 
 export function requireProgram(argv: readonly string[]): void {
   if (argv[0] === '')
-    throw new CraikError('usage', 'the command’s name is empty', { hint: 'craik exec npm test' })
+    throw new CraikError('usage', 'the program name is empty', { hint: 'craik exec npm test' })
 }

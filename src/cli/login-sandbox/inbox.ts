@@ -23,11 +23,9 @@ export async function requireInbox(
   const way = relative(workspace, inbox)
   if (way === '' || (way !== '..' && !way.startsWith('../'))) {
     requireProject(context, settings, typed)
-    throw new CraikError(
-      'usage',
-      'the inbox lies in the workspace, where whatever runs inside could change it',
-      { hint: `choose another:  ${craikAgain('up', settings, typed, { inbox: 'FOLDER' })}` },
-    )
+    throw new CraikError('usage', 'the inbox is in the workspace, where the sandbox could change it', {
+      hint: `choose another folder:  ${craikAgain('up', settings, typed, { inbox: 'FOLDER' })}`,
+    })
   }
   let isKept = existsSync(inbox)
   await (await openInbox(inbox)).close()
@@ -52,7 +50,7 @@ function requireProject(
   } catch (error) {
     if (!(error instanceof CraikError)) throw error
     throw new CraikError(error.code, error.message, {
-      hint: `choose a project’s own folder, such as a repository:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
+      hint: `choose a project folder, such as a repository:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
       cause: error,
     })
   }

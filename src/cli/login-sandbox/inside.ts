@@ -1,9 +1,9 @@
 /** What a login's sandbox has inside whenever it is entered: the agents set up for the gateway, git, and what persists. */
 import { Readable } from 'node:stream'
 import type { Account } from '../../accounts/account.ts'
-import { chosenAccounts } from '../../accounts/sentinel-files.ts'
+import { preferredAccounts } from '../../accounts/sentinel-files.ts'
 import { HARNESSES } from '../../harnesses/all.ts'
-import { type Harness, type HarnessPlace, loginFor } from '../../harnesses/harness.ts'
+import { type Harness, type HarnessContext, loginFor } from '../../harnesses/harness.ts'
 import { newId } from '../../lib/ids.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
@@ -19,8 +19,8 @@ function agents(): readonly Harness[] {
   return Object.values(HARNESSES).filter(({ logins }) => logins.length > 0)
 }
 
-function placeOf(harness: Harness, accounts: readonly Account[]): HarnessPlace {
-  const login = loginFor(harness, chosenAccounts(accounts))
+function placeOf(harness: Harness, accounts: readonly Account[]): HarnessContext {
+  const login = loginFor(harness, preferredAccounts(accounts))
   return { gateway: GATEWAY, login, model: undefined, trustsProject: true }
 }
 
@@ -33,8 +33,10 @@ export function insideEnvironment(
   return {
     // A repository's own settings would win over those of the home.
     ...(author && {
-      ...{ GIT_AUTHOR_NAME: author.name, GIT_AUTHOR_EMAIL: author.email },
-      ...{ GIT_COMMITTER_NAME: author.name, GIT_COMMITTER_EMAIL: author.email },
+      GIT_AUTHOR_NAME: author.name,
+      GIT_AUTHOR_EMAIL: author.email,
+      GIT_COMMITTER_NAME: author.name,
+      GIT_COMMITTER_EMAIL: author.email,
     }),
     ...Object.assign({}, ...agents().map((harness) => harness.environment(placeOf(harness, accounts)))),
     CRAIK_SANDBOX_NAME: sandbox.name,
@@ -79,6 +81,6 @@ export async function runScript(
       .split('\n')
       .at(-1)
       ?.replace(/^craik: /, '')
-      .slice(0, 300) || 'it did not end well'
+      .slice(0, 300) || 'the script failed'
   )
 }

@@ -12,11 +12,11 @@ import { isOfCraik } from '../../sandboxes/backends/process/workspace.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { installHarnesses } from '../harness/install-with-bar.ts'
-import { type AskedImage, makeImage, packagesOf } from '../image/make-image.ts'
+import { makeImage, packagesOf, type RequestedImage } from '../image/make-image.ts'
 import { containerOf } from '../sandbox/container-options.ts'
 import { createWithParts, fill, sourceOf } from '../sandbox/create.ts'
 import { requireSameEngine } from '../sandbox/same-engine.ts'
-import type { Chosen } from './chosen.ts'
+import type { SelectedSandbox } from './select.ts'
 
 /** Whoever works in it comes back to it the same day. */
 const IDLE_MS = 12 * 3600_000
@@ -43,7 +43,7 @@ interface Plan {
 export async function planSandbox(
   context: CliContext,
   client: ApiClient,
-  chosen: Chosen,
+  chosen: SelectedSandbox,
   typed: Typed,
 ): Promise<Plan> {
   const workspace = workspaceOf(chosen.settings, typed)
@@ -56,7 +56,7 @@ export async function planSandbox(
     // Nothing was asked for, and there is no engine: the other kind of sandbox, said by its name.
     if (!(error instanceof CraikError) || error.code !== 'unavailable' || error.details?.none !== true)
       throw error
-    const note = 'no container engine answers here, so it is a process sandbox (bubblewrap)'
+    const note = 'no container engine is available: this is a process sandbox (bubblewrap)'
     return planWith(context, client, chosen, workspace, 'process', [note])
   }
 }
@@ -64,13 +64,13 @@ export async function planSandbox(
 async function planWith(
   context: CliContext,
   client: ApiClient,
-  { settings, sandboxName, login }: Chosen,
+  { settings, sandboxName, login }: SelectedSandbox,
   { inPlace, note }: Workspace,
   backend: 'docker' | 'process',
   notes: readonly string[],
 ): Promise<Plan> {
   for (const preset of settings.egressPresets) presetCalled(preset)
-  const harnesses = agentsOf(settings)
+  const harnesses = wantedAgents(settings)
   const image = await partsFor(context, client, settings, backend)
   const source = inPlace
     ? undefined
@@ -108,21 +108,25 @@ async function partsFor(
     return settings.packages === undefined ? undefined : name
   }
   if (settings.packages !== undefined) throw noPackages()
-  await installHarnesses(context, agentsOf(settings))
+  await installHarnesses(context, wantedAgents(settings))
   return undefined
 }
 
 export function noPackages(): CraikError {
-  return new CraikError('usage', 'Debian packages come with an image, which a process sandbox has not', {
-    hint: 'install Docker or Podman, or install them on this machine',
-  })
+  return new CraikError(
+    'usage',
+    'Debian packages need a container image; process sandboxes do not have one',
+    {
+      hint: 'install Docker or Podman, or install the packages on this machine',
+    },
+  )
 }
 
-export async function imageFor(settings: LoginSandboxSettings): Promise<AskedImage> {
-  return { packages: await packagesOf(settings.packages), harnesses: agentsOf(settings) }
+export async function imageFor(settings: LoginSandboxSettings): Promise<RequestedImage> {
+  return { packages: await packagesOf(settings.packages), harnesses: wantedAgents(settings) }
 }
 
-export function agentsOf({ harnesses }: LoginSandboxSettings): readonly PackageName[] {
+export function wantedAgents({ harnesses }: LoginSandboxSettings): readonly PackageName[] {
   return parseHarnesses(harnesses ?? 'all')
 }
 
@@ -132,17 +136,17 @@ function workspaceOf(settings: LoginSandboxSettings, typed: Typed): Workspace {
   const stats = lstatSync(workspace, { throwIfNoEntry: false })
   if (stats === undefined || !(stats.isDirectory() || stats.isSymbolicLink()))
     throw new CraikError('usage', `there is no folder ${workspace}`, {
-      hint: `choose a project’s own folder:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
+      hint: `choose a project folder:  ${craikAgain('up', settings, typed, { workspace: 'FOLDER' })}`,
     })
   const uid = process.getuid?.()
   const isOwn = uid !== 0 ? stats.uid === uid : stats.uid !== 0
   if (isOwn && !isOfCraik(workspace)) return { inPlace: true, note: IN_PLACE }
   const why = isOwn
-    ? 'is or holds what Craik itself runs from'
+    ? 'is or contains the folder that Craik runs from'
     : `belongs to ${stats.uid === 0 ? 'root' : 'another user'}`
-  const note = `a copy of ${workspace}, which ${why}: bring work out with  craik sandbox cp`
+  const note = `the workspace is a copy of ${workspace}, which ${why}: copy your work out with  craik sandbox cp`
   return { inPlace: false, note }
 }
 
 const IN_PLACE =
-  'the folder itself is mounted: look at what changed before git, an editor or a build runs in it on this machine'
+  'the folder itself is mounted: review changes before you run git, an editor or a build in it on the host'

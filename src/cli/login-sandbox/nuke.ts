@@ -6,10 +6,10 @@ import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { requireAgreed } from '../ask-first.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
 import { deleteVolume } from '../volume.ts'
-import { addLoginOptions, choose } from './chosen.ts'
+import { addLoginOptions, choose } from './select.ts'
 import { endSession, forgetSession } from './session.ts'
 
 interface NukeOptions extends Typed {
@@ -24,7 +24,8 @@ interface Gone {
 }
 
 const HELP = `
-The workspace, the inbox, the profiles and the logins of this machine stay; images go with craik image prune. It asks first.
+Keeps the workspace, the inbox, the profiles and the logins of this machine. To
+remove images, run craik image prune. Asks for confirmation first.
 
 Examples:
   craik nuke
@@ -33,7 +34,7 @@ Examples:
 
 export const nukeCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('nuke'))
-    .option('--all', 'those of every login')
+    .option('--all', 'remove the sandboxes and volumes of all logins')
     .option('--yes', 'do not ask')
     .addOption(formatOption())
     .addHelpText('after', HELP)
@@ -59,10 +60,10 @@ export const nukeCommand: NounBuilder = (context) =>
           forgetSession(context, loginOfSandbox(name)!)
         }
       }
-      if (chosenFormat(context, options) !== 'table')
+      if (resolveFormat(context, options) !== 'table')
         printRows(context, options, found, [], (one) => ({ ...one, deleted: true }))
-      else if (found.length === 0) context.stdout.write('  nothing is there\n')
-      else for (const { kind, name } of found) context.stdout.write(`  gone     ${kind} ${printable(name)}\n`)
+      else if (found.length === 0) context.stdout.write('  nothing to remove\n')
+      else for (const { kind, name } of found) context.stdout.write(`  removed  ${kind} ${printable(name)}\n`)
     })
 
 /** A sandbox before its volumes, which it holds. */

@@ -1,6 +1,6 @@
 /** `craik profile-new` and `craik profile-list`. */
 import { Command } from 'commander'
-import { parseLogin } from '../../login-sandbox/names.ts'
+import { parseLoginName } from '../../login-sandbox/names.ts'
 import {
   createProfile,
   type ProfileValues,
@@ -9,7 +9,7 @@ import {
   readProfile,
 } from '../../login-sandbox/profile.ts'
 import type { NounBuilder } from '../context.ts'
-import { type Column, chosenFormat, formatOption, printable, printRecord, printRows } from '../output.ts'
+import { type Column, formatOption, printable, printRecord, printRows, resolveFormat } from '../output.ts'
 
 interface NewOptions {
   readonly login?: string
@@ -20,8 +20,9 @@ interface NewOptions {
 }
 
 const NEW_HELP = `
-A file of variables that you can edit: whose sandbox it is, what it works on, which variables are refused. With a login in it,
-craik up refuses to start (78) when GitHub’s login on this machine is another one.
+Creates a file of variables that you can edit: the login, the workspace and the
+variables to refuse. If it names a login, craik up does not start (78) when this
+machine has another GitHub login.
 
 Example:
   craik profile-new work --login octo --workspace ~/work --refuse '^ACME_'
@@ -29,16 +30,16 @@ Example:
 
 export const profileNewCommand: NounBuilder = (context) =>
   new Command('profile-new')
-    .argument('<name>', 'letters, digits and . _ -')
-    .option('--login <name>', 'whose sandbox it is')
-    .option('--workspace <folder>', 'the folder that it works on')
-    .option('--refuse <pattern>', 'a regular expression of names of variables that are refused')
-    .option('--inbox <folder>', 'where conversations are saved')
+    .argument('<name>', 'profile name: letters, digits and . _ -')
+    .option('--login <name>', 'login of the sandbox')
+    .option('--workspace <folder>', 'folder to work on')
+    .option('--refuse <pattern>', 'regular expression of variable names to refuse')
+    .option('--inbox <folder>', 'folder for saved conversations')
     .addOption(formatOption())
     .addHelpText('after', NEW_HELP)
     .action((name: string, { login, workspace, refuse, inbox, format }: NewOptions) => {
       const values: ProfileValues = {
-        ...(login !== undefined && { SANDBOX_LOGIN: parseLogin(login, '--login') }),
+        ...(login !== undefined && { SANDBOX_LOGIN: parseLoginName(login, '--login') }),
         ...(workspace !== undefined && { SANDBOX_WORKSPACE: workspace }),
         ...(refuse !== undefined && { SANDBOX_REFUSE_PATTERNS: refuse }),
         ...(inbox !== undefined && { SANDBOX_INBOX_DIR: inbox }),
@@ -72,9 +73,9 @@ export const profileListCommand: NounBuilder = (context) =>
     .addHelpText('after', '\nExample:\n  craik profile-list\n')
     .action((options: { readonly format?: string }) => {
       const rows = profileNames(context.environment).map((name) => rowOf(context.environment, name))
-      if (rows.length === 0 && chosenFormat(context, options) === 'table')
+      if (rows.length === 0 && resolveFormat(context, options) === 'table')
         context.stdout.write(
-          `  none in ${printable(profilesFolder(context.environment))}; make one:  craik profile-new NAME\n`,
+          `  no profiles in ${printable(profilesFolder(context.environment))}; create one:  craik profile-new NAME\n`,
         )
       else printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
     })

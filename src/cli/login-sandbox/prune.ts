@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import { loginOfSandbox, volumesOf } from '../../login-sandbox/names.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, chosenFormat, formatOption, printRows } from '../output.ts'
+import { type Column, formatOption, printRows, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 import { connect } from '../sandbox/connect.ts'
 import { deleteVolume } from '../volume.ts'
@@ -30,18 +30,19 @@ const COLUMNS: readonly Column<Row>[] = [
 ]
 
 const HELP = `
-Sandboxes of logins that are stopped and have nothing but their home to lose; with --hard also volumes that no sandbox has,
-and sandboxes with a copy of a workspace. Shows them; --apply removes them. Images: craik image prune.
+Lists stopped login sandboxes without a copied workspace; with --hard also those
+with one, and volumes that no sandbox uses. --apply removes them. To remove
+images, run craik image prune.
 
 Examples:
   craik prune
   craik prune --apply
 `
 
-export const pruneCommand: NounBuilder = (context) =>
+export const pruneLoginSandboxCommand: NounBuilder = (context) =>
   new Command('prune')
     .option('--apply', 'remove them')
-    .option('--hard', 'also what is lost for good: volumes that no sandbox has, copies of workspaces')
+    .option('--hard', 'also unused volumes and copied workspaces, which cannot be recovered')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: PruneOptions) => {
@@ -51,7 +52,7 @@ export const pruneCommand: NounBuilder = (context) =>
         ...(options.hard === true ? await unusedVolumes(context, client) : []),
       ]
       if (options.apply === true) for (const row of rows) await remove(context, client, row)
-      const isForPerson = chosenFormat(context, options) === 'table'
+      const isForPerson = resolveFormat(context, options) === 'table'
       if (isForPerson && rows.length === 0) context.stdout.write('  nothing to remove\n')
       else printRows(context, options, rows, COLUMNS, (row) => ({ ...row, removed: options.apply === true }))
       if (isForPerson && rows.length > 0)
@@ -71,7 +72,7 @@ async function stoppedSandboxes(
     if (loginOfSandbox(sandbox.name) === undefined || sandbox.state !== 'stopped') return []
     const isCopy = sandbox.workspace.mode === 'copy'
     if (isCopy && !copiesToo) return []
-    const why = isCopy ? 'stopped; the copy of its workspace goes with it' : 'stopped'
+    const why = isCopy ? 'stopped; has a copy of its workspace' : 'stopped'
     return [{ kind: 'sandbox', name: sandbox.name, why, bytes: null }]
   })
 }
@@ -80,7 +81,7 @@ async function unusedVolumes({ signal }: CliContext, client: ApiClient): Promise
   const endings = volumesOf('').map(({ name }) => name)
   return (await client.volumes.list({ signal })).flatMap(({ name, used_by, size_bytes }): Row[] =>
     used_by === null && endings.some((ending) => name.endsWith(ending))
-      ? [{ kind: 'volume', name, why: 'no sandbox has it', bytes: size_bytes }]
+      ? [{ kind: 'volume', name, why: 'no sandbox uses it', bytes: size_bytes }]
       : [],
   )
 }

@@ -1,8 +1,8 @@
 /** Makes a login's sandbox ready inside, each time that it is entered from outside. */
 import type { Account } from '../../accounts/account.ts'
-import { LOGIN_PLACES } from '../../accounts/sentinel-files.ts'
+import { LOGIN_FILES } from '../../accounts/sentinel-files.ts'
 import { CraikError } from '../../errors.ts'
-import type { Asked } from '../../login-sandbox/identity.ts'
+import type { IdentityCheck } from '../../login-sandbox/identity.ts'
 import { setUpScript } from '../../login-sandbox/keep/set-up-script.ts'
 import { craikFor } from '../../login-sandbox/same-again.ts'
 import type { LoginSandboxSettings } from '../../login-sandbox/settings.ts'
@@ -16,7 +16,7 @@ import { agentSettings, runScript } from './inside.ts'
 /** Nobody's: a commit under it is seen to be of a sandbox without a name. */
 const NEUTRAL = { name: 'Craik sandbox', email: 'sandbox@craik.invalid' } as const
 
-export interface Surrounding {
+export interface LoginSandboxDeps {
   readonly author: { readonly name: string; readonly email: string }
   readonly accounts: readonly Account[]
 }
@@ -26,18 +26,18 @@ export async function readyInside(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
-  { author, accounts }: Surrounding,
+  { author, accounts }: LoginSandboxDeps,
 ): Promise<readonly string[]> {
   const script = setUpScript({ home: INSIDE.home, git: author, settings: agentSettings(accounts) })
   const problem = await runScript(context, client, sandbox, script)
   await setUpHarnesses(context, client, sandbox)
-  return problem === undefined ? [] : [`not all of the home could be set up: ${problem}`]
+  return problem === undefined ? [] : [`could not set up the whole home: ${problem}`]
 }
 
 /** Of the account that GitHub names, unless somebody said otherwise. */
 export function authorFor(
   { author }: Pick<LoginSandboxSettings, 'author'>,
-  github: Asked | undefined,
+  github: IdentityCheck | undefined,
 ): { readonly name: string; readonly email: string } {
   const known = github?.kind === 'known' ? github.identity : NEUTRAL
   return { name: author.name ?? known.name, email: author.email ?? known.email }
@@ -51,14 +51,10 @@ export async function forgetForwarded(
   settings: LoginSandboxSettings,
 ): Promise<void> {
   if (sandbox.credentials !== 'forward') return
-  const paths = Object.values(LOGIN_PLACES).map((path) => `"$HOME"/${path}`)
+  const paths = Object.values(LOGIN_FILES).map((path) => `"$HOME"/${path}`)
   const problem = await runScript(context, client, sandbox, `rm -f -- ${paths.join(' ')}\n`)
   if (problem !== undefined)
-    throw new CraikError(
-      'boundary_failed',
-      `the logins in ${sandbox.name} could not be removed: ${problem}`,
-      {
-        hint: `remove them with everything it kept:  ${craikFor('nuke', settings)}`,
-      },
-    )
+    throw new CraikError('boundary_failed', `could not remove the logins in ${sandbox.name}: ${problem}`, {
+      hint: `remove the sandbox with its volumes:  ${craikFor('nuke', settings)}`,
+    })
 }

@@ -1,6 +1,6 @@
 /** `craik rebuild`: the sandbox of a login made anew from what is installed now; what persists stays. */
 import { Command } from 'commander'
-import { refuseVariables } from '../../login-sandbox/refuse.ts'
+import { refuseHostVariables } from '../../login-sandbox/refuse.ts'
 import { craikAgain } from '../../login-sandbox/same-again.ts'
 import { loadSettings } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
@@ -8,22 +8,23 @@ import { requireAgreed } from '../ask-first.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { formatOption } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
-import { type Chosen, choose, sandboxOf } from './chosen.ts'
 import { ownRules } from './egress.ts'
 import { planSandbox } from './make.ts'
+import { choose, type SelectedSandbox, sandboxOf } from './select.ts'
 import { endSession } from './session.ts'
-import { addPlaceOptions, type UpOptions, up } from './up.ts'
+import { addSandboxOptions, type UpOptions, up } from './up.ts'
 
 const HELP = `
-The volumes and a workspace in place stay; the rest of the home, a workspace that is a copy, and what it was let reach, do not: with a
-copy it asks first. Hosts of tools are granted anew with --egress.
+Keeps the volumes and a mounted workspace. Removes the rest of the home, a
+copied workspace and the egress rules of the sandbox; asks first if the
+workspace is a copy. To allow the hosts of tools again, use --egress.
 
 Example:
   craik rebuild
 `
 
 export const rebuildCommand: NounBuilder = (context) =>
-  addPlaceOptions(new Command('rebuild'))
+  addSandboxOptions(new Command('rebuild'))
     .option('--yes', 'do not ask')
     .option('--attach', 'open a terminal in it')
     .addOption(formatOption())
@@ -31,7 +32,7 @@ export const rebuildCommand: NounBuilder = (context) =>
     .action(async (options: UpOptions & { readonly yes?: boolean }) => {
       const { environment, signal } = context
       const settings = loadSettings(options, environment, process.cwd())
-      refuseVariables(environment, settings.refusePattern, craikAgain('rebuild', settings, options))
+      refuseHostVariables(environment, settings.refusePattern, craikAgain('rebuild', settings, options))
       const chosen = await choose(context, options)
       const notes: string[] = []
       {
@@ -42,7 +43,7 @@ export const rebuildCommand: NounBuilder = (context) =>
         if (sandbox !== undefined) {
           if (sandbox.workspace.mode === 'copy')
             await requireAgreed(context, options, {
-              asked: `make ${sandbox.name} anew, without the copy of the workspace that is in it?`,
+              asked: `recreate ${sandbox.name} and delete its copy of the workspace?`,
               would: `the copy of the workspace in ${sandbox.name} would be lost`,
               command: craikAgain('rebuild', settings, options, {}, '--yes'),
             })
@@ -58,7 +59,7 @@ export const rebuildCommand: NounBuilder = (context) =>
 async function lostRules(
   context: CliContext,
   sandbox: SandboxBody,
-  { settings }: Chosen,
+  { settings }: SelectedSandbox,
   typed: UpOptions,
 ): Promise<readonly string[]> {
   const rules = await ownRules(context, sandbox)
@@ -71,8 +72,8 @@ async function lostRules(
   const again = craikAgain('up', settings, typed, { egress: lost.join(',') })
   const [allowed, denied] = [hostsOf('allow'), hostsOf('deny')]
   return [
-    ...(lost.length === 0 ? [] : [`it may not reach ${lost.join(', ')} any more; let it again:  ${again}`]),
-    ...(allowed === '' ? [] : [`it may not reach ${allowed} any more: craik egress allow`]),
-    ...(denied === '' ? [] : [`it is not kept from ${denied} any more: craik egress deny`]),
+    ...(lost.length === 0 ? [] : [`no longer allowed: ${lost.join(', ')}; allow again:  ${again}`]),
+    ...(allowed === '' ? [] : [`no longer allowed: ${allowed}; allow again:  craik egress allow`]),
+    ...(denied === '' ? [] : [`no longer blocked: ${denied}; block again:  craik egress deny`]),
   ]
 }

@@ -8,18 +8,20 @@ import { runJob } from '../../sdk/run-job.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { printable } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
-import { exitCodeOf, explanationOf } from '../sandbox/outcome.ts'
+import { explanationOf, jobExitCode } from '../sandbox/outcome.ts'
 import { passInterrupts } from '../sandbox/pass-interrupts.ts'
 import { writeTo } from '../sandbox/streams.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
 import { requireProgram } from './exec.ts'
 import { insideEnvironment } from './inside.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
 import { authorOf, endSession } from './session.ts'
 
 const HELP = `
-In the inbox: headless-runs/<run>/ with command.txt, stdout.log, stderr.log, exit_code and meta.env, for you alone and with key-shaped
-values masked. What it prints is shown too. Exits with the command’s own code, and with 2 when the sandbox is not up. A run
-without exit_code was killed.
+Saves headless-runs/<run>/ in the inbox, with command.txt, stdout.log,
+stderr.log, exit_code and meta.env. Only you can read them, and key-shaped
+values are masked. Also prints the output. A run without exit_code was killed.
+Exits with the exit code of the command, or with 2 if the sandbox is not
+running.
 
 Examples:
   craik run-headless npm test
@@ -30,7 +32,7 @@ export const runHeadlessCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('run-headless'))
     .argument('<argv...>', 'the program and its arguments')
     .usage('[options] [--] <program> [arguments...]')
-    .option('--inbox <folder>', 'where it is kept (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
     .passThroughOptions()
     .addHelpText('after', HELP)
     .action(async (argv: readonly string[], options: Typed) => {
@@ -49,7 +51,10 @@ export async function runHeadless(
   const accounts = await chosen.logins.accounts(context.signal)
   const argv = argvFor(chosen.login)
   const run = await HeadlessRun.begin({
-    ...{ inbox: chosen.settings.inbox, login: chosen.login, sandbox: sandbox.name, argv },
+    inbox: chosen.settings.inbox,
+    login: chosen.login,
+    sandbox: sandbox.name,
+    argv,
     startedAtMs: context.clock.nowMs(),
   })
   const jobId = newId<string>('job', context.clock.nowMs())
@@ -62,7 +67,8 @@ export async function runHeadless(
       sandbox.id,
       { kind: 'exec', argv: [...argv], env },
       {
-        ...{ jobId, signal: left.signal },
+        jobId,
+        signal: left.signal,
         async onStdout(chunk) {
           await run.stdout(chunk)
           await writeTo(context.stdout, chunk)
@@ -76,14 +82,14 @@ export async function runHeadless(
       await keepRefusal(context, run, error)
       throw error
     })
-    const code = exitCodeOf(result)
+    const code = jobExitCode(result)
     await run.finish(code, context.clock.nowMs())
     const explanation = explanationOf(result, sandbox.name, { program: argv[0]! })
     if (explanation !== undefined && !context.signal.aborted) context.stderr.write(`craik: ${explanation}\n`)
     context.setExitCode(code)
   } finally {
     await run.close()
-    context.stderr.write(`  kept in ${printable(run.path)}\n`)
+    context.stderr.write(`  saved in ${printable(run.path)}\n`)
   }
   await endSession(context, chosen)
 }

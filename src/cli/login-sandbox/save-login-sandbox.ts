@@ -6,11 +6,11 @@ import { CraikError } from '../../errors.ts'
 import { writeSnapshot } from '../../login-sandbox/keep/write-snapshot.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
-import { type Exported, exportNew } from '../../transcripts/export/export-new.ts'
+import { type ExportedTranscripts, exportNew } from '../../transcripts/export/export-new.ts'
 import type { PassedOver } from '../../transcripts/find-transcripts.ts'
 import type { CliContext } from '../context.ts'
 import { takeState } from './take-state.ts'
-import { transcriptsPlace } from './transcripts-place.ts'
+import { transcriptDeps } from './transcript-deps.ts'
 
 export interface SaveOptions {
   /** Leaves the sandbox alone: it is not looked at, and so not kept from being idle. */
@@ -21,7 +21,7 @@ export interface SaveOptions {
 }
 
 export interface Saved {
-  readonly conversations: readonly Exported[]
+  readonly conversations: readonly ExportedTranscripts[]
   /** The folder; undefined when nothing changed, the sandbox does not run, or was never looked at before. */
   readonly snapshot: string | undefined
 }
@@ -33,8 +33,10 @@ export async function saveLoginSandbox(
 ): Promise<Saved> {
   const { login, inbox } = record
   const conversations = await exportNew({
-    ...transcriptsPlace(context, login, onProblem),
-    ...{ inbox, records: context.home.transcripts, signal: context.signal },
+    ...transcriptDeps(context, login, onProblem),
+    inbox,
+    records: context.home.transcripts,
+    signal: context.signal,
     redact: (text) => redactText(text).text,
     ...(onProblem !== undefined && { onProblem }),
     ...(onPassedOver !== undefined && { onPassedOver }),

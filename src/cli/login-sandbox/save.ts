@@ -1,7 +1,7 @@
 /** `craik save`: conversations and changes of login sandboxes to the inbox, now. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import { parseLogin } from '../../login-sandbox/names.ts'
+import { parseLoginName } from '../../login-sandbox/names.ts'
 import { type LoginRecord, LoginRecords } from '../../login-sandbox/records.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
@@ -29,9 +29,9 @@ const COLUMNS: readonly Column<Row>[] = [
 
 export const saveCommand: NounBuilder = (context) =>
   new Command('save')
-    .option('--login <name>', 'of this login (default: of all that are known)')
-    .option('--conversations', 'only conversations; the sandbox itself is not looked at')
-    .option('--quiet', 'say nothing unless it fails')
+    .option('--login <name>', 'only this login (default: all logins)')
+    .option('--conversations', 'only conversations; does not inspect the sandbox')
+    .option('--quiet', 'print nothing unless it fails')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (flags: SaveFlags) => {
@@ -50,10 +50,10 @@ export const saveCommand: NounBuilder = (context) =>
 function chosen(context: CliContext, { login }: SaveFlags): readonly LoginRecord[] {
   const records = new LoginRecords(context.home.loginSandboxes)
   if (login === undefined) return records.list()
-  const name = parseLogin(login, '--login')
+  const name = parseLoginName(login, '--login')
   const record = records.read(name)
   if (record !== undefined) return [record]
-  throw new CraikError('not_up', `there is no sandbox of the login ${name}`, {
+  throw new CraikError('not_up', `the login ${name} has no sandbox`, {
     hint: `start it:  craik up --login ${name}`,
   })
 }
@@ -67,7 +67,8 @@ async function saved(
   const { login } = record
   const { conversations, snapshot } = await saveLoginSandbox(context, record, {
     conversationsOnly: flags.conversations === true,
-    ...{ onProblem: notes.problem, onPassedOver: notes.passedOver },
+    onProblem: notes.problem,
+    onPassedOver: notes.passedOver,
   })
   return [
     ...conversations.map(({ path, outcome }) => ({ login, what: `conversation, ${outcome}`, file: path })),
@@ -76,8 +77,9 @@ async function saved(
 }
 
 const HELP = `
-What agents in the sandbox said goes to the inbox as Markdown, as by craik transcripts export, and what was installed or set since craik up as
-<when it was>/changes.md. It happens by itself every five minutes while the sandbox runs, and when it is left.
+Saves conversations to the inbox as Markdown, like craik transcripts export, and
+what was installed or set since craik up as <time>/changes.md. Craik also saves
+every five minutes while the sandbox runs, and when you leave it.
 
 Examples:
   craik save

@@ -6,8 +6,8 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
 import { Notes } from '../transcripts/notes.ts'
-import type { Chosen } from './chosen.ts'
 import { saveLoginSandbox } from './save-login-sandbox.ts'
+import type { SelectedSandbox } from './select.ts'
 import { takeState } from './take-state.ts'
 
 type Author = NonNullable<LoginRecord['author']>
@@ -17,7 +17,7 @@ export async function beginSession(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
-  { login, settings }: Chosen,
+  { login, settings }: SelectedSandbox,
   author: Author,
   isRunningAlready: boolean,
 ): Promise<void> {
@@ -35,7 +35,10 @@ export async function beginSession(
   })
   records.enter(
     {
-      ...{ login, profile: settings.profile ?? null, inbox: settings.inbox, author },
+      login,
+      profile: settings.profile ?? null,
+      inbox: settings.inbox,
+      author,
       workspace: known?.sandboxId === sandbox.id ? known.workspace : settings.workspace,
       sandboxId: sandbox.id,
       entryTimestamp: `${new Date(context.clock.nowMs()).toISOString().slice(0, 19).replaceAll(':', '-')}Z`,
@@ -44,7 +47,10 @@ export async function beginSession(
   )
 }
 
-export async function endSession(context: CliContext, { login }: Pick<Chosen, 'login'>): Promise<void> {
+export async function endSession(
+  context: CliContext,
+  { login }: Pick<SelectedSandbox, 'login'>,
+): Promise<void> {
   const record = new LoginRecords(context.home.loginSandboxes).readable(login)
   if (record !== undefined) await save(context, record, false)
 }
@@ -63,7 +69,8 @@ async function save(context: CliContext, record: LoginRecord, conversationsOnly:
   try {
     const { conversations } = await saveLoginSandbox(context, record, {
       conversationsOnly,
-      ...{ onProblem: notes.problem, onPassedOver: notes.passedOver },
+      onProblem: notes.problem,
+      onPassedOver: notes.passedOver,
     })
     const saved = conversations.filter(({ outcome }) => outcome === 'written' || outcome === 'updated')
     const [first] = saved
@@ -76,7 +83,7 @@ async function save(context: CliContext, record: LoginRecord, conversationsOnly:
     context.signal.throwIfAborted()
     const why = error instanceof CraikError ? error.message : String(error)
     context.stderr.write(
-      `craik: not everything was saved: ${printable(why)}\n  again:  craik save --login ${record.login}\n`,
+      `craik: could not save everything: ${printable(why)}\n  try again:  craik save --login ${record.login}\n`,
     )
   }
   context.stderr.write(notes.lines())

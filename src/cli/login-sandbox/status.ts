@@ -1,16 +1,16 @@
 /** `craik status`, `craik list` and `craik inspect`: the sandboxes of logins, and one of them in full. */
 import { Command } from 'commander'
 import { formatDuration } from '../../lib/duration.ts'
-import { loginOfSandbox, parseLogin, sandboxNameOf, volumesOf } from '../../login-sandbox/names.ts'
+import { loginOfSandbox, parseLoginName, sandboxNameOf, volumesOf } from '../../login-sandbox/names.ts'
 import { craikFor } from '../../login-sandbox/same-again.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { ListedSandboxBody, SandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { type Column, formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { formatBytes } from '../sandbox/amounts.ts'
 import { connect } from '../sandbox/connect.ts'
-import { describeSandbox, placeOf } from '../sandbox/view.ts'
-import { addLoginOptions, choose, sandboxOf } from './chosen.ts'
+import { describeIsolation, describeSandbox } from '../sandbox/view.ts'
+import { addLoginOptions, choose, sandboxOf } from './select.ts'
 
 interface Row {
   readonly login: string
@@ -26,7 +26,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'login', value: ({ login }) => login },
   { title: 'sandbox', value: ({ sandbox }) => sandbox },
   { title: 'state', value: ({ state }) => state },
-  { title: 'what it is', value: ({ place }) => place, goes: 2 },
+  { title: 'isolation', value: ({ place }) => place, goes: 2 },
   { title: 'workspace', value: ({ workspace }) => workspace, shortens: true },
   { title: 'age', value: ({ up }) => up, goes: 1 },
 ]
@@ -41,14 +41,14 @@ function listing(name: string): NounBuilder {
         const rows = (await client.sandboxes.list({ signal: context.signal })).flatMap((sandbox) =>
           rowOf(context, sandbox),
         )
-        if (rows.length === 0 && chosenFormat(context, options) === 'table')
-          context.stdout.write('  none is there; begin:  craik up\n')
+        if (rows.length === 0 && resolveFormat(context, options) === 'table')
+          context.stdout.write('  no login sandboxes; start one:  craik up\n')
         else printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
       })
 }
 
 export const statusCommand: NounBuilder = listing('status')
-export const listCommand: NounBuilder = listing('list')
+export const listLoginSandboxesCommand: NounBuilder = listing('list')
 
 /** Those of logins: the others are in `craik sandbox list`. */
 function rowOf({ clock }: CliContext, sandbox: ListedSandboxBody): Row[] {
@@ -62,7 +62,7 @@ function rowOf({ clock }: CliContext, sandbox: ListedSandboxBody): Row[] {
     {
       ...common,
       state: sandbox.state,
-      place: placeOf(sandbox),
+      place: describeIsolation(sandbox),
       workspace: workspace.mode === 'in-place' ? workspace.folder : 'a copy',
       up: formatDuration(Math.max(0, clock.nowMs() - created_at_ms)),
     },
@@ -70,7 +70,7 @@ function rowOf({ clock }: CliContext, sandbox: ListedSandboxBody): Row[] {
 }
 
 const INSPECT_HELP = `
-Without a login, of the one that craik up would start.
+Without a login, shows the sandbox that craik up would start.
 
 Examples:
   craik inspect
@@ -79,11 +79,11 @@ Examples:
 
 export const inspectCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('inspect'))
-    .argument('[login]', 'of this login')
+    .argument('[login]', 'login name')
     .addOption(formatOption())
     .addHelpText('after', INSPECT_HELP)
     .action(async (named: string | undefined, options: Typed & { readonly format?: string }) => {
-      const login = named === undefined ? options.login : parseLogin(named, 'the login')
+      const login = named === undefined ? options.login : parseLoginName(named, 'the login')
       const chosen = await choose(context, { ...options, login })
       using client = await connect(context)
       const sandbox = await sandboxOf(context, client, chosen)
@@ -93,11 +93,16 @@ export const inspectCommand: NounBuilder = (context) =>
         bytes: known.find(({ name }) => name === volume.name)?.size_bytes ?? null,
       }))
       const { settings } = chosen
-      if (chosenFormat(context, options) !== 'table') {
+      if (resolveFormat(context, options) !== 'table') {
         const record = {
-          ...{ login: chosen.login, sandbox: sandboxNameOf(chosen.login), profile: settings.profile ?? null },
-          ...{ expected_login: settings.expectedLogin ?? null, workspace: settings.workspace },
-          ...{ inbox: settings.inbox, credentials: settings.credentials, volumes },
+          login: chosen.login,
+          sandbox: sandboxNameOf(chosen.login),
+          profile: settings.profile ?? null,
+          expected_login: settings.expectedLogin ?? null,
+          workspace: settings.workspace,
+          inbox: settings.inbox,
+          credentials: settings.credentials,
+          volumes,
           place: (sandbox as SandboxBody | undefined) ?? null,
         }
         context.stdout.write(`${JSON.stringify(record)}\n`)
@@ -106,13 +111,13 @@ export const inspectCommand: NounBuilder = (context) =>
       context.stdout.write(
         [
           sandbox === undefined
-            ? `  ${chosen.sandboxName} is not there; begin:  ${craikFor('up', settings)}\n`
+            ? `  ${chosen.sandboxName} does not exist; start it:  ${craikFor('up', settings)}\n`
             : describeSandbox(sandbox, context.clock.nowMs()),
           `  ${'profile'.padEnd(10)}  ${settings.profile ?? 'none'}\n`,
           `  ${'inbox'.padEnd(10)}  ${printable(settings.inbox)}\n`,
           ...volumes.map(
             ({ name, at, holds, bytes }) =>
-              `  ${'volume'.padEnd(10)}  ${name} at ~/${at} · ${bytes === null ? 'not made yet' : formatBytes(bytes)} · ${holds}\n`,
+              `  ${'volume'.padEnd(10)}  ${name} at ~/${at} · ${bytes === null ? 'not created yet' : formatBytes(bytes)} · ${holds}\n`,
           ),
         ].join(''),
       )

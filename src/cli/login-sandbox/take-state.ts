@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
-import { parseState, type SandboxState, STATE_LIMITS } from '../../login-sandbox/keep/state.ts'
+import { parseState, type SavedState, STATE_LIMITS } from '../../login-sandbox/keep/state.ts'
 import { stateScript } from '../../login-sandbox/keep/state-script.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { runJob } from '../../sdk/run-job.ts'
@@ -17,15 +17,19 @@ export async function takeState(
   { clock, signal }: Pick<CliContext, 'clock' | 'signal'>,
   client: ApiClient,
   sandbox: string,
-): Promise<SandboxState> {
+): Promise<SavedState> {
   const chunks: Buffer[] = []
   let bytes = 0
   const { result } = await runJob(
     client,
     sandbox,
     {
-      ...{ kind: 'exec', argv: ['/bin/sh', '-s'], cwd: INSIDE.home, stdin: true },
-      ...{ timeout_ms: TIMEOUT_MS, max_output_bytes: STATE_LIMITS.outputBytes },
+      kind: 'exec',
+      argv: ['/bin/sh', '-s'],
+      cwd: INSIDE.home,
+      stdin: true,
+      timeout_ms: TIMEOUT_MS,
+      max_output_bytes: STATE_LIMITS.outputBytes,
     },
     {
       jobId: newId('job', clock.nowMs()),
@@ -39,6 +43,6 @@ export async function takeState(
     },
   )
   if (result.outcome !== 'exited' || result.exitCode !== 0)
-    throw new CraikError('boundary_failed', 'the sandbox did not say what is installed in it')
+    throw new CraikError('boundary_failed', 'the sandbox did not report its installed packages')
   return parseState(Buffer.concat(chunks), clock.nowMs())
 }

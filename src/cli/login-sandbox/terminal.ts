@@ -4,7 +4,7 @@ import { newId } from '../../lib/ids.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
-import { exitCodeOf, explanationOf } from '../sandbox/outcome.ts'
+import { explanationOf, jobExitCode } from '../sandbox/outcome.ts'
 import { LOGIN_SHELL, TerminalSession, termOf } from '../sandbox/terminal-session.ts'
 
 export function hasTerminal({ stdin, stdout }: CliContext): boolean {
@@ -29,13 +29,18 @@ export async function openTerminal(
   const session = new TerminalSession(context, client, sandbox.id, jobId)
   const end = await session
     .run((cols, rows) => ({
-      ...{ kind: 'terminal', argv: [...LOGIN_SHELL], env: { ...env }, cols, rows, term: termOf(context) },
+      kind: 'terminal',
+      argv: [...LOGIN_SHELL],
+      env: { ...env },
+      cols,
+      rows,
+      term: termOf(context),
     }))
     .catch(async (error: unknown) => {
       throw (await endOfSandbox(client, sandbox, up)) ?? error
     })
   if (end === undefined) {
-    context.stderr.write(`  left; it goes on:  craik sandbox shell ${sandbox.name} --attach ${jobId}\n`)
+    context.stderr.write(`  detached; reattach:  craik sandbox shell ${sandbox.name} --attach ${jobId}\n`)
     return false
   }
   if (end.result.outcome !== 'exited') {
@@ -44,7 +49,7 @@ export async function openTerminal(
   }
   const explanation = explanationOf(end.result, sandbox.name, {})
   if (explanation !== undefined) context.stderr.write(`craik: ${explanation}\n`)
-  context.setExitCode(exitCodeOf(end.result))
+  context.setExitCode(jobExitCode(end.result))
   return true
 }
 
@@ -59,8 +64,8 @@ async function endOfSandbox(
     (error: unknown) => (error instanceof CraikError && error.code === 'not_found' ? 'deleting' : undefined),
   )
   if (state === 'deleting')
-    return new CraikError('not_found', `the sandbox ${name} was removed, and this terminal with it`, {
-      hint: `make it anew:  ${up}`,
+    return new CraikError('not_found', `the sandbox ${name} was removed, which closed this terminal`, {
+      hint: `recreate it:  ${up}`,
       details: { removed: id },
     })
   if (state === 'stopping' || state === 'stopped')

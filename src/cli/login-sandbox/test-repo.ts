@@ -4,16 +4,19 @@ import { CraikError } from '../../errors.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { NounBuilder } from '../context.ts'
-import { addLoginOptions } from './chosen.ts'
 import { runHeadless } from './run-headless.ts'
+import { addLoginOptions } from './select.ts'
 
 /** A folder of the workspace, or one on GitHub: `name` of the login itself, or `owner/name`. */
 const NAME = /^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})\/)?[A-Za-z0-9._][A-Za-z0-9._-]{0,99}$/
 
 const HELP = `
-A folder of that name in the workspace, or else github.com/LOGIN/NAME, cloned inside to ~/repos (with the GitHub login, through the
-gateway). The first that fits is run: npm test, make test, pytest, cargo test, go test. What came of it is kept as with
-craik run-headless; exits with the tests’ own code, with 2 when the sandbox is not up, with 66 when no tests are known.
+Tests the folder of that name in the workspace. If it is missing, clones
+github.com/LOGIN/NAME to ~/repos in the sandbox, with the GitHub login, through
+the gateway. Runs the first that applies: npm test, make test, pytest, cargo
+test, go test. Saves the output like craik run-headless. Exits with the exit
+code of the tests, with 2 if the sandbox is not running, with 66 if it finds no
+tests.
 
 Examples:
   craik test-repo .
@@ -23,12 +26,12 @@ Examples:
 
 export const testRepoCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('test-repo'))
-    .argument('<name>', 'a folder of the workspace, or a repository on GitHub')
-    .option('--inbox <folder>', 'where its output is kept (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
+    .argument('<name>', 'folder of the workspace, or repository on GitHub')
+    .option('--inbox <folder>', 'inbox folder (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)')
     .addHelpText('after', HELP)
     .action(async (name: string, options: Typed) => {
       if (!NAME.test(name) || name.split('/').includes('..'))
-        throw new CraikError('usage', 'the name of a repository is NAME or OWNER/NAME', {
+        throw new CraikError('usage', 'cannot parse the repository: expected NAME or OWNER/NAME', {
           hint: 'craik test-repo octo/parser',
         })
       await runHeadless(context, options, (login) => ['/bin/sh', '-c', scriptFor(name, login)])
@@ -57,5 +60,5 @@ elif [ -f pyproject.toml ] || [ -f pytest.ini ] || [ -f setup.py ]; then exec py
 elif [ -f Cargo.toml ]; then exec cargo test
 elif [ -f go.mod ]; then exec go test ./...
 fi
-echo "no tests are known here: no package.json, Makefile with test, pyproject.toml, Cargo.toml or go.mod" >&2
+echo "no tests found: no package.json, Makefile with test, pyproject.toml, Cargo.toml or go.mod" >&2
 exit 66`

@@ -2,25 +2,25 @@
 import { Command, Option } from 'commander'
 import type { Account } from '../../accounts/account.ts'
 import { formatDuration } from '../../lib/duration.ts'
-import { type Asked, requireIdentity } from '../../login-sandbox/identity.ts'
-import { refuseVariables } from '../../login-sandbox/refuse.ts'
+import { type IdentityCheck, requireIdentity } from '../../login-sandbox/identity.ts'
+import { refuseHostVariables } from '../../login-sandbox/refuse.ts'
 import { craikAgain, craikFor } from '../../login-sandbox/same-again.ts'
 import { loadSettings, type Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { chosenFormat, formatOption, printable, printRecord } from '../output.ts'
+import { formatOption, printable, printRecord, resolveFormat } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
-import { notHeld, placeOf } from '../sandbox/view.ts'
-import { addLoginOptions, askGitHub, type Chosen, choose, githubAccount } from './chosen.ts'
+import { describeIsolation, unenforcedLimits } from '../sandbox/view.ts'
 import { allowPresets } from './egress.ts'
 import { requireInbox } from './inbox.ts'
 import { insideEnvironment } from './inside.ts'
-import { type Brought, bringUp } from './place.ts'
+import { accountsLine, warningsOf } from './messages.ts'
 import { authorFor, readyInside } from './ready.ts'
+import { type Brought, startLoginSandbox } from './sandbox-options.ts'
+import { addLoginOptions, askGitHub, choose, githubAccount, type SelectedSandbox } from './select.ts'
 import { authorOf, beginSession, endSession } from './session.ts'
 import { hasTerminal, isRemoved, openTerminal } from './terminal.ts'
-import { accountsLine, warningsOf } from './told.ts'
 
 export interface UpOptions extends Typed {
   readonly attach?: boolean
@@ -28,12 +28,15 @@ export interface UpOptions extends Typed {
 }
 
 const HELP = `
-Nothing is to be configured: the logins that this machine has are found and work inside, through the gateway, which keeps
-them outside. A provider without a login is passed over. What persists: the workspace, conversations, what npm and pip
-installed (craik volume list); the rest of the home until craik rebuild. Exits with the shell’s own code.
+Needs no configuration: Craik finds the logins of this machine, and they work in
+the sandbox through the gateway. By default they stay on the host. Skips providers
+without a login. Keeps the workspace, conversations, and packages of npm and pip
+(craik volume list); keeps the rest of the home until craik rebuild. Exits with
+the exit code of the shell.
 
-It is refused (64) with GITHUB_TOKEN, GH_ENTERPRISE_TOKEN, or a variable whose name SANDBOX_REFUSE_PATTERNS matches in the
-environment, and (78) when the GitHub login is not the one that the profile is for.
+Fails (64) if the environment has GITHUB_TOKEN, GH_ENTERPRISE_TOKEN or a
+variable whose name matches SANDBOX_REFUSE_PATTERNS, and (78) if the GitHub
+login is not the one of the profile.
 
 Examples:
   craik up
@@ -41,11 +44,11 @@ Examples:
   craik up --profile work --apt jq,ripgrep
 `
 
-export function addPlaceOptions(command: Command): Command {
+export function addSandboxOptions(command: Command): Command {
   return addLoginOptions(command)
-    .option('--workspace <folder>', 'the folder to work on (default: $SANDBOX_WORKSPACE, otherwise this one)')
+    .option('--workspace <folder>', 'folder to work on (default: $SANDBOX_WORKSPACE, otherwise this one)')
     .addOption(
-      new Option('--backend <kind>', 'what it is (default: docker where an engine answers)').choices([
+      new Option('--backend <kind>', 'backend (default: docker if an engine is available)').choices([
         'docker',
         'process',
       ]),
@@ -53,21 +56,21 @@ export function addPlaceOptions(command: Command): Command {
     .addOption(
       new Option(
         '--credentials <kind>',
-        'what it gets of the logins: stand-ins, the real ones, or nothing',
+        'host logins to expose: placeholders (broker), real credentials (forward) or none',
       ).choices(['broker', 'forward', 'none']),
     )
-    .option('--harness <names>', 'with these agents alone, such as claude-code,codex (default: all)')
-    .option('--egress <presets>', 'let it reach the hosts of these tools, such as npm,pypi')
-    .option('--apt <packages>', 'with these Debian packages in its image, such as jq,ripgrep')
+    .option('--harness <names>', 'harnesses to include, such as claude-code,codex (default: all)')
+    .option('--egress <presets>', 'allow the hosts of these tools, such as npm,pypi')
+    .option('--apt <packages>', 'Debian packages to add to its image, such as jq,ripgrep')
     .option(
       '--inbox <folder>',
-      'where conversations are saved (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)',
+      'folder for saved conversations (default: $SANDBOX_INBOX_DIR, otherwise ~/inbox)',
     )
 }
 
 export const upCommand: NounBuilder = (context) =>
-  addPlaceOptions(new Command('up'))
-    .option('--no-attach', 'leave it running, and open no terminal in it')
+  addSandboxOptions(new Command('up'))
+    .option('--no-attach', 'do not open a terminal in it')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action((options: UpOptions) => up(context, options))
@@ -84,13 +87,13 @@ export async function up(
   const accounts = await chosen.logins.accounts(context.signal)
   const problems = await chosen.logins.problems(context.signal)
   const github = await identify(context, chosen)
-  const isForPerson = chosenFormat(context, options) === 'table'
+  const isForPerson = resolveFormat(context, options) === 'table'
   if (isForPerson && chosen.settings.credentials !== 'none')
     context.stdout.write(`  accounts ${accountsLine(accounts, problems)}\n`)
   using inbox = await requireInbox(context, chosen.settings, options)
   const author = authorFor(chosen.settings, github)
   using client = await connect(context)
-  const brought = await bringUp(context, client, chosen, options)
+  const brought = await startLoginSandbox(context, client, chosen, options)
   inbox.keep()
   const unready = await readyInside(context, client, brought.sandbox, { author, accounts })
   await allowPresets(context, brought.sandbox, chosen.settings.egressPresets)
@@ -105,10 +108,13 @@ export async function up(
 /** Before anything is looked at or asked: what is refused leaves no trace. */
 function refuse({ environment }: CliContext, options: Typed): void {
   const settings = loadSettings(options, environment, process.cwd())
-  refuseVariables(environment, settings.refusePattern, craikAgain('up', settings, options))
+  refuseHostVariables(environment, settings.refusePattern, craikAgain('up', settings, options))
 }
 
-async function identify(context: CliContext, { settings, logins }: Chosen): Promise<Asked | undefined> {
+async function identify(
+  context: CliContext,
+  { settings, logins }: SelectedSandbox,
+): Promise<IdentityCheck | undefined> {
   if (settings.credentials === 'none') return undefined
   const asked = await askGitHub(context, logins, await githubAccount(context, logins))
   requireIdentity(asked, settings.expectedLogin)
@@ -119,7 +125,7 @@ export async function stay(
   context: CliContext,
   client: ApiClient,
   sandbox: SandboxBody,
-  chosen: Chosen,
+  chosen: SelectedSandbox,
   accounts: readonly Account[],
 ): Promise<void> {
   const environment = insideEnvironment(sandbox, accounts, authorOf(context, chosen.login))
@@ -135,23 +141,31 @@ export async function stay(
 function tell(
   context: CliContext,
   options: UpOptions,
-  { login, settings }: Chosen,
+  { login, settings }: SelectedSandbox,
   { sandbox, how, copiedFiles }: Brought,
   notes: readonly string[],
   tookMs: number,
 ): void {
-  const weak = notHeld(sandbox.limits, sandbox.enforced)
+  const weak = unenforcedLimits(sandbox.limits, sandbox.enforced)
   const record = {
-    ...{ login, profile: settings.profile ?? null, sandbox: sandbox.name, id: sandbox.id, how },
-    ...{ isolation: sandbox.isolation, credentials: sandbox.credentials, workspace: settings.workspace },
-    ...{ workspace_mode: sandbox.workspace.mode, inbox: settings.inbox, notes: [...notes] },
+    login,
+    profile: settings.profile ?? null,
+    sandbox: sandbox.name,
+    id: sandbox.id,
+    how,
+    isolation: sandbox.isolation,
+    credentials: sandbox.credentials,
+    workspace: settings.workspace,
+    workspace_mode: sandbox.workspace.mode,
+    inbox: settings.inbox,
+    notes: [...notes],
     limits_not_held: weak,
     up_ms: Math.round(tookMs),
   }
   printRecord(context, options, record, () => {
     const facts = [
       sandbox.name,
-      placeOf(sandbox),
+      describeIsolation(sandbox),
       sandbox.credentials === 'none' ? 'no logins' : sandbox.credentials,
       ...(copiedFiles === undefined ? [] : [`copied ${copiedFiles.toLocaleString('en')} files`]),
       formatDuration(tookMs),

@@ -1,7 +1,7 @@
 /** `craik verify-llm-auth`: each agent that has a login is asked for an answer, in the sandbox, through the gateway. */
 import { Command } from 'commander'
 import type { Account } from '../../accounts/account.ts'
-import { chosenAccounts } from '../../accounts/sentinel-files.ts'
+import { preferredAccounts } from '../../accounts/sentinel-files.ts'
 import { CraikError } from '../../errors.ts'
 import { HARNESSES } from '../../harnesses/all.ts'
 import { type Harness, loginFor } from '../../harnesses/harness.ts'
@@ -9,18 +9,18 @@ import { formatDuration } from '../../lib/duration.ts'
 import type { Typed } from '../../login-sandbox/settings.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { leaveOut } from '../../transcripts/export/export-new.ts'
+import { excludeSessions } from '../../transcripts/export/export-new.ts'
 import type { CliContext, NounBuilder } from '../context.ts'
-import { type Column, chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { type Column, formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { runPrompt } from '../prompt/run-prompt.ts'
 import { connect } from '../sandbox/connect.ts'
-import { addLoginOptions, choose, runningSandboxOf } from './chosen.ts'
-import { transcriptsPlace } from './transcripts-place.ts'
+import { addLoginOptions, choose, runningSandboxOf } from './select.ts'
+import { transcriptDeps } from './transcript-deps.ts'
 
 const QUESTION = 'Answer with the one word: ready'
 const TIMEOUT_MS = 2 * 60_000
-const SEE_RECEIPTS = 'see what it asked for:  craik receipts list'
+const SEE_RECEIPTS = 'check its requests:  craik receipts list'
 
 interface Row {
   readonly harness: string
@@ -44,14 +44,15 @@ const COLUMNS: readonly Column<Row>[] = [
 ]
 
 const HELP = `
-It costs one short answer of each provider. An agent without a login is passed over. Exits with 77 when one that has a login
-does not answer, or when none has one, and with 2 when the sandbox is not up.
+Costs one short answer of each provider. Skips agents without a login. Exits
+with 77 if an agent with a login does not answer or no agent has a login, and
+with 2 if the sandbox is not running.
 
 Example:
   craik verify-llm-auth
 `
 
-export const verifyCommand: NounBuilder = (context) =>
+export const verifyLoginsCommand: NounBuilder = (context) =>
   addLoginOptions(new Command('verify-llm-auth'))
     .addOption(formatOption())
     .addHelpText('after', HELP)
@@ -67,7 +68,7 @@ export const verifyCommand: NounBuilder = (context) =>
         rows.push(await ask(context, client, sandbox, chosen.login, harness, accounts))
       }
       printRows(context, options, rows, COLUMNS, (row) => ({ ...row }))
-      if (chosenFormat(context, options) === 'table') context.stdout.write(nextLines(rows))
+      if (resolveFormat(context, options) === 'table') context.stdout.write(nextLines(rows))
       const isFine = rows.some(({ result }) => result === 'answers')
       if (!isFine || rows.some(({ result }) => result === 'failed')) context.setExitCode(77)
     })
@@ -87,10 +88,14 @@ async function ask(
   harness: Harness,
   accounts: readonly Account[],
 ): Promise<Row> {
-  const login = loginFor(harness, chosenAccounts(accounts))
+  const login = loginFor(harness, preferredAccounts(accounts))
   if (login === undefined)
     return {
-      ...{ harness: harness.name, login: null, result: 'not logged in', took_ms: null, next: null },
+      harness: harness.name,
+      login: null,
+      result: 'not logged in',
+      took_ms: null,
+      next: null,
       detail: `log in on the host:  ${harness.logIn}`,
     }
   using progress = new Progress(context, `asking ${harness.name},`, ' s')
@@ -98,7 +103,7 @@ async function ask(
   const startedMs = performance.now()
   let words = ''
   const common = { harness: harness.name, login: `${login.family} (${login.kind})` }
-  const { scope } = transcriptsPlace(context, owner)
+  const { scope } = transcriptDeps(context, owner)
   const { transcripts: records } = context.home
   const took = () => Math.round(performance.now() - startedMs)
   try {
@@ -106,10 +111,18 @@ async function ask(
       context,
       client,
       {
-        ...{ harness, login, text: QUESTION, timeoutMs: TIMEOUT_MS, resumes: undefined, sandbox },
-        ...{ workspace: null, model: undefined, permissions: 'deny', madeSandbox: false },
+        harness,
+        login,
+        text: QUESTION,
+        timeoutMs: TIMEOUT_MS,
+        resumes: undefined,
+        sandbox,
+        workspace: null,
+        model: undefined,
+        permissions: 'deny',
+        madeSandbox: false,
         // The question is nobody's conversation.
-        onSession: (session) => leaveOut({ records, scope }, harness.name, session),
+        onSession: (session) => excludeSessions({ records, scope }, harness.name, session),
       },
       (event) => {
         if (event.type === 'text') words = `${words}${event.text}`.slice(0, 200)
@@ -119,9 +132,11 @@ async function ask(
     )
     const answered = run.stop_reason === 'end_turn' && words.trim() !== ''
     return {
-      ...{ ...common, result: answered ? 'answers' : 'failed', took_ms: took() },
+      ...common,
+      result: answered ? 'answers' : 'failed',
+      took_ms: took(),
       next: answered ? null : SEE_RECEIPTS,
-      detail: answered ? words.trim().split('\n')[0]! : `it said nothing (${run.stop_reason ?? 'no end'})`,
+      detail: answered ? words.trim().split('\n')[0]! : `no answer (${run.stop_reason ?? 'no end'})`,
     }
   } catch (error) {
     if (!(error instanceof CraikError) || error.code === 'interrupted') throw error

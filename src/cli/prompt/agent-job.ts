@@ -42,11 +42,18 @@ export function startAgentJob(
     client,
     sandbox,
     {
-      ...{ kind: 'exec', argv: [...spec.argv], cwd: spec.cwd, env: { ...spec.env } },
-      ...{ stdin: true, timeout_ms: spec.timeoutMs, ends_when_left_ms: LEFT_MS },
+      kind: 'exec',
+      argv: [...spec.argv],
+      cwd: spec.cwd,
+      env: { ...spec.env },
+      stdin: true,
+      timeout_ms: spec.timeoutMs,
+      ends_when_left_ms: LEFT_MS,
     },
     {
-      ...{ jobId, stdin, signal: left.signal },
+      jobId,
+      stdin,
+      signal: left.signal,
       // A view of a larger buffer, which is used again.
       onStdout: (chunk) => output.write(Uint8Array.from(chunk)).catch(() => {}),
       onStderr: (chunk) => {
@@ -59,14 +66,14 @@ export function startAgentJob(
         error !== undefined
           ? `could not be run: ${error}`
           : outcome === 'timeout'
-            ? 'ran out of time'
+            ? 'timed out'
             : signal === null || signal === undefined
               ? `exited with ${exitCode}`
               : `was killed by ${signal}`,
       complaint: redactText(complaint).text,
     }),
     (error: unknown): AgentEnd => ({
-      how: `was lost: ${error instanceof Error ? error.message : String(error)}`,
+      how: `lost its connection: ${error instanceof Error ? error.message : String(error)}`,
       complaint: redactText(complaint).text,
     }),
   )

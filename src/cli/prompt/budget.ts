@@ -9,8 +9,12 @@ export function parseBudget(amount: string | undefined): number | undefined {
 
 export async function limitSandbox(context: CliContext, sandboxId: string, nanoUsd: number): Promise<void> {
   const terms = {
-    ...{ scope_kind: 'sandbox', scope_ref: sandboxId, period: 'life', limit_tokens: null },
-    ...{ limit_nano_usd: nanoUsd, allow_unpriced: false },
+    scope_kind: 'sandbox',
+    scope_ref: sandboxId,
+    period: 'life',
+    limit_tokens: null,
+    limit_nano_usd: nanoUsd,
+    allow_unpriced: false,
   }
   await setBudget(await context.store(), terms, await context.operator())
 }

@@ -1,6 +1,6 @@
 /** What a prompt changes in its copy of a folder: looked at before and after, and kept so that it can be brought over. */
 import { realpath } from 'node:fs/promises'
-import type { Kept } from '../../run/changes/kept.ts'
+import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { PromptRun } from '../../run/prompts/record.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
@@ -8,7 +8,7 @@ import type { CliContext } from '../context.ts'
 export interface PromptChanges {
   before(run: PromptRun): Promise<void>
   /** Undefined: there is no folder here that it could be held against. */
-  after(run: PromptRun): Promise<Kept | undefined>
+  after(run: PromptRun): Promise<StoredChangeSet | undefined>
 }
 
 /** A prompt that was cancelled has changed things all the same: there is time to look. */
@@ -23,7 +23,7 @@ export function promptChanges(
   const parts = async (run: PromptRun) => {
     const [{ takeManifest }, { keepBaseline, readBaseline }, { workspaceInside }] = await Promise.all([
       import('../../run/changes/manifest.ts'),
-      import('../../run/changes/kept.ts'),
+      import('../../run/changes/change-set.ts'),
       import('../run-changes/inside.ts'),
     ])
     return { takeManifest, keepBaseline, readBaseline, inside: workspaceInside(client, run.sandbox_id) }
@@ -45,7 +45,7 @@ export function promptChanges(
       const { takeManifest, readBaseline, inside } = await parts(run)
       const [{ changesBetween }, { keepChanges }] = await Promise.all([
         import('../../run/changes/compare.ts'),
-        import('../../run/changes/keep.ts'),
+        import('../../run/changes/store-change-set.ts'),
       ])
       const before = await readBaseline(context.home, run.id)
       if (before === undefined) return undefined
@@ -53,8 +53,12 @@ export function promptChanges(
       const changes = changesBetween(before, await takeManifest(inside, until))
       return keepChanges(
         {
-          ...{ home: context.home, runId: run.id, sandboxId: run.sandbox_id, operator: run.operator_subject },
-          ...{ workspace: await realpath(run.workspace!), nowMs: context.clock.nowMs() },
+          home: context.home,
+          runId: run.id,
+          sandboxId: run.sandbox_id,
+          operator: run.operator_subject,
+          workspace: await realpath(run.workspace!),
+          nowMs: context.clock.nowMs(),
         },
         inside,
         changes,

@@ -1,7 +1,7 @@
 /** A harness's agent, started in a sandbox with its settings there. */
 import { CraikError } from '../../errors.ts'
 import { AGENT_STOP_MS } from '../../harnesses/acp/agent-link.ts'
-import type { Harness, HarnessLogin, HarnessPlace, SessionTerms } from '../../harnesses/harness.ts'
+import type { Harness, HarnessContext, HarnessLogin, SessionTerms } from '../../harnesses/harness.ts'
 import type { PermissionMode } from '../../run/prompts/permissions.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { GATEWAY_PORT, INSIDE, LIMITS } from '../../sidecar/protocol.ts'
@@ -20,8 +20,10 @@ export interface HarnessAgent {
 }
 
 /** What a project starts by itself nobody is asked about: it may only where everything may. */
-const placeOf = ({ login, model, permissions }: HarnessAgent): HarnessPlace => ({
-  ...{ gateway: `http://127.0.0.1:${GATEWAY_PORT}`, login, model },
+const placeOf = ({ login, model, permissions }: HarnessAgent): HarnessContext => ({
+  gateway: `http://127.0.0.1:${GATEWAY_PORT}`,
+  login,
+  model,
   trustsProject: permissions === 'allow',
 })
 
@@ -60,8 +62,8 @@ export function jobTimeoutMs(timeoutMs: number): number {
 }
 
 export function outOfTime({ name }: Harness, timeoutMs: number, command: 'prompt' | 'acp'): CraikError {
-  return new CraikError('timeout', `${name} was not done within ${Math.round(timeoutMs / 1000)} s`, {
-    hint: `give it longer:  craik ${command} --timeout 4h`,
+  return new CraikError('timeout', `${name} did not finish within ${Math.round(timeoutMs / 1000)} s`, {
+    hint: `allow more time:  craik ${command} --timeout 4h`,
   })
 }
 
@@ -80,9 +82,9 @@ async function refuseProject(context: CliContext, client: ApiClient, agent: Harn
   const found = startsAnyway.find((path) => path === stdout.data.trim()) ?? 'something'
   throw new CraikError(
     'usage',
-    `the project has ${found}, which ${harness.title} would run unasked: not with --permissions ${permissions}`,
+    `the project has ${found}, which ${harness.title} would run without asking: not allowed with --permissions ${permissions}`,
     {
-      hint: 'take it out of the folder, choose another --harness, or give leave for everything:  --permissions allow',
+      hint: 'remove it from the folder, choose another --harness, or allow everything:  --permissions allow',
     },
   )
 }

@@ -11,14 +11,14 @@ interface Flags {
 }
 
 /** One whose process is gone did not come to its end, whatever its record says. */
-export function statusOf(run: PromptRun): string {
+export function promptStatus(run: PromptRun): string {
   return run.status === 'running' && ownerState(run.owner) === 'dead' ? 'interrupted' : run.status
 }
 
 const COLUMNS: readonly Column<PromptRun>[] = [
   { title: 'run', value: ({ id }) => id },
   { title: 'harness', value: ({ harness }) => harness },
-  { title: 'status', value: statusOf },
+  { title: 'status', value: promptStatus },
   { title: 'changed', value: ({ changed_files }) => (changed_files === null ? '–' : String(changed_files)) },
   { title: 'asked', value: ({ created_at }) => created_at },
   { title: 'sandbox', value: ({ sandbox_id }) => sandbox_id, goes: 1 },
@@ -29,7 +29,8 @@ export async function listPrompts(context: CliContext, flags: Flags): Promise<vo
   const place = { store: await context.store(), home: context.home }
   const { runs, damaged } = await listPromptRuns(place, await context.operator())
   printRows(context, flags, runs, COLUMNS, jsonOf)
-  if (damaged > 0) context.stderr.write(`craik: ${damaged} were changed outside Craik, and are not shown\n`)
+  if (damaged > 0)
+    context.stderr.write(`craik: runs not listed, because something outside Craik changed them: ${damaged}\n`)
 }
 
 /** One of the operator's own; undefined: none has that id. */
@@ -64,5 +65,5 @@ export async function showPrompt(context: CliContext, flags: Flags, id: string):
 
 function jsonOf(run: PromptRun) {
   const { owner: _, ...shown } = run
-  return { ...shown, status: statusOf(run) }
+  return { ...shown, status: promptStatus(run) }
 }

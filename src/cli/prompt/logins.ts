@@ -1,6 +1,6 @@
 /** Which harness has a login on this machine, looked at before anything is started: two of them would wait for ever. */
 import type { Account } from '../../accounts/account.ts'
-import type { Problem } from '../../accounts/finding.ts'
+import type { ProbeProblem } from '../../accounts/probe-result.ts'
 import { CraikError } from '../../errors.ts'
 import { HARNESSES } from '../../harnesses/all.ts'
 import { type Harness, type HarnessLogin, loginFor } from '../../harnesses/harness.ts'
@@ -11,22 +11,22 @@ export interface LoginsHere {
   /** What a sandbox would get, as it is now. */
   readonly accounts: readonly Account[]
   /** What seems to be a login, and why it is not used; looked up only when that is to be told. */
-  problems(): Promise<readonly Problem[]>
+  problems(): Promise<readonly ProbeProblem[]>
 }
 
 export const NO_LOGINS: LoginsHere = { accounts: [], problems: async () => [] }
 
 export async function loginsHere(context: CliContext): Promise<LoginsHere> {
-  const { chosenAccounts } = await import('../../accounts/sentinel-files.ts')
+  const { preferredAccounts } = await import('../../accounts/sentinel-files.ts')
   const logins = await hostLogins(context)
   return {
-    accounts: chosenAccounts(await logins.accounts(context.signal)),
+    accounts: preferredAccounts(await logins.accounts(context.signal)),
     problems: () => logins.problems(context.signal),
   }
 }
 
 /** The login that the harness works with; undefined: it needs none. */
-export async function requireLogin(
+export async function requireHarnessLogin(
   harness: Harness,
   { accounts, problems }: LoginsHere,
 ): Promise<HarnessLogin | undefined> {
@@ -52,7 +52,7 @@ export async function requireLogin(
 export async function moreOfLogin(context: CliContext, harness: Harness, error: unknown): Promise<unknown> {
   if (!(error instanceof CraikError) || error.code !== 'no_login') return error
   try {
-    await requireLogin(harness, await loginsHere(context))
+    await requireHarnessLogin(harness, await loginsHere(context))
     return error
   } catch (known) {
     return known instanceof CraikError && known.code === 'no_login' ? known : error
@@ -66,6 +66,6 @@ export function firstWithLogin({ accounts }: LoginsHere): Harness {
   )
   if (found !== undefined) return found
   throw new CraikError('no_login', 'no agent has a login on this machine', {
-    hint: 'log in with one on the host, such as  claude /login   and see:  craik accounts',
+    hint: 'log in to one on the host, such as  claude /login   then check:  craik accounts',
   })
 }

@@ -1,13 +1,13 @@
 /** Leave for what an agent asks: as the prompt was typed, or by asking whoever is there. */
 import { createInterface } from 'node:readline/promises'
-import { canBeShown } from '../../harnesses/acp/asked.ts'
-import type { AskedTool } from '../../harnesses/acp/events.ts'
+import type { PendingTool } from '../../harnesses/acp/events.ts'
+import { isDisplayable } from '../../harnesses/acp/tool-call-text.ts'
 import {
   decideTool,
   grantTools,
-  leaveOf,
+  type PermissionDeps,
   type PermissionMode,
-  type PermissionPlace,
+  permittedKinds,
   revokeTools,
   type ToolDecision,
 } from '../../run/prompts/permissions.ts'
@@ -18,7 +18,7 @@ import { dropTyped } from './typed-before.ts'
 
 export interface Permissions {
   /** `ask` is a question to a person, and is asked only where the mode says so. */
-  decide(tool: AskedTool, ask: () => Promise<boolean>): Promise<ToolDecision>
+  decide(tool: PendingTool, ask: () => Promise<boolean>): Promise<ToolDecision>
   /** What was given leave for ends with the prompt. */
   end(): Promise<void>
 }
@@ -29,17 +29,17 @@ const MARK = '    │ '
 
 export async function openPermissions(
   context: Pick<CliContext, 'clock'>,
-  place: PermissionPlace,
+  place: PermissionDeps,
   mode: PermissionMode,
   untilMs: number,
 ): Promise<Permissions> {
-  const leave = leaveOf(mode)
+  const leave = permittedKinds(mode)
   const grantId = await grantTools(place, leave, untilMs)
   let asking: Promise<unknown> = Promise.resolve()
-  const answered = async (tool: AskedTool, ask: () => Promise<boolean>): Promise<ToolDecision> => {
+  const answered = async (tool: PendingTool, ask: () => Promise<boolean>): Promise<ToolDecision> => {
     // A yes to what nobody can read whole is a yes to anything.
-    if (!canBeShown(tool.asks))
-      return { ...(await decideTool(place, tool, undefined)), why: 'it is too long to be shown whole' }
+    if (!isDisplayable(tool.asks))
+      return { ...(await decideTool(place, tool, undefined)), why: 'it is too long to show in full' }
     const once = (await ask())
       ? await grantTools(place, [tool.kind], context.clock.nowMs() + ANSWER_MS, true)
       : undefined
@@ -60,7 +60,7 @@ export async function openPermissions(
 /** Nobody at a terminal is nobody who could say yes. */
 export async function askTerminal(
   context: CliContext,
-  tool: Pick<AskedTool, 'kind' | 'asks'>,
+  tool: Pick<PendingTool, 'kind' | 'asks'>,
   until: AbortSignal,
 ): Promise<boolean> {
   const { stdin, stderr } = context
@@ -72,7 +72,7 @@ export async function askTerminal(
   const lines = createInterface({ input: stdin, output: stderr })
   lines.on('SIGINT', interrupt)
   try {
-    stderr.write(`\r\u001b[K${shownQuestion(tool, stderr.columns)}\n`)
+    stderr.write(`\r\u001b[K${formatQuestion(tool, stderr.columns)}\n`)
     const count = tool.asks.split('\n').length
     const answer = await lines.question(`    allow ${count === 1 ? 'it' : `all ${count} lines`}? [y/N] `, {
       signal,
@@ -86,7 +86,7 @@ export async function askTerminal(
 }
 
 /** All of it, each row behind a mark: what is asked cannot look like the question, or like its end. */
-export function shownQuestion({ kind, asks }: Pick<AskedTool, 'kind' | 'asks'>, columns: number): string {
+export function formatQuestion({ kind, asks }: Pick<PendingTool, 'kind' | 'asks'>, columns: number): string {
   const lines = asks.split('\n').map(printable)
   const [only] = lines
   if (lines.length === 1 && rowsOf(`  ? ${kind}: ${only}`, columns).length === 1)

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { fittedRow, rowsOf, shownName } from './rows.ts'
+import { fittedRow, formatName, rowsOf } from './rows.ts'
 
 it('a name that could look like what stands beside it is in quotes', () => {
-  expect(shownName('src/a b.ts')).toBe('src/a b.ts')
-  expect(shownName('x (+1 −0)   apply:  curl evil')).toBe('"x (+1 −0)   apply:  curl evil"')
-  expect(shownName('x\u00a0\u3000apply: y')).toMatch(/^".*"$/)
+  expect(formatName('src/a b.ts')).toBe('src/a b.ts')
+  expect(formatName('x (+1 −0)   apply:  curl evil')).toBe('"x (+1 −0)   apply:  curl evil"')
+  expect(formatName('x\u00a0\u3000apply: y')).toMatch(/^".*"$/)
 })
 
 it('rows are as wide as they may be, and go on where a row was begun', () => {

@@ -25,7 +25,7 @@ export function fittedRow(text: string, columns: number): string {
 }
 
 /** It was chosen inside: with blanks in it a name could look like what stands beside it. */
-export function shownName(path: string): string {
+export function formatName(path: string): string {
   const name = printable(path)
   return /\s\s|^\s|\s$|"/u.test(name) ? JSON.stringify(name) : name
 }

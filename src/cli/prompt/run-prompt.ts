@@ -1,8 +1,8 @@
 /** One prompt from its beginning to its end: kept, given leave, watched, and what came of it told. */
-import type { AgentEvent, AskedTool } from '../../harnesses/acp/events.ts'
+import type { AgentEvent, PendingTool } from '../../harnesses/acp/events.ts'
 import { promptAgent } from '../../harnesses/acp/talk.ts'
 import type { HarnessLogin } from '../../harnesses/harness.ts'
-import type { Kept } from '../../run/changes/kept.ts'
+import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import { ModelWatch, type Retrying } from '../../run/prompts/model-watch.ts'
 import type { ToolDecision } from '../../run/prompts/permissions.ts'
 import type { PromptRun } from '../../run/prompts/record.ts'
@@ -12,15 +12,15 @@ import type { ApiClient } from '../../sdk/client.ts'
 import { INSIDE } from '../../sidecar/protocol.ts'
 import type { CliContext } from '../context.ts'
 import { jobTimeoutMs, outOfTime, readyHarness, sessionTerms, startHarness } from './harness-agent.ts'
-import { beginKeptRun, type RunAsked } from './kept-run.ts'
 import { moreOfLogin } from './logins.ts'
 import { askTerminal } from './permission.ts'
+import { beginRecordedRun, type RunRequest } from './recorded-run.ts'
 import { watched } from './watched.ts'
 
 /** Of Node: a longer one would be over at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> {
+export interface PromptRequest extends Omit<RunRequest, 'agentSession' | 'command'> {
   readonly login: HarnessLogin | undefined
   readonly model: string | undefined
   /** What the agent calls its session, before it is told anything. */
@@ -30,18 +30,18 @@ export interface PromptAsked extends Omit<RunAsked, 'agentSession' | 'command'> 
 export type PromptEvent =
   | AgentEvent
   | ({ readonly type: 'waiting' } & Retrying)
-  | { readonly type: 'permission'; readonly tool: AskedTool; readonly decision: ToolDecision }
+  | { readonly type: 'permission'; readonly tool: PendingTool; readonly decision: ToolDecision }
 
 export interface PromptResult {
   readonly run: PromptRun
   readonly usage: PromptUsage
-  readonly kept: Kept | undefined
+  readonly kept: StoredChangeSet | undefined
 }
 
 export async function runPrompt(
   context: CliContext,
   client: ApiClient,
-  asked: PromptAsked,
+  asked: PromptRequest,
   onEvent: (event: PromptEvent) => void,
   onBegun: (run: PromptRun) => void,
   /** What is left of one that failed, before that is thrown. */
@@ -51,12 +51,19 @@ export async function runPrompt(
   const store = await context.store()
   const agentSession = asked.resumes?.agent_session ?? null
   const wanted = {
-    ...{ harness, login, model, permissions: mode, sandboxId: sandbox.id, session: agentSession },
+    harness,
+    login,
+    model,
+    permissions: mode,
+    sandboxId: sandbox.id,
+    session: agentSession,
   }
   await readyHarness(context, client, wanted)
   const from = await receiptsSoFar(store)
-  const { begun, permissions, end, fail } = await beginKeptRun(context, client, {
-    ...{ ...asked, agentSession, command: 'craik prompt' },
+  const { begun, permissions, end, fail } = await beginRecordedRun(context, client, {
+    ...asked,
+    agentSession,
+    command: 'craik prompt',
   })
   onBegun(begun)
   const watch = new ModelWatch(store, harness, sandbox.id, from, context.clock)
@@ -75,7 +82,10 @@ export async function runPrompt(
       const giveUp = AbortSignal.any([refused, late.signal])
       return promptAgent(agent, {
         giveUp,
-        ...{ harness: harness.name, cwd: INSIDE.workspace, text: asked.text, onEvent },
+        harness: harness.name,
+        cwd: INSIDE.workspace,
+        text: asked.text,
+        onEvent,
         sessionId: agentSession ?? undefined,
         terms: sessionTerms(wanted),
         onSession: async (session) => {

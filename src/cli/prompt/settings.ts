@@ -1,7 +1,7 @@
 /** A harness's settings inside: put there when nothing is, or what we put there before; what somebody wrote stays. */
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
-import { type Harness, type HarnessPlace, ownContents } from '../../harnesses/harness.ts'
+import { type Harness, type HarnessContext, ownContents } from '../../harnesses/harness.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { readFile, writeFile } from '../../sdk/transfer.ts'
 
@@ -13,7 +13,7 @@ export async function putSettings(
   sandbox: string,
   homeInside: string,
   harness: Harness,
-  place: HarnessPlace,
+  place: HarnessContext,
   until: AbortSignal,
 ): Promise<void> {
   for (const { path, content } of harness.settings(place)) {

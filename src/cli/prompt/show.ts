@@ -1,14 +1,14 @@
 /** How a prompt is shown: lines for a person, or each event as a line of JSON for a program. */
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { formatUsd } from '../../providers/ledger/money.ts'
-import { type Kept, kindOf } from '../../run/changes/kept.ts'
+import { changeKind, type StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { PromptRun } from '../../run/prompts/record.ts'
 import type { PromptUsage } from '../../run/prompts/usage.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
 import { redraw } from '../progress.ts'
-import { placeOf } from '../sandbox/view.ts'
-import { fittedRow, shownName } from './rows.ts'
+import { describeIsolation } from '../sandbox/view.ts'
+import { fittedRow, formatName } from './rows.ts'
 import type { PromptEvent } from './run-prompt.ts'
 import { TerminalView } from './terminal-view.ts'
 
@@ -19,7 +19,7 @@ export interface PromptView {
     run: PromptRun,
     usage: PromptUsage,
     sandbox: SandboxBody,
-    kept: Kept | undefined,
+    kept: StoredChangeSet | undefined,
     isApplied: boolean,
   ): Promise<void>
 }
@@ -33,13 +33,20 @@ function programView({ stdout }: CliContext): PromptView {
   return {
     begun: ({ id, harness, workspace, workspace_mode, resumed_from }, sandbox) =>
       line({
-        ...{ type: 'started', run_id: id, harness, sandbox_id: sandbox.id, backend: sandbox.backend },
-        ...{ isolation: sandbox.isolation, workspace, workspace_mode, resumed_from },
+        type: 'started',
+        run_id: id,
+        harness,
+        sandbox_id: sandbox.id,
+        backend: sandbox.backend,
+        isolation: sandbox.isolation,
+        workspace,
+        workspace_mode,
+        resumed_from,
       }),
     event: (event) => line(snake(event)),
     async ended({ id, status, stop_reason }, usage, _, kept) {
       const changed =
-        kept?.record.changes.map((change) => ({ path: change.path, change: kindOf(change) })) ?? null
+        kept?.record.changes.map((change) => ({ path: change.path, change: changeKind(change) })) ?? null
       line({ type: 'ended', run_id: id, status, stop_reason, changed, usage: usageFacts(usage) })
     },
   }
@@ -61,9 +68,14 @@ function toolFacts({ exitCode, ...tool }: Extract<PromptEvent, { type: 'tool' }>
 
 function usageFacts(usage: PromptUsage): object {
   return {
-    ...{ calls: usage.calls, input_tokens: usage.inputTokens, output_tokens: usage.outputTokens },
-    ...{ cost_nano_usd: usage.costNanoUsd, providers: usage.providers, estimated: usage.isEstimated },
-    ...{ receipts: usage.receipts, denied: usage.denied },
+    calls: usage.calls,
+    input_tokens: usage.inputTokens,
+    output_tokens: usage.outputTokens,
+    cost_nano_usd: usage.costNanoUsd,
+    providers: usage.providers,
+    estimated: usage.isEstimated,
+    receipts: usage.receipts,
+    denied: usage.denied,
   }
 }
 
@@ -90,17 +102,17 @@ function personView(context: CliContext): PromptView {
     dim: (text) => (stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text),
   })
   const stopping = () => {
-    if (isTerminal) stderr.write('\r\u001b[K  stopping …  (Ctrl-C again: without waiting for it)\n')
+    if (isTerminal) stderr.write('\r\u001b[K  stopping …  (Ctrl-C again to kill it)\n')
   }
   return {
     begun({ harness, workspace_mode, resumed_from }, sandbox, copied) {
       context.signal.addEventListener('abort', stopping, { once: true })
       const facts = [
         `${harness} in ${printable(sandbox.name)}`,
-        placeOf(sandbox),
+        describeIsolation(sandbox),
         ...(workspace_mode === 'in-place' ? ['workspace in place'] : []),
         ...(copied === undefined ? [] : [`workspace copied (${copied.toLocaleString('en')} files)`]),
-        ...(resumed_from === null ? [] : [`goes on from ${resumed_from}`]),
+        ...(resumed_from === null ? [] : [`resumes ${resumed_from}`]),
       ]
       view.line(`  ${facts.join(' · ')}`)
     },
@@ -147,18 +159,18 @@ function summaryOf(
           `  model     ${usage.providers.join(', ')} · ${number(usage.inputTokens)} in · ${number(usage.outputTokens)} out · ${costOf(usage)}`,
         ]),
     `${`  receipts  ${number(usage.receipts)}, ${denials}`.padEnd(42)}show:   craik receipts list --run ${run.id}`,
-    `${`  sandbox   ${printable(sandboxName)}`.padEnd(42)}go on:  craik prompt "…" --resume ${run.id}`,
+    `${`  sandbox   ${printable(sandboxName)}`.padEnd(42)}next:   craik prompt "…" --resume ${run.id}`,
   ]
 }
 
 function notLookedAt({ workspace_mode, workspace }: PromptRun, sandboxName: string): string[] {
   if (workspace_mode === 'in-place')
-    return ['  changed   in the folder itself: look there, with git for example']
+    return ['  changed   the folder itself; review it there, for example with git']
   return workspace === null
     ? [
-        '  changed   not looked at: which folder the sandbox is a copy of is not known here',
+        '  changed   unknown: Craik does not know which folder the sandbox copied',
         `            copy it out:    craik sandbox cp ${printable(sandboxName)}:. ./${printable(sandboxName)}`,
-        '            kept next time: craik prompt "…" --workspace FOLDER   (without --sandbox)',
+        '            next time:      craik prompt "…" --workspace FOLDER   (without --sandbox)',
       ]
     : []
 }
@@ -170,20 +182,19 @@ const LABEL_COLUMNS = 12
 
 async function changedLines(
   { id }: PromptRun,
-  kept: Kept,
+  kept: StoredChangeSet,
   isApplied: boolean,
   columns: number,
   until: AbortSignal,
 ): Promise<string[]> {
   const { changes, left_count } = kept.record
-  if (changes.length === 0)
-    return [`  changed   nothing${left_count > 0 ? ' that could be brought over' : ''}`]
+  if (changes.length === 0) return [`  changed   nothing${left_count > 0 ? ' that can be applied' : ''}`]
   const { patchOf } = await import('../../run/changes/patch.ts')
   const files: string[] = []
   for await (const { path, addedLines: added, removedLines: removed } of patchOf(kept, until)) {
     if (files.length === NAMED) break
     const lines = added === null ? '' : ` (+${added} −${removed})`
-    files.push(`${fittedRow(shownName(path), columns - LABEL_COLUMNS - lines.length)}${lines}`)
+    files.push(`${fittedRow(formatName(path), columns - LABEL_COLUMNS - lines.length)}${lines}`)
   }
   const more = changes.length - files.length
   const next = isApplied ? '' : `apply:  craik run apply ${id}`

@@ -22,8 +22,14 @@ function shown(events: readonly AgentEvent[], columns = 120): string {
 const tool = (more: Partial<ToolState>): AgentEvent => ({
   type: 'tool',
   tool: {
-    ...{ id: 'a', kind: 'execute', title: 'npm test', status: 'completed' },
-    ...{ paths: [], diffs: [], output: '', exitCode: null },
+    id: 'a',
+    kind: 'execute',
+    title: 'npm test',
+    status: 'completed',
+    paths: [],
+    diffs: [],
+    output: '',
+    exitCode: null,
     ...more,
   },
 })

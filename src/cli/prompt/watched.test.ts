@@ -5,8 +5,12 @@ import { ModelWatch, type Retrying } from '../../run/prompts/model-watch.ts'
 import { watched } from './watched.ts'
 
 const ABOUT = {
-  ...{ kind: 'provider_action' as const, operator: 'local-user:ada', capability: 'model.chat' },
-  ...{ operation: 'chat', target: 'provider_openai', links: { sandbox_id: 'sbx_one' } },
+  kind: 'provider_action' as const,
+  operator: 'local-user:ada',
+  capability: 'model.chat',
+  operation: 'chat',
+  target: 'provider_openai',
+  links: { sandbox_id: 'sbx_one' },
 }
 
 it('tells of each try that was not answered, and gives up when there were too many', async () => {
@@ -34,5 +38,5 @@ it('tells of each try that was not answered, and gives up when there were too ma
     },
   )
   await expect(ended).rejects.toMatchObject({ code: 'provider_failed' })
-  expect(heard[0]).toMatchObject({ why: 'the provider cannot be reached' })
+  expect(heard[0]).toMatchObject({ why: 'the provider is unreachable' })
 })

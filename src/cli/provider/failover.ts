@@ -9,7 +9,7 @@ import { formatOption, printable, printRecord, table } from '../output.ts'
 
 export function failoverCommand(context: CliContext): Command {
   return new Command('failover')
-    .description('which provider stands in for which, and who is being left alone')
+    .description('show, test and reset failover between providers')
     .addCommand(showCommand(context))
     .addCommand(testCommand(context))
     .addCommand(resetCommand(context))
@@ -18,7 +18,7 @@ export function failoverCommand(context: CliContext): Command {
 
 function showCommand(context: CliContext): Command {
   return new Command('show')
-    .description('the rules, what they never do, and the state of each provider')
+    .description('show the rules, their exceptions, and the state of each provider')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider failover show\n')
     .action(async (options: { readonly format?: string }) => {
@@ -43,14 +43,14 @@ interface TestOptions {
 
 function testCommand(context: CliContext): Command {
   return new Command('test')
-    .description('what would be decided after a failure; nobody is called')
-    .requiredOption('--from <provider>', 'the provider that fails')
+    .description('show the decision after a failure; calls no provider')
+    .requiredOption('--from <provider>', 'provider that fails')
     .addOption(
-      new Option('--failure <kind>', 'how it fails').choices([...FAILURE_KINDS]).makeOptionMandatory(),
+      new Option('--failure <kind>', 'kind of failure').choices([...FAILURE_KINDS]).makeOptionMandatory(),
     )
-    .option('--content-passed-on', 'a part of the answer has reached the caller')
-    .option('--tried <provider...>', 'providers that were asked before it')
-    .option('--policy-envelope-id <id>', 'the envelope of the call')
+    .option('--content-passed-on', 'part of the answer already reached the caller')
+    .option('--tried <provider...>', 'providers tried before it')
+    .option('--policy-envelope-id <id>', 'policy envelope of the call')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -94,9 +94,7 @@ function testCommand(context: CliContext): Command {
 
 function resetCommand(context: CliContext): Command {
   return new Command('reset')
-    .description(
-      'end the pause of a provider by hand: the next call goes to it, and its failures are forgotten',
-    )
+    .description('end the cooldown of a provider and forget its failures; the next call goes to it')
     .argument('<provider>')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider failover reset provider_openai\n')
@@ -116,13 +114,13 @@ function resetCommand(context: CliContext): Command {
         receipt_id: receipt.id,
       }
       printRecord(context, options, record, () => {
-        const was = lastFailure === null ? '' : `; it was left alone after ${lastFailure}`
+        const was = lastFailure === null ? '' : `; it was in cooldown after ${lastFailure}`
         return `  ${providerId} is closed${openUntilMs === null ? '' : was}\n  receipt ${receipt.id}\n`
       })
     })
 }
 
-const NO_POLICY = 'there is no failover policy, so calls stay with the provider they were made to'
+const NO_POLICY = 'no failover policy exists, so each call stays with its provider'
 
 async function load(context: CliContext) {
   const [{ loadProviders }, { loadFailoverPolicy }] = await Promise.all([
@@ -158,7 +156,7 @@ function describePolicy(policy: FailoverPolicy | undefined): string {
   const { rules, denied_provider_ids: denied, stop_reasons: stops, policy_envelope_id: envelope } = policy
   const rows =
     rules.length === 0
-      ? '  no rules: calls stay with the provider they were made to\n'
+      ? '  no rules: each call stays with its provider\n'
       : table(
           [
             { title: 'from', value: (rule) => rule.from_provider_id },

@@ -7,7 +7,7 @@ import { type LocalPreset, localPreset } from '../../providers/local/presets.ts'
 import { loadProviders } from '../../providers/registry.ts'
 import type { ProviderSettingRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
-import { formatOption, printable, printRecord } from '../output.ts'
+import { formatOption, JSON_FIRST_HELP, printable, printRecord } from '../output.ts'
 
 const MAX_TIMEOUT_SECONDS = 60
 
@@ -23,11 +23,9 @@ interface EnableOptions extends HealthOptions {
 
 export function localHealthCommand(context: CliContext): Command {
   const format = formatOption()
-  format.description = 'json unless chosen here'
+  format.description = JSON_FIRST_HELP
   return new Command('local-health')
-    .description(
-      'ask a local model server for its models; a server that is not there is a result, not an error',
-    )
+    .description('list the models of a local model server; a server that does not answer is not an error')
     .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
     .addOption(baseUrlOption())
     .addOption(timeoutOption())
@@ -48,10 +46,10 @@ export function localHealthCommand(context: CliContext): Command {
 
 export function enableCommand(context: CliContext): Command {
   return new Command('enable')
-    .description('let live calls reach a local model server; refused unless it answers right now')
+    .description('allow live calls to a local model server; fails unless the server answers')
     .argument('<preset>', 'ollama, lm-studio, vllm, openai-compatible, or the id of a local provider')
     .addOption(baseUrlOption())
-    .option('--model <name>', 'which of its models (default: the configured one, or its first)')
+    .option('--model <name>', 'model of the server (default: the configured one, or its first)')
     .addOption(timeoutOption())
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik provider enable ollama --model llama3.2\n')
@@ -129,20 +127,24 @@ async function findPreset(context: CliContext, name: string): Promise<LocalPrese
 function baseUrlOption(): Option {
   return new Option(
     '--base-url <url>',
-    'where it listens: localhost, 127.0.0.1 or [::1] (default: its variable, its setting, its preset)',
+    'server URL: localhost, 127.0.0.1 or [::1] (default: its environment variable, then the saved URL, then the preset)',
   )
 }
 
 function timeoutOption(): Option {
-  return new Option('--timeout-seconds <n>', 'for the whole answer').default('2.0')
+  return new Option('--timeout-seconds <n>', 'time limit for the whole answer').default('2.0')
 }
 
 function parseTimeout(text: string): number {
   const seconds = /^\d{1,2}(?:\.\d{1,3})?$/.test(text) ? Number(text) : 0
   if (seconds > 0 && seconds <= MAX_TIMEOUT_SECONDS) return Math.round(seconds * 1000)
-  throw new CraikError('usage', `--timeout-seconds takes a number above 0 and up to ${MAX_TIMEOUT_SECONDS}`, {
-    hint: 'such as 2 or 0.5',
-  })
+  throw new CraikError(
+    'usage',
+    `--timeout-seconds must be a number above 0 and up to ${MAX_TIMEOUT_SECONDS}`,
+    {
+      hint: 'use a value such as 2 or 0.5',
+    },
+  )
 }
 
 function changed(setting: ProviderSettingRow, receiptId: string, health?: LocalHealth): Json {

@@ -16,12 +16,12 @@ export function budgetJson({ id, period, limitNanoUsd, limitTokens, peak, exceed
   }
 }
 
-/** `301 calls, each with a reservation of its own · 2 not settled yet` */
+/** `301 calls, each with its own hold · 2 not settled yet` */
 export function describeCalls({ begun, reserved, open }: CallReport): string {
   const calls = `${begun.toLocaleString('en')} call${begun === 1 ? '' : 's'}`
   const paired = reserved === begun ? 'each with' : `${reserved.toLocaleString('en')} with`
   const unsettled = open === 0 ? '' : ` · ${open.toLocaleString('en')} not settled yet`
-  return `${calls}, ${paired} a reservation of its own${unsettled}`
+  return `${calls}, ${paired} its own hold${unsettled}`
 }
 
 /** `budget team-eng: peak $48.20 of $50.00, never exceeded` */
@@ -40,9 +40,9 @@ function howFar(exceeded: BudgetReport['exceeded']): string {
   const { unit, by, cause, seq } = exceeded
   const amount = unit === 'nano_usd' ? formatUsd(by) : formatTokens(by)
   const why = {
-    overrun: 'a provider reported more than could be held for the call (overrun)',
-    limit_lowered: 'the limit was set below what was spent or held',
-    unexplained: 'nothing on record explains it',
+    overrun: 'a provider reported more than the hold of the call (overrun)',
+    limit_lowered: 'the limit was set below the amount spent or on hold',
+    unexplained: 'no receipt explains it',
   }[cause]
   return `exceeded by ${amount} at receipt ${seq}: ${why}`
 }

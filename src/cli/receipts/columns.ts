@@ -1,6 +1,6 @@
 /** The columns by which receipts are found, held against the sealed lines that they were taken from. */
 import type { Receipt } from '../../receipts/schema.ts'
-import type { Report } from '../../receipts/verifier/report.ts'
+import type { VerifierReport } from '../../receipts/verifier/report.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
 
 const PAGE = 512
@@ -9,12 +9,12 @@ const PAGE = 512
 export async function findEditedColumn(
   tables: Tables,
   onProgress: (receipts: number) => Promise<void>,
-): Promise<Report['finding']> {
+): Promise<VerifierReport['finding']> {
   const hidden = await tables.receipts.firstUnindexed((await tables.tree.lastCheckpoint())?.size ?? 0)
   if (hidden !== undefined)
     return {
       problem: 'edited',
-      detail: `receipt ${hidden} was hidden: its links no longer find it`,
+      detail: `receipt ${hidden} was hidden: a search by its links no longer finds it`,
       seq: hidden,
     }
   for (let from = 0; ; from += PAGE) {
@@ -22,7 +22,7 @@ export async function findEditedColumn(
     for (const row of rows) {
       const column = editedColumn(row)
       if (column === undefined) continue
-      const detail = `the index of receipt ${row.seq} was edited: its ${column} is not what the receipt says`
+      const detail = `the index of receipt ${row.seq} was edited: its ${column} differs from the receipt`
       return { problem: 'edited', detail, seq: row.seq, id: row.id }
     }
     if (rows.length < PAGE) return undefined

@@ -55,7 +55,7 @@ function outputLines(
 ): Line[] {
   if (bytes === 0) return []
   const first = preview.trimStart().split('\n')[0]!.slice(0, 80)
-  const size = `${bytes.toLocaleString('en')} byte${bytes === 1 ? '' : 's'}${complete ? '' : ', cut'}`
+  const size = `${bytes.toLocaleString('en')} byte${bytes === 1 ? '' : 's'}${complete ? '' : ', truncated'}`
   return [
     [name, first],
     ['', `${size} in state/shell-output/${sha256}.log`],

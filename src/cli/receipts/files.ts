@@ -27,7 +27,7 @@ export function readSmallFile(path: string, what: string): string {
     for (let read = -1; read !== 0 && length < buffer.length; length += read)
       read = readSync(file, buffer, length, buffer.length - length, null)
     if (length > MAX_BYTES)
-      throw new CraikError('too_large', `${what} has more than ${MAX_BYTES} bytes: ${path}`)
+      throw new CraikError('too_large', `${what} is larger than ${MAX_BYTES} bytes: ${path}`)
     return buffer.toString('utf8', 0, length)
   } finally {
     closeSync(file)
@@ -43,7 +43,7 @@ export async function openRegularFile(path: string, what: string): Promise<FileH
 }
 
 /** The file from its first byte on, each time: by position, so the descriptor can be read again. */
-export async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
+export async function* fileChunks(file: FileHandle): AsyncGenerator<Buffer> {
   for (let position = 0; ; ) {
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, position)
     if (bytesRead === 0) return
@@ -54,8 +54,8 @@ export async function* chunksOf(file: FileHandle): AsyncGenerator<Buffer> {
 
 function unreadable(path: string, what: string, error: unknown): CraikError {
   const { code } = error as NodeJS.ErrnoException
-  return new CraikError('usage', `${what} cannot be read: ${path} (${code})`, {
-    hint: 'check the name of the file',
+  return new CraikError('usage', `cannot read ${what}: ${path} (${code})`, {
+    hint: 'check the file name',
     cause: error,
   })
 }
@@ -71,8 +71,8 @@ export function readKeyFile(path: string): string[] {
     .map((line) => line.trim())
     .filter((line) => line !== '')
   if (lines.length === 0 || lines.some((line) => parseVkey(line) === undefined)) {
-    throw new CraikError('usage', `${path} does not hold a log’s public key`, {
-      hint: 'it is one line that looks like craik.local/…+1a2b3c4d+AbC…; get it with:  craik receipts key',
+    throw new CraikError('usage', `${path} does not contain the public key of a log`, {
+      hint: 'print the key, a line such as craik.local/…+1a2b3c4d+AbC…:  craik receipts key',
     })
   }
   return lines
@@ -82,7 +82,7 @@ export function readKeyFile(path: string): string[] {
  * Who is trusted for the live log: the key that was given, or this home's own keys, oldest first. They come from the
  * key files; the database only says in which order.
  */
-export async function trustedKeys(context: CliContext, publicKey: string | undefined): Promise<Trusted> {
+export async function readTrustedKeys(context: CliContext, publicKey: string | undefined): Promise<Trusted> {
   if (publicKey !== undefined) return { vkeys: readKeyFile(publicKey) }
   const { loadLogKeys, refuseOrphanedKey } = await import('../../receipts/keys.ts')
   const store = await context.store()

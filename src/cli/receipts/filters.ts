@@ -16,12 +16,12 @@ const IDS = {
 type FilterFlags = Partial<Record<keyof typeof IDS | 'kind' | 'status' | 'since' | 'until', string>>
 
 export function addFilters(command: Command): Command {
-  for (const name of Object.keys(IDS)) command.option(`--${name} <id>`, `only those of this ${name}`)
+  for (const name of Object.keys(IDS)) command.option(`--${name} <id>`, `only receipts of this ${name}`)
   return command
-    .addOption(new Option('--kind <kind>', 'only this kind').choices(RECEIPT_KINDS))
-    .addOption(new Option('--status <status>', 'only this status').choices(RECEIPT_STATUSES))
-    .option('--since <time>', 'not older than a time or an age: 2026-11-15T09:00:00Z, 2h')
-    .option('--until <time>', 'older than a time or an age')
+    .addOption(new Option('--kind <kind>', 'only receipts of this kind').choices(RECEIPT_KINDS))
+    .addOption(new Option('--status <status>', 'only receipts with this status').choices(RECEIPT_STATUSES))
+    .option('--since <time>', 'only receipts since a time or an age: 2026-11-15T09:00:00Z, 2h')
+    .option('--until <time>', 'only receipts before a time or an age')
 }
 
 export function parseFilter(flags: FilterFlags, nowMs: number): ReceiptFilter {

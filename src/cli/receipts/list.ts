@@ -8,17 +8,17 @@ import { quoteArgument } from '../../lib/shlex.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptRow } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
-import { type Column, chosenFormat, formatOption, printRecord, printRows, table } from '../output.ts'
+import { type Column, formatOption, printRecord, printRows, resolveFormat, table } from '../output.ts'
 import { describeReceipt } from './describe.ts'
 import { addFilters, parseFilter } from './filters.ts'
 
 const DEFAULT_LIMIT = 50
 const TAIL_POLL_MS = 200
 
-export function listCommand(context: CliContext): Command {
-  return addFilters(new Command('list').description('what was decided, newest first'))
-    .option('--limit <n>', 'at most this many', positive, DEFAULT_LIMIT)
-    .option('--before <seq>', 'page on: only receipts before this number', wholeNumber)
+export function listReceiptsCommand(context: CliContext): Command {
+  return addFilters(new Command('list').description('list receipts, newest first'))
+    .option('--limit <n>', 'maximum number of receipts', positive, DEFAULT_LIMIT)
+    .option('--before <seq>', 'only receipts before this number, for the next page', wholeNumber)
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik receipts list --status denied --since 24h\n')
     .action(async (flags, command: Command) => {
@@ -27,17 +27,17 @@ export function listCommand(context: CliContext): Command {
       const rows = await store.read((tables) => tables.receipts.find(filter, flags.limit + 1, flags.before))
       const shown = rows.slice(0, flags.limit)
       printRows(context, flags, shown, COLUMNS, parse)
-      if (rows.length > shown.length && chosenFormat(context, flags) === 'table') {
+      if (rows.length > shown.length && resolveFormat(context, flags) === 'table') {
         const given = givenFlags(command, ['before'])
-        context.stderr.write(`  older ones:  craik receipts list${given} --before ${shown.at(-1)!.seq}\n`)
+        context.stderr.write(`  older receipts:  craik receipts list${given} --before ${shown.at(-1)!.seq}\n`)
       }
     })
 }
 
-export function showCommand(context: CliContext): Command {
+export function showReceiptCommand(context: CliContext): Command {
   return new Command('show')
-    .description('one receipt, whole')
-    .argument('<id>', 'a receipt id, or its number in the log')
+    .description('show a receipt in full')
+    .argument('<id>', 'receipt id, or its number in the log')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik receipts show 0\n')
     .action(async (id: string, flags) => {
@@ -52,16 +52,18 @@ export function showCommand(context: CliContext): Command {
 }
 
 export function tailCommand(context: CliContext): Command {
-  return addFilters(new Command('tail').description('the newest receipts, and with --follow each new one'))
-    .option('-n, --lines <n>', 'how many to begin with', wholeNumber, 10)
-    .option('-f, --follow', 'go on until Ctrl-C')
+  return addFilters(
+    new Command('tail').description('show the newest receipts, and with --follow each new one'),
+  )
+    .option('-n, --lines <n>', 'number of receipts to start with', wholeNumber, 10)
+    .option('-f, --follow', 'print new receipts until Ctrl-C')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik receipts tail --follow --kind denial\n')
     .action(async (flags) => {
       const filter = parseFilter(flags, context.clock.nowMs())
       const store = await context.store()
       const print = (rows: readonly ReceiptRow[], first: boolean) => {
-        if (chosenFormat(context, flags) !== 'table') {
+        if (resolveFormat(context, flags) !== 'table') {
           for (const row of rows) context.stdout.write(`${row.line}\n`)
         } else if (rows.length > 0) {
           context.stdout.write(
@@ -102,7 +104,7 @@ export async function findReceipt(
   const row = number === undefined ? await receipts.get(id) : (await receipts.scan(number, 1)).at(0)
   if (row === undefined || (number !== undefined && row.seq !== number)) {
     throw new CraikError('not_found', `unknown receipt: ${id}`, {
-      hint: 'see them with:  craik receipts list',
+      hint: 'list them:  craik receipts list',
     })
   }
   return row
@@ -141,12 +143,12 @@ function givenFlags(command: Command, except: readonly string[]): string {
 }
 
 function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('it takes a whole number.')
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('expected a whole number')
   return Number(text)
 }
 
 function positive(text: string): number {
   const number = wholeNumber(text)
-  if (number === 0) throw new InvalidArgumentError('it takes a whole number from 1 on.')
+  if (number === 0) throw new InvalidArgumentError('expected a whole number of 1 or more')
   return number
 }

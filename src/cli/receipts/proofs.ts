@@ -7,13 +7,13 @@ import { CraikError } from '../../errors.ts'
 import type { Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { Progress } from '../progress.ts'
-import { readSmallFile, trustedKeys } from './files.ts'
+import { readSmallFile, readTrustedKeys } from './files.ts'
 import { findReceipt } from './list.ts'
 
 export function proveCommand(context: CliContext): Command {
   return new Command('prove')
-    .description('a small file that proves one receipt is in the log')
-    .argument('<id>', 'a receipt id, or its number in the log')
+    .description('print a proof that a receipt is in the log')
+    .argument('<id>', 'receipt id, or its number in the log')
     .addHelpText('after', '\nExample:\n  craik receipts prove 0 > proof.json\n')
     .action(async (id: string) => {
       const { inclusionProof } = await import('../../receipts/tree.ts')
@@ -35,15 +35,15 @@ export function proveCommand(context: CliContext): Command {
 
 export function consistencyCommand(context: CliContext): Command {
   return new Command('consistency')
-    .description('prove that the log of a newer checkpoint continues the log of an older one')
-    .argument('<old>', 'the older checkpoint, as exported')
-    .argument('[new]', 'the newer one; without it, the newest of this log')
+    .description('print a proof that a newer checkpoint extends an older one')
+    .argument('<old>', 'file with the older checkpoint')
+    .argument('[new]', 'file with the newer checkpoint (default: the newest of this log)')
     .addHelpText('after', '\nExample:\n  craik receipts consistency monday.txt > proof.json\n')
     .action(async (oldFile: string, newFile: string | undefined) => {
       const { consistencyProof } = await import('../../receipts/tree.ts')
       const { verifyProof } = await import('../../receipts/verifier/files.ts')
       const older = readSmallFile(oldFile, 'the older checkpoint')
-      const { vkeys } = await trustedKeys(context, undefined)
+      const { vkeys } = await readTrustedKeys(context, undefined)
       const store = await context.store()
       const proof = await store.read(async (tables) => {
         const newest = await newestCheckpoint(tables)
@@ -54,13 +54,13 @@ export function consistencyCommand(context: CliContext): Command {
             'tampered',
             `the log has ${newest.size} receipts, but a checkpoint covers ${Math.max(from, to)}`,
             {
-              hint: 'this log was cut back: keep the checkpoint and the log as evidence',
+              hint: 'keep the checkpoint and the log as evidence: the log was truncated',
             },
           )
         }
         if (from > to)
           throw new CraikError('usage', `the older checkpoint covers ${from} receipts, the newer one ${to}`, {
-            hint: 'give the older one first',
+            hint: 'name the older checkpoint first',
           })
         const hashes = await consistencyProof(tables.tree, from, to)
         return JSON.stringify({ _consistency: { hashes: hashes.map(base64), new: newer, old: older } })
@@ -71,10 +71,10 @@ export function consistencyCommand(context: CliContext): Command {
     })
 }
 
-export function exportCommand(context: CliContext): Command {
+export function exportReceiptsCommand(context: CliContext): Command {
   return new Command('export')
-    .description('the whole log, with the policies it was decided by, for an auditor')
-    .option('-o, --output <file>', 'write here instead of stdout; an existing file is refused')
+    .description('export the whole log with its policies, for an auditor')
+    .option('-o, --output <file>', 'write to this new file instead of stdout')
     .addHelpText(
       'after',
       '\nExample:\n  craik receipts export -o audit.jsonl && craik receipts key > craik.pub\n',
@@ -82,7 +82,7 @@ export function exportCommand(context: CliContext): Command {
     .action(async ({ output }: { readonly output?: string }) => {
       const { exportLines } = await import('../../receipts/export.ts')
       if (output !== undefined && existsSync(output))
-        throw new CraikError('conflict', `${output} exists already`)
+        throw new CraikError('conflict', `${output} already exists`)
       const store = await context.store()
       await store.read(async (tables) => {
         using progress = new Progress(context, 'exporting')
@@ -108,7 +108,7 @@ export function exportCommand(context: CliContext): Command {
 
 export function checkpointCommand(context: CliContext): Command {
   const checkpoint = new Command('checkpoint')
-    .description('the log’s signed state, to be kept where nobody here can write')
+    .description('export the signed log head; store it off this machine')
     .addHelpText('after', '\nExample:\n  craik receipts checkpoint export > checkpoint.txt\n')
   checkpoint
     .command('export')
@@ -123,8 +123,8 @@ export function checkpointCommand(context: CliContext): Command {
 
 export function keyCommand(context: CliContext): Command {
   return new Command('key')
-    .description('print the log’s public key, and after it those that followed, one a line')
-    .option('--rotate', 'from now on, seal and sign with new keys; the change is itself a receipt')
+    .description('print the public keys of the log, oldest first, one per line')
+    .option('--rotate', 'seal and sign with new keys from now on; writes a receipt')
     .addHelpText('after', '\nExample:\n  craik receipts key > craik.pub\n')
     .action(async ({ rotate }: { readonly rotate?: boolean }) => {
       const store = await context.store()
@@ -132,13 +132,13 @@ export function keyCommand(context: CliContext): Command {
         const { rotateKey } = await import('../../receipts/log.ts')
         const ref = await store.write(rotateKey, await context.operator())
         context.stderr.write(
-          `  rotated · receipt ${ref.id}\n  the first key still verifies the whole log; the new one is named in that receipt\n`,
+          `  rotated · receipt ${ref.id}\n  the first key still verifies the whole log; the receipt names the new one\n`,
         )
       }
-      const { vkeys } = await trustedKeys(context, undefined)
+      const { vkeys } = await readTrustedKeys(context, undefined)
       if (vkeys.length === 0)
         throw new CraikError('not_found', 'the log has no key yet', {
-          hint: 'it gets one with its first receipt',
+          hint: 'run a command that writes a receipt: the first one creates the key',
         })
       context.stdout.write(`${vkeys.join('\n')}\n`)
     })
@@ -146,9 +146,9 @@ export function keyCommand(context: CliContext): Command {
 
 function cannotWrite(path: string | undefined, error: NodeJS.ErrnoException): CraikError {
   if (error.code === 'ENOSPC')
-    return new CraikError('disk_full', 'the disk is full: the export is not whole', { cause: error })
-  return new CraikError('usage', `${path ?? 'the output'} cannot be written (${error.code})`, {
-    hint: 'check the name and mode of its folder',
+    return new CraikError('disk_full', 'the disk is full: the export is incomplete', { cause: error })
+  return new CraikError('usage', `cannot write ${path ?? 'the output'} (${error.code})`, {
+    hint: 'check the name and the permissions of its folder',
     cause: error,
   })
 }
@@ -157,7 +157,7 @@ async function newestCheckpoint(tables: Tables) {
   const checkpoint = await tables.tree.lastCheckpoint()
   if (checkpoint !== undefined) return checkpoint
   throw new CraikError('not_found', 'the log has no checkpoint yet', {
-    hint: 'it gets one with its first receipt',
+    hint: 'run a command that writes a receipt: the first one creates a checkpoint',
   })
 }
 

@@ -47,7 +47,7 @@ test('rows that are not what the log comes to make it tampered, although the log
   expect(verificationJson(result)).toMatchObject({ outcome: 'tampered', replay: { rows } })
   expect(describeVerification(result)).toContain('  ✗ budget_total: the database says removed true\n')
   expect(describeVerification(await verification({ rows: { compared: 3, differ: [] } }))).toContain(
-    '  3 rows of budgets, balances and holds: as the log says\n',
+    '  3 rows of budgets, balances and holds: same as in the log\n',
   )
 })
 

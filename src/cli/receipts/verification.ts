@@ -1,9 +1,9 @@
 /** What a verification found, as an exit code, as JSON and as the lines that a person reads. */
 import type { Json } from '../../lib/canonical-json.ts'
 import { formatDuration } from '../../lib/duration.ts'
-import type { RowCheck } from '../../providers/ledger/kept-rows.ts'
-import type { Report } from '../../receipts/verifier/report.ts'
-import type { Replay } from '../../run/replay-log.ts'
+import type { RowCheck } from '../../providers/ledger/recorded-rows.ts'
+import type { VerifierReport } from '../../receipts/verifier/report.ts'
+import type { LogReplay } from '../../run/replay-log.ts'
 import type { SideLogCheck } from '../../run/side-log-check.ts'
 import type { BoundaryCheck } from '../../sandboxes/lifecycle/reconcile.ts'
 import { printable } from '../output.ts'
@@ -11,13 +11,13 @@ import { budgetJson, describeBudget, describeCalls } from './budgets.ts'
 import type { SandboxRowCheck } from './verify-sandboxes.ts'
 
 export interface Verification {
-  readonly report: Report
+  readonly report: VerifierReport
   readonly sideLogs?: SideLogCheck
   /** What the boundaries of sandboxes counted, held against the receipts. */
   readonly boundaries?: BoundaryCheck
   /** Of the live log: the rows of sandboxes and their jobs, held against their seals. */
   readonly sandboxRows?: SandboxRowCheck
-  readonly replay?: Replay
+  readonly replay?: LogReplay
   /** Of the live log: the rows beside it, held against what was replayed. */
   readonly rows?: RowCheck
   /** Of one receipt or two checkpoints: there is no chain then. */
@@ -79,9 +79,8 @@ export function describeVerification(verification: Verification): string {
   const lines = report.finding ? tampered(report) : sound(verification)
   for (const what of report.finding ? [] : report.missing) lines.push(`  – incomplete: ${what}`)
   for (const digest of sideLogs?.tampered ?? [])
-    lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: it no longer has its hash`)
-  for (const digest of sideLogs?.missing ?? [])
-    lines.push(`  – side log ${digest.slice(0, 16)}… is not there`)
+    lines.push(`  ✗ side log ${digest.slice(0, 16)}… was edited: its hash does not match`)
+  for (const digest of sideLogs?.missing ?? []) lines.push(`  – side log ${digest.slice(0, 16)}… is missing`)
   if (saysSomething(boundaries) && !report.finding) lines.push(...describeBoundaries(boundaries))
   for (const { detail } of sandboxRows?.damaged ?? []) lines.push(`  ✗ ${detail}`)
   if (replay) {
@@ -94,7 +93,7 @@ export function describeVerification(verification: Verification): string {
   }
   for (const { id, detail } of rows?.differ ?? []) lines.push(`  ✗ ${id}: ${detail}`)
   if (rows && rows.compared > 0 && rows.differ.length === 0)
-    lines.push(`  ${counted(rows.compared, 'row')} of budgets, balances and holds: as the log says`)
+    lines.push(`  ${counted(rows.compared, 'row')} of budgets, balances and holds: same as in the log`)
   return `${lines.map(printable).join('\n')}\n`
 }
 
@@ -117,12 +116,12 @@ function describeBoundaries({ epochs, operations, differ }: BoundaryCheck): stri
 }
 
 /** `8 cannot be recomputed (6 shell_action, 2 denial)` */
-function notRecomputed({ notReplayable, notReplayableKinds: kinds }: Replay): string {
+function notRecomputed({ notReplayable, notReplayableKinds: kinds }: LogReplay): string {
   const each = kinds.map((one) => `${count(one.count)} ${one.kind}`).join(', ')
   return `${count(notReplayable)} cannot be recomputed (${each})`
 }
 
-function tampered({ finding, intact }: Report): string[] {
+function tampered({ finding, intact }: VerifierReport): string[] {
   const lines = [`  ✗ ${finding!.detail}`]
   if (intact === 1) lines.push('    receipt 0 is intact; nothing after it can be trusted')
   if (intact > 1)

@@ -3,8 +3,8 @@
 import { sealOfRule } from '../../gateway/egress/rule-reader.ts'
 import { type LogKeys, loadLogKeys } from '../../receipts/keys.ts'
 import { fitsSeal, sealedWith } from '../../receipts/record-seal.ts'
-import { sealOfJob } from '../../sandboxes/lifecycle/sandbox-keeper.ts'
 import { MAX_SANDBOXES, parseSandbox } from '../../sandboxes/lifecycle/sandbox-record.ts'
+import { sealOfJob } from '../../sandboxes/lifecycle/sandbox-records.ts'
 import type { Home } from '../../store/home.ts'
 import type { Tables } from '../../store/store.ts'
 
@@ -29,7 +29,7 @@ export async function checkSandboxRows(tables: Tables, home: Home): Promise<Sand
     checked++
     if (!isSealed(`sandbox:${id}`, document, seal))
       report(id, `the record of sandbox ${id} was changed outside Craik`)
-    else if (!isReadable(document)) report(id, `the record of sandbox ${id} is not readable`)
+    else if (!isReadable(document)) report(id, `the record of sandbox ${id} cannot be read`)
   }
   for (let rows = await tables.sandboxJobs.scan(undefined, PAGE); rows.length > 0; ) {
     for (const { sandboxId, jobId, beginId, document, seal, owner } of rows) {

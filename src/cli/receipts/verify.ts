@@ -5,14 +5,14 @@ import { addAbortSignal } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { RowCheck } from '../../providers/ledger/kept-rows.ts'
-import type { Finding, Report, VerifyOptions } from '../../receipts/verifier/report.ts'
-import type { Replay } from '../../run/replay-log.ts'
+import type { RowCheck } from '../../providers/ledger/recorded-rows.ts'
+import type { VerifierFinding, VerifierReport, VerifyOptions } from '../../receipts/verifier/report.ts'
+import type { LogReplay } from '../../run/replay-log.ts'
 import type { Store, Tables } from '../../store/store.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { chunksOf, openRegularFile, readKeyFile, readSmallFile, trustedKeys } from './files.ts'
+import { fileChunks, openRegularFile, readKeyFile, readSmallFile, readTrustedKeys } from './files.ts'
 import {
   describeVerification,
   type Verification,
@@ -31,14 +31,14 @@ interface Flags {
   readonly format?: string
 }
 
-export function verifyCommand(context: CliContext): Command {
+export function verifyReceiptsCommand(context: CliContext): Command {
   return new Command('verify')
-    .description('check that nothing was edited, removed, reordered or cut off')
-    .argument('[file]', 'an exported log or a proof; - for stdin; without it, the live log')
-    .option('--public-key <file>', 'the log’s public key; needed for a file')
-    .option('--against <checkpoint>', 'a checkpoint kept elsewhere: shows truncation and rewriting')
-    .option('--replay', 'also recompute every decision and every budget from what was recorded')
-    .option('--side-logs <folder>', 'for a file: where its shell output was copied to')
+    .description('verify that no receipt was edited, removed or reordered')
+    .argument('[file]', 'exported log or proof, or - for stdin (default: the live log)')
+    .option('--public-key <file>', 'public key of the log; required for a file')
+    .option('--against <checkpoint>', 'checkpoint from elsewhere, to detect a truncated or rewritten log')
+    .option('--replay', 'also recompute every decision and every budget from the receipts')
+    .option('--side-logs <folder>', 'folder with the shell output of an exported log')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (file: string | undefined, flags: Flags) => {
@@ -58,7 +58,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
   const { BoundaryReconciler } = await import('../../sandboxes/lifecycle/reconcile.ts')
   const { checkSandboxRows } = await import('./verify-sandboxes.ts')
   const { findEditedColumn } = await import('./columns.ts')
-  const { vkeys, macKey } = await trustedKeys(context, flags.publicKey)
+  const { vkeys, macKey } = await readTrustedKeys(context, flags.publicKey)
   const sideLogs = new SideLogChecker(flags.sideLogs ?? context.home.shellOutput)
   const boundaries = new BoundaryReconciler()
   const store = await context.store()
@@ -68,7 +68,7 @@ async function verifyLive(context: CliContext, flags: Flags): Promise<Omit<Verif
     if (isEmpty && flags.against === undefined)
       return flags.replay ? { report: EMPTY, ...(await replayNothing(tables)) } : { report: EMPTY }
     if (isEmpty && vkeys.length === 0)
-      throw new CraikError('usage', 'there is no log here to hold the checkpoint against')
+      throw new CraikError('usage', 'there is no log to compare the checkpoint with')
     using progress = new Progress(context, 'verifying')
     const onReceipt = (line: Buffer, seq: number) => {
       sideLogs.receipt(line)
@@ -122,13 +122,13 @@ async function untilSigned(store: Store, { home, signal }: CliContext): Promise<
 }
 
 /** The rows of this very snapshot: others may go on writing both. */
-async function rowsOf(tables: Tables, { ledger }: Replay): Promise<RowCheck> {
-  const { compareRows } = await import('../../providers/ledger/kept-rows.ts')
+async function rowsOf(tables: Tables, { ledger }: LogReplay): Promise<RowCheck> {
+  const { compareRows } = await import('../../providers/ledger/recorded-rows.ts')
   return compareRows(tables, ledger.book)
 }
 
 /** Where there are no receipts, there must be no rows either. */
-async function replayNothing(tables: Tables): Promise<{ replay: Replay; rows: RowCheck }> {
+async function replayNothing(tables: Tables): Promise<{ replay: LogReplay; rows: RowCheck }> {
   const { replayLog } = await import('../../run/replay-log.ts')
   const replay = await replayLog((async function* () {})(), async () => {})
   return { replay, rows: await rowsOf(tables, replay) }
@@ -140,20 +140,20 @@ async function verifyFile(
   flags: Flags,
 ): Promise<Omit<Verification, 'elapsedMs'>> {
   if (flags.publicKey === undefined) {
-    throw new CraikError('usage', 'a file is verified with the public key of the log it came from', {
-      hint: 'give --public-key craik.pub; on the machine of the log:  craik receipts key > craik.pub',
+    throw new CraikError('usage', 'verifying a file needs the public key of its log', {
+      hint: 'use --public-key craik.pub; on the machine of the log:  craik receipts key > craik.pub',
     })
   }
   if (flags.replay && file === '-')
-    throw new CraikError('usage', '--replay reads the log twice: give it a file, not stdin')
+    throw new CraikError('usage', '--replay reads the log twice: use a file instead of stdin')
   const { isProof, verifyExport, verifyProof } = await import('../../receipts/verifier/files.ts')
   const vkeys = readKeyFile(flags.publicKey)
   // Opened once: what is replayed is the file that was verified, whatever its name leads to by then.
   await using opened = file === '-' ? undefined : await openRegularFile(file, 'the log')
-  const { source, start } = await peek(opened ? chunksOf(opened) : stdinOf(context), context.signal)
+  const { source, start } = await peek(opened ? fileChunks(opened) : stdinOf(context), context.signal)
   if (isProof(start)) {
     if (flags.against !== undefined || flags.replay || flags.sideLogs !== undefined)
-      throw new CraikError('usage', '--against, --replay and --side-logs go with a log, not with a proof')
+      throw new CraikError('usage', '--against, --replay and --side-logs apply to a log, not to a proof')
     return { report: verifyProof(await readAll(source), { vkeys }), isProof: true }
   }
   const { SideLogChecker } = await import('../../run/side-log-check.ts')
@@ -171,8 +171,8 @@ async function verifyFile(
   const report = await verifyExport(progress.through(bytes), options(flags, vkeys, onReceipt))
   let replayed: Pick<Verification, 'report' | 'replay'> = { report }
   if (flags.replay && opened && report.outcome !== 'tampered') {
-    const { linesOf } = await import('../../receipts/lines.ts')
-    replayed = await replayLines(linesOf(hashing(chunksOf(opened), again)), report, progress)
+    const { readLines } = await import('../../receipts/lines.ts')
+    replayed = await replayLines(readLines(hashing(fileChunks(opened), again)), report, progress)
     if (replayed.replay && !verified.digest().equals(again.digest()))
       replayed = { ...replayed, report: changed(report) }
   }
@@ -196,9 +196,9 @@ function options(
 /** Recomputes the decisions of a log that was verified: of the same receipts, or the verification is worth nothing. */
 async function replayLines(
   lines: AsyncIterable<string>,
-  report: Report,
+  report: VerifierReport,
   progress: Progress,
-): Promise<{ report: Report; replay?: Replay }> {
+): Promise<{ report: VerifierReport; replay?: LogReplay }> {
   const { replayLog } = await import('../../run/replay-log.ts')
   let receipts = 0
   async function* counted(): AsyncGenerator<string> {
@@ -213,17 +213,17 @@ async function replayLines(
   } catch (error) {
     // The verifier hashes receipts and does not parse them: one that no checkpoint covers may hold anything.
     if (!(error instanceof SyntaxError)) throw error
-    const detail = `receipt ${receipts - 1} does not read as a receipt, or was changed while it was read`
+    const detail = `receipt ${receipts - 1} is not a valid receipt, or changed while it was read`
     return { report: tamperedWith(report, { problem: 'malformed', detail }) }
   }
 }
 
-function tamperedWith(report: Report, finding: Finding): Report {
+function tamperedWith(report: VerifierReport, finding: VerifierFinding): VerifierReport {
   return { ...report, outcome: 'tampered', finding }
 }
 
-function changed(report: Report): Report {
-  const detail = 'the log was changed while it was read: what was replayed is not what was verified'
+function changed(report: VerifierReport): VerifierReport {
+  const detail = 'the log changed while it was read: the replayed receipts are not the verified ones'
   return tamperedWith({ ...report, intact: 0 }, { problem: 'edited', detail })
 }
 
@@ -249,8 +249,8 @@ async function peek(input: AsyncIterable<Buffer>, signal: AbortSignal) {
     })
   const first = await next().catch((error: NodeJS.ErrnoException) => {
     if (error instanceof CraikError) throw error
-    throw new CraikError('usage', `the file cannot be read (${error.code})`, {
-      hint: 'check its name',
+    throw new CraikError('usage', `cannot read the file (${error.code})`, {
+      hint: 'check the file name',
       cause: error,
     })
   })
@@ -265,7 +265,7 @@ async function readAll(source: AsyncIterable<Buffer>): Promise<string> {
   let size = 0
   for await (const chunk of source) {
     size += chunk.length
-    if (size > 4 << 20) throw new CraikError('too_large', 'a proof is at most 4 MiB')
+    if (size > 4 << 20) throw new CraikError('too_large', 'the proof is larger than 4 MiB')
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
@@ -277,12 +277,13 @@ function emptyLog(vkey: string): string {
   return JSON.stringify({ _craik: { format: 'craik.receipts.export', origin, size: 0, version: 1, vkey } })
 }
 
-const EMPTY: Report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+const EMPTY: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
 
 const HELP = `
-Exits 0 when all is well, 1 when something was tampered with, 2 when nothing contradicts but something is missing.
-Cutting the log back to an older checkpoint cannot be seen from the log alone: keep checkpoints elsewhere
-(craik receipts checkpoint export) and give the newest with --against.
+Exit code: 0 the log is intact, 1 it was tampered with, 2 parts of it are
+missing. The log alone cannot show that it was cut back to an older checkpoint:
+store checkpoints elsewhere (craik receipts checkpoint export) and pass the
+newest one with --against.
 
 Examples:
   craik receipts verify

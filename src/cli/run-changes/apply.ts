@@ -6,16 +6,16 @@ import { type ApplyFlags, applyRun, printApplied } from './bring-over.ts'
 
 export function applyCommand(context: CliContext): Command {
   return new Command('apply')
-    .description('bring what a run changed over into the folder that it got a copy of')
+    .description('apply a run’s changes to the original folder')
     .argument('<run>')
-    .option('--dry-run', 'only tell what would be done')
-    .option('--skip-conflicts', 'leave what was changed here meanwhile as it is, and bring the rest over')
+    .option('--dry-run', 'show what would change; write nothing')
+    .option('--skip-conflicts', 'skip files that also changed in the original folder, and apply the rest')
     .option(
       '--with-settings',
-      'also files that programs here run or trust unasked: .envrc, .vscode, .claude, …',
+      'also apply files that programs on the host run or trust: .envrc, .vscode, .claude, …',
     )
     .addOption(
-      new Option('--profile <profile>', 'the policy that decides')
+      new Option('--profile <profile>', 'policy profile')
         .choices(['strict', 'automation', 'custom'])
         .default('automation'),
     )
@@ -28,10 +28,11 @@ export function applyCommand(context: CliContext): Command {
 }
 
 const HELP = `
-A file that is not what it was when the copy was made is a conflict: nothing at all is written then, unless
---skip-conflicts. Nothing is written through a link, outside the folder, or into .git; settings of editors, agents
-and package managers only --with-settings. What was brought over before is left as it is, so an apply that was broken
-off can be done again. Exits with 4 when something conflicts.
+A file that changed here since the copy is a conflict: Craik then writes nothing,
+unless you use --skip-conflicts. It never writes through a link, outside the
+folder, or into .git. It writes settings of editors, agents and package managers
+only --with-settings. It skips changes that were already applied, so you can
+repeat an interrupted apply. It exits with 4 on a conflict.
 
 Examples:
   craik run apply run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD --dry-run

@@ -2,9 +2,9 @@
 import { ERRORS } from '../../errors.ts'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ApplyResult } from '../../run/changes/apply.ts'
-import type { Kept } from '../../run/changes/kept.ts'
+import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, printRecord, table } from '../output.ts'
+import { printRecord, resolveFormat, table } from '../output.ts'
 import { withTypedGrant } from '../typed-grant.ts'
 import { leftLines, ownChanges } from './own-changes.ts'
 
@@ -17,7 +17,7 @@ export interface ApplyFlags {
 }
 
 interface AppliedRun {
-  readonly kept: Kept
+  readonly kept: StoredChangeSet
   readonly result: ApplyResult
 }
 
@@ -52,21 +52,27 @@ export async function printApplied(
   flags: ApplyFlags,
   { kept, result }: AppliedRun,
 ): Promise<void> {
-  const { kindOf } = await import('../../run/changes/kept.ts')
+  const { changeKind } = await import('../../run/changes/change-set.ts')
   const { counts, outcomes, receiptId } = result
   const { run_id, workspace, left, left_count } = kept.record
   const facts = outcomes.map(({ change, status, reason }) => ({
     path: change.path,
-    change: kindOf(change),
+    change: changeKind(change),
     status,
     reason: reason ?? null,
   }))
   const record: Json = {
-    ...{ run_id, workspace, dry_run: flags.dryRun === true, counts, left, left_count },
-    ...{ files: facts, receipt_id: receiptId ?? null },
+    run_id,
+    workspace,
+    dry_run: flags.dryRun === true,
+    counts,
+    left,
+    left_count,
+    files: facts,
+    receipt_id: receiptId ?? null,
   }
   printRecord(context, flags, record, () => describe(context, kept, result, facts))
-  if (chosenFormat(context, flags) === 'table') context.stderr.write(leftLines(kept))
+  if (resolveFormat(context, flags) === 'table') context.stderr.write(leftLines(kept))
   if (counts.conflict > 0) context.setExitCode(ERRORS.conflict.exit)
   else if (counts.failed > 0) context.setExitCode(1)
 }
@@ -83,7 +89,7 @@ const LISTED = 50
 
 function describe(
   context: CliContext,
-  { record }: Kept,
+  { record }: StoredChangeSet,
   result: ApplyResult,
   facts: readonly Fact[],
 ): string {
@@ -110,7 +116,7 @@ function describe(
     facts.length > shown.length ? `  … and ${(facts.length - shown.length).toLocaleString('en')} more\n` : '',
     summary === '' ? '' : `  ${summary}${receiptId === undefined ? '' : ` · receipt ${receiptId}`}\n`,
     refused
-      ? `  nothing was written; bring the rest over:  craik run apply ${record.run_id} --skip-conflicts\n`
+      ? `  nothing was written; apply the rest:  craik run apply ${record.run_id} --skip-conflicts\n`
       : '',
   ].join('')
 }

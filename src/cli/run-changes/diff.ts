@@ -1,13 +1,13 @@
 /** `craik run diff`: what a run changed in its copy of the workspace, as a patch. */
 import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
-import type { Kept } from '../../run/changes/kept.ts'
+import type { StoredChangeSet } from '../../run/changes/change-set.ts'
 import type { FilePatch } from '../../run/changes/patch.ts'
 import type { CliContext } from '../context.ts'
 import { formatOption, printable, table } from '../output.ts'
 import { writeTo } from '../sandbox/streams.ts'
 import { leftLines, ownChanges } from './own-changes.ts'
-import { coloured, fitForTerminal, linesOf } from './patch-lines.ts'
+import { coloured, fitForTerminal, patchLines } from './patch-lines.ts'
 
 interface DiffFlags {
   readonly stat?: boolean
@@ -16,9 +16,9 @@ interface DiffFlags {
 
 export function diffCommand(context: CliContext): Command {
   return new Command('diff')
-    .description('what a run changed in its copy of the workspace, as a patch')
+    .description('show what a run changed in its copy of the workspace, as a patch')
     .argument('<run>')
-    .option('--stat', 'which files, and how many lines of each')
+    .option('--stat', 'show only the files and their line counts')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (runId: string, flags: DiffFlags) => {
@@ -36,7 +36,7 @@ export function diffCommand(context: CliContext): Command {
     })
 }
 
-async function printStat(context: CliContext, kept: Kept): Promise<void> {
+async function printStat(context: CliContext, kept: StoredChangeSet): Promise<void> {
   const { patchOf } = await import('../../run/changes/patch.ts')
   const rows: Omit<FilePatch, 'text'>[] = []
   for await (const { text: _, ...row } of patchOf(kept, context.signal)) rows.push(row)
@@ -44,7 +44,7 @@ async function printStat(context: CliContext, kept: Kept): Promise<void> {
     [
       { title: 'path', value: ({ path }) => path },
       { title: 'change', value: ({ change }) => change },
-      { title: 'lines', value: linesOf },
+      { title: 'lines', value: patchLines },
       { title: 'note', value: ({ note }) => note ?? '', shortens: true },
     ],
     rows,
@@ -55,7 +55,7 @@ async function printStat(context: CliContext, kept: Kept): Promise<void> {
 }
 
 /** File by file: all patches together may be large. */
-async function printJson(context: CliContext, flags: DiffFlags, kept: Kept): Promise<void> {
+async function printJson(context: CliContext, flags: DiffFlags, kept: StoredChangeSet): Promise<void> {
   const { patchOf } = await import('../../run/changes/patch.ts')
   const { run_id, sandbox_id, workspace, left, left_count } = kept.record
   const head = JSON.stringify({ run_id, sandbox_id, workspace, left, left_count })
@@ -77,8 +77,9 @@ function fileJson({ path, change, addedLines, removedLines, note, text }: FilePa
 }
 
 const HELP = `
-The patch is made of what was kept when the run ended. In a pipe it comes as it is, for git apply or patch -p1; on a
-terminal control characters are made visible. What could not be kept is named on stderr.
+The patch contains the changes that Craik saved when the run ended. In a pipe it
+is unmodified, for git apply or patch -p1; on a terminal, control characters are
+made visible. Craik lists what it could not save on stderr.
 
 Examples:
   craik run diff run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD

@@ -5,7 +5,7 @@ import { newId } from '../../lib/ids.ts'
 import type { WorkspaceInside } from '../../run/changes/inside.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { runJob } from '../../sdk/run-job.ts'
-import { Complaints, failureOf, giveUpJob } from '../sandbox/job-failure.ts'
+import { Complaints, giveUpJob, jobFailure } from '../sandbox/job-failure.ts'
 
 /** Where every sandbox has the Node that its sidecar runs on. */
 const NODE_INSIDE = '/opt/craik/node'
@@ -32,7 +32,7 @@ export function workspaceInside(client: ApiClient, sandbox: string): WorkspaceIn
         await giveUpJob(client, sandbox, jobId, !isBegun && until.aborted)
         throw error
       })
-      const failure = failureOf(doing, sandbox, result, complaints)
+      const failure = jobFailure(doing, sandbox, result, complaints)
       if (failure !== undefined) throw failure
       if (lostBytes > 0)
         throw new CraikError(

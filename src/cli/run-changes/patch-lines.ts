@@ -36,7 +36,7 @@ function colourOf(line: string): string {
 }
 
 /** `+4 −1`, as it is told of one file. */
-export function linesOf({
+export function patchLines({
   addedLines,
   removedLines,
 }: Pick<FilePatch, 'addedLines' | 'removedLines'>): string {

@@ -59,9 +59,9 @@ describe('sizes', () => {
   })
 
   it.each([
-    ['1k', 'too little'],
-    ['127.9m', 'too little'],
-    ['1000t', 'too much'],
+    ['1k', 'too small'],
+    ['127.9m', 'too small'],
+    ['1000t', 'too large'],
   ])('of a limit are within its bounds: %s is %s', (text, why) => {
     expect(() => parseBytes(text, '--memory', LIMIT_BOUNDS.memoryBytes)).toThrow(
       expect.objectContaining({

@@ -12,7 +12,7 @@ export function parseBytes(text: string, flag: string, bounds?: Bounds): number 
   const bytes = match === null ? 0 : Math.floor(Number(match[1]) * UNIT_BYTES[match[2]!.toLowerCase()]!)
   if (bytes > 0 && bounds !== undefined) return within(bytes, text, flag, bounds, typedBytes)
   if (bytes > 0 && bytes <= MAX_BYTES) return bytes
-  throw new CraikError('usage', `${flag} ${shown(text)} is not a size`, {
+  throw new CraikError('usage', `${flag} ${quoteText(text)} is not a size`, {
     hint: 'write a number and one unit, such as 512m, 2g or 1.5g',
   })
 }
@@ -21,7 +21,7 @@ export function parseBytes(text: string, flag: string, bounds?: Bounds): number 
 export function parseCpus(text: string, flag: string, bounds: Bounds): number {
   const millis = /^\d{1,4}(?:\.\d{1,3})?$/.test(text) ? Math.round(Number(text) * 1000) : -1
   if (millis >= 0) return within(millis, text, flag, bounds, (amount) => (amount / 1000).toLocaleString('en'))
-  throw new CraikError('usage', `${flag} ${shown(text)} is not a number of cores`, {
+  throw new CraikError('usage', `${flag} ${quoteText(text)} is not a number of cores`, {
     hint: 'write a number such as 2 or 1.5',
   })
 }
@@ -29,7 +29,7 @@ export function parseCpus(text: string, flag: string, bounds: Bounds): number {
 export function parseCount(text: string, flag: string, bounds: Bounds): number {
   if (/^\d{1,10}$/.test(text))
     return within(Number(text), text, flag, bounds, (amount) => amount.toLocaleString('en'))
-  throw new CraikError('usage', `${flag} ${shown(text)} is not a count`, {
+  throw new CraikError('usage', `${flag} ${quoteText(text)} is not a whole number`, {
     hint: `write a whole number from ${bounds.least} to ${bounds.most.toLocaleString('en')}`,
   })
 }
@@ -38,7 +38,9 @@ export function parseCount(text: string, flag: string, bounds: Bounds): number {
 export function parseSpan(text: string, flag: string, bounds: Bounds): number | null {
   if (text === 'never') return null
   if (text === '0')
-    throw new CraikError('usage', `${flag} 0 could mean at once or never`, { hint: `${flag} never` })
+    throw new CraikError('usage', `${flag} 0 is ambiguous: it could mean immediately or never`, {
+      hint: `use ${flag} never`,
+    })
   return within(parseDuration(text, flag), text, flag, bounds, formatDuration)
 }
 
@@ -51,8 +53,8 @@ function within(
 ): number {
   if (amount >= least && amount <= most) return amount
   const range = `from ${format(least)} to ${format(most)}`
-  throw new CraikError('usage', `${flag} ${shown(text)} is too ${amount < least ? 'little' : 'much'}`, {
-    hint: `${flag} takes an amount ${range}`,
+  throw new CraikError('usage', `${flag} ${quoteText(text)} is too ${amount < least ? 'small' : 'large'}`, {
+    hint: `choose a value ${range}`,
   })
 }
 
@@ -72,7 +74,7 @@ export function typedBytesUp(bytes: number): string {
 
 /** The option that lets a copy of so much through. */
 export function allowCopy(bytes: number): string {
-  return bytes <= MAX_BYTES ? `--max-copy ${typedBytesUp(bytes)}` : 'nothing: no copy is so large'
+  return bytes <= MAX_BYTES ? `--max-copy ${typedBytesUp(bytes)}` : 'not possible, the maximum is 1024t'
 }
 
 /** `8080`, or `8080:3000`: port 8080 inside, 3000 on this machine. 0 on this machine: any free one. */
@@ -81,8 +83,8 @@ export function parsePorts(text: string): { readonly inside: number; readonly ho
   const inside = Number(match?.[1] ?? 0)
   const host = Number(match?.[2] ?? 0)
   if (inside >= 1 && inside <= 65_535 && host <= 65_535) return { inside, host }
-  throw new CraikError('usage', `${shown(text)} is not a port`, {
-    hint: 'write the port inside, or PORT:HOSTPORT, such as 8080 or 8080:3000',
+  throw new CraikError('usage', `${quoteText(text)} is not a port`, {
+    hint: 'write the port in the sandbox, or PORT:HOSTPORT, such as 8080 or 8080:3000',
   })
 }
 
@@ -107,6 +109,6 @@ export function filesOf(count: number): string {
 }
 
 /** What was typed, short enough to repeat. */
-export function shown(text: string): string {
+export function quoteText(text: string): string {
   return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
 }

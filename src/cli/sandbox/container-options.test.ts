@@ -5,14 +5,21 @@ import { containerOf, parseMount } from './container-options.ts'
 describe('what is said of a container', () => {
   it('is everything, also when nothing was typed', () => {
     expect(containerOf({ backend: 'docker' })).toEqual({
-      ...{ backend: 'docker', network: 'none', mounts: [], container: { image: 'craik' } },
+      backend: 'docker',
+      network: 'none',
+      mounts: [],
+      container: { image: 'craik' },
     })
     expect(
       containerOf({ backend: 'docker', image: 'debian', runtime: 'runsc', line: 'relay', mount: ['.:here'] }),
     ).toEqual({
-      ...{ backend: 'docker', network: 'none' },
+      backend: 'docker',
+      network: 'none',
       mounts: [{ folder: resolve('.'), at: '/mnt/here', mode: 'read_only' }],
       container: { image: 'debian', runtime: 'runsc', line: 'relay' },
+    })
+    expect(containerOf({ backend: 'docker', transport: 'relay' })).toMatchObject({
+      container: { image: 'craik', line: 'relay' },
     })
   })
 

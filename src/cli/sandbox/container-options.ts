@@ -1,13 +1,15 @@
 /** What is typed about a container, and what is said of one when nothing is typed: the request leaves nothing out. */
 import { basename, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
-import { shown } from './amounts.ts'
+import { quoteText } from './amounts.ts'
 
 export interface ContainerOptions {
   readonly from?: string
   readonly backend?: 'process' | 'docker'
   readonly image?: string
   readonly runtime?: 'runc' | 'runsc'
+  readonly transport?: 'socket' | 'relay'
+  /** The earlier name of `transport`. */
   readonly line?: 'socket' | 'relay'
   readonly network?: string
   readonly mount?: readonly string[]
@@ -31,19 +33,24 @@ interface Typed {
   container?: TypedContainer
 }
 
-export type Said =
+export type ContainerFlags =
   | (Typed & { readonly from: string; readonly backend?: 'process' | 'docker' })
   | (Typed & { readonly backend?: 'process' })
   | (Required<Typed> & { readonly backend: 'docker'; readonly container: { readonly image: string } })
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
-export function containerOf(options: ContainerOptions): Said {
-  const { from, backend, image, runtime, line, network, mount } = options
+export function containerOf(options: ContainerOptions): ContainerFlags {
+  const { from, backend, image, runtime, network, mount } = options
+  const line = options.transport ?? options.line
   if (network !== undefined && network !== 'none')
-    throw new CraikError('usage', `--network ${shown(network)}: no sandbox joins a network`, {
-      hint: 'it is none, also when it is left out: what goes out crosses the boundary, where each way is decided',
-    })
+    throw new CraikError(
+      'usage',
+      `--network ${quoteText(network)} is not supported: sandboxes have no network`,
+      {
+        hint: 'remove --network: requests leave a sandbox through the boundary, where policy decides each one',
+      },
+    )
   const container: TypedContainer = {
     ...(image !== undefined && { image }),
     ...(runtime !== undefined && { runtime }),
@@ -69,12 +76,17 @@ export function containerOf(options: ContainerOptions): Said {
 /** `FOLDER`, which is called what it is called here, or `FOLDER:NAME`. */
 export function parseMount(text: string): Mount {
   const [, folder = '', typed] = /^(.*?)(?::([^/:]*))?$/s.exec(text)!
-  if (folder === '') throw new CraikError('usage', '--mount is empty', { hint: 'this folder is --mount .' })
+  if (folder === '')
+    throw new CraikError('usage', '--mount is empty', { hint: 'to mount this folder:  --mount .' })
   const path = resolve(folder)
   const name = typed ?? basename(path)
   if (!NAME.test(name))
-    throw new CraikError('usage', `--mount ${shown(text)}: ${shown(name)} is no name for a mount`, {
-      hint: 'give it one of letters, digits and . _ -:  --mount FOLDER:NAME',
-    })
+    throw new CraikError(
+      'usage',
+      `--mount ${quoteText(text)}: ${quoteText(name)} is not a valid mount name`,
+      {
+        hint: 'choose a name of letters, digits and . _ -:  --mount FOLDER:NAME',
+      },
+    )
   return { folder: path, at: `/mnt/${name}`, mode: 'read_only' }
 }

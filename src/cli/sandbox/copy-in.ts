@@ -13,7 +13,7 @@ import { tarIn, writeFile } from '../../sdk/transfer.ts'
 import type { CliContext } from '../context.ts'
 import { allowCopy, formatBytes } from './amounts.ts'
 import type { CopySpec } from './copy-spec.ts'
-import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
+import { Complaints, giveUpJob, jobFailure } from './job-failure.ts'
 import { TransferBar } from './transfer-bar.ts'
 import type { CopySource } from './workspace.ts'
 
@@ -53,7 +53,7 @@ export async function copyFolderIn(
     await giveUpJob(client, sandbox, jobId, !isBegun && signal.aborted)
     throw error
   })
-  const failure = failureOf('unpacking inside', sandbox, result, complaints)
+  const failure = jobFailure('unpacking in the sandbox', sandbox, result, complaints)
   if (failure !== undefined) throw failure
   const { files, bytes, skipped, skippedCount } = report()
   return { files, bytes, skippedCount, skipped: skipped.map(({ path, reason }) => `${path} (${reason})`) }
@@ -104,8 +104,8 @@ async function openLocal(path: string): Promise<FileHandle> {
   try {
     return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    throw new CraikError('usage', `the file cannot be read (${(error as NodeJS.ErrnoException).code})`, {
-      hint: 'choose a file that you may read',
+    throw new CraikError('usage', `cannot read the file (${(error as NodeJS.ErrnoException).code})`, {
+      hint: 'choose a file that you can read',
       cause: error,
     })
   }
@@ -114,16 +114,16 @@ async function openLocal(path: string): Promise<FileHandle> {
 /** What is to be copied: a file or a folder of this machine, not what a link leads to. */
 export async function kindOfLocal(path: string): Promise<'file' | 'folder'> {
   const found = await lstat(resolve(path)).catch((cause) => {
-    throw new CraikError('not_found', 'there is no such file or folder on this machine', {
-      hint: 'a path inside is written ID:PATH',
+    throw new CraikError('not_found', 'no such file or folder on this machine', {
+      hint: 'write a path in a sandbox as ID:PATH',
       cause,
     })
   })
   if (found.isDirectory()) return 'folder'
   if (found.isFile()) return 'file'
   if (found.isSymbolicLink())
-    throw new CraikError('usage', 'that is a link, and what is behind it can be exchanged', {
-      hint: 'write the path that it leads to (readlink -f shows it)',
+    throw new CraikError('usage', 'refusing to follow a symbolic link: its target could change', {
+      hint: 'use the path of its target (readlink -f shows it)',
     })
   throw notCopied()
 }
@@ -144,8 +144,8 @@ export async function insideName(
 function noFolder(sandbox: string, path: string, cause?: CraikError): CraikError {
   // Quoted, because it is to be typed.
   const folder = quoteArgument(posix.dirname(path))
-  return new CraikError('not_found', `there is no folder ${folder} inside`, {
-    hint: `make it first:  craik sandbox exec ${sandbox} -- mkdir -p ${folder}`,
+  return new CraikError('not_found', `no folder ${folder} in the sandbox`, {
+    hint: `create it first:  craik sandbox exec ${sandbox} -- mkdir -p ${folder}`,
     cause,
   })
 }
@@ -180,5 +180,7 @@ export async function statInside(
 }
 
 function notCopied(): CraikError {
-  return new CraikError('usage', 'only files and folders are copied', { hint: 'name a file or a folder' })
+  return new CraikError('usage', 'only files and folders can be copied', {
+    hint: 'choose a file or a folder',
+  })
 }

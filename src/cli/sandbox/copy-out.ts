@@ -3,7 +3,7 @@ import { posix } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { newId } from '../../lib/ids.ts'
-import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import {
   type HoldBack,
   type HoldBackReport,
@@ -18,11 +18,11 @@ import { allowCopy, formatBytes } from './amounts.ts'
 import { statInside } from './copy-in.ts'
 import { type CopySpec, STDOUT } from './copy-spec.ts'
 import { requireSafe } from './hold-back.ts'
-import { Complaints, failureOf, giveUpJob } from './job-failure.ts'
+import { Complaints, giveUpJob, jobFailure } from './job-failure.ts'
 import {
-  type Destination,
   enterFolder,
   freeBytes,
+  type LocalDestination,
   LocalFile,
   openDestination,
   openFolderAt,
@@ -62,16 +62,16 @@ export async function copyOut(
   const { maxBytes } = options
   const found = await statInside(client, sandbox, spec.inside, context.signal)
   if (found === undefined)
-    throw new CraikError('not_found', 'there is no such file or folder inside', {
-      hint: `see what is there:  craik sandbox exec ${spec.sandbox} -- ls -la`,
+    throw new CraikError('not_found', 'no such file or folder in the sandbox', {
+      hint: `list the files:  craik sandbox exec ${spec.sandbox} -- ls -la`,
     })
   if (found.type === 'folder' && spec.local === STDOUT)
-    throw new CraikError('usage', 'a folder does not go to standard output', {
-      hint: `an archive of it does:  craik sandbox exec ${spec.sandbox} -- tar -c ${quoteArgument(spec.inside)}`,
+    throw new CraikError('usage', 'cannot write a folder to standard output', {
+      hint: `write an archive of it:  craik sandbox exec ${spec.sandbox} -- tar -c ${quoteArgument(spec.inside)}`,
     })
   if (found.type === 'folder') return copyFolderOut(context, client, sandbox, spec, options)
   if (found.type !== 'file' && found.type !== 'link')
-    throw new CraikError('usage', `that is a ${found.type}; only files and folders are copied`)
+    throw new CraikError('usage', `cannot copy a ${found.type}: only files and folders can be copied`)
   if (found.bytes > maxBytes) throw largerThan(maxBytes, `allow more: ${allowCopy(found.bytes)}`)
   const { bytes, mode } = found.type === 'file' ? found : { bytes: 0, mode: 0o644 }
   if (spec.local === STDOUT) return printFile(context, client, sandbox, spec.inside, maxBytes)
@@ -137,7 +137,7 @@ async function copyFolderOut(
   // `folder/.` is what is in the folder, as for cp.
   const contentsOnly = inside === '.' || inside.endsWith('/.')
   const destination = await (contentsOnly ? openFolderAt(local) : openDestination(local, nameOf(inside)))
-  let target: HeldFolder
+  let target: OpenFolder
   let holdBack: HoldBack | undefined
   try {
     if (!includeUnsafe) holdBack = await requireSafe(destination, context)
@@ -163,7 +163,11 @@ async function copyFolderOut(
     const { files, bytes, skipped, skippedCount, heldBack, heldBackCount } = report
     const left = skipped.map(({ path, reason }) => `${path} (${reason})`)
     return {
-      ...{ to: shownAt(local, destination), files, bytes, heldBack, heldBackCount },
+      to: shownAt(local, destination),
+      files,
+      bytes,
+      heldBack,
+      heldBackCount,
       skippedCount: skippedCount + complaints.ignoredCount,
       skipped: [...left, ...complaints.ignored],
     }
@@ -182,7 +186,7 @@ async function unpack(
     local,
     holdBack,
   }: Pick<CopySpec, 'inside' | 'local'> & { readonly holdBack?: HoldBack | undefined },
-  target: HeldFolder,
+  target: OpenFolder,
   limits: UnpackLimits,
   complaints: Complaints,
 ): Promise<HoldBackReport> {
@@ -217,7 +221,7 @@ async function unpack(
   })
   try {
     const [report, result] = await Promise.all([unpacking, packing])
-    const failure = failureOf('packing inside', sandbox, result, complaints)
+    const failure = jobFailure('packing in the sandbox', sandbox, result, complaints)
     if (failure !== undefined) throw failure
     return report
   } catch (error) {
@@ -233,8 +237,8 @@ async function unpack(
 /** What was unpacked before the limit stays, so the person has to know. */
 function beyondLimit(error: unknown, maxBytes: number, free: number, hint: string): unknown {
   if (!(error instanceof CraikError) || error.details?.beyond !== 'bytes') return error
-  const stay = 'files that were written before stay'
-  const what = `with ${error.details.entry} the folder is larger than`
+  const stay = 'files already written remain'
+  const what = `with ${error.details.entry}, the folder is larger than`
   if (free < maxBytes)
     return new CraikError('disk_full', `${what} the ${formatBytes(free)} free on this disk; ${stay}`, {
       cause: error,
@@ -251,11 +255,11 @@ function largerThan(maxBytes: number, hint: string): CraikError {
 
 /** Where only the inside could tell. */
 function howLarge(sandbox: string, inside: string, how: '-sh' | '-shL'): string {
-  return `see how large it is, and allow that with --max-copy:  craik sandbox exec ${sandbox} -- du ${how} ${quoteArgument(inside)}`
+  return `check its size, then raise --max-copy:  craik sandbox exec ${sandbox} -- du ${how} ${quoteArgument(inside)}`
 }
 
 /** A folder that exists takes the copy under its own name; otherwise the copy is what was written. */
-function shownAt(local: string, { name, isIn }: Destination): string {
+function shownAt(local: string, { name, isIn }: LocalDestination): string {
   return isIn ? `${local.replace(/\/+$/, '')}/${name}` : local
 }
 

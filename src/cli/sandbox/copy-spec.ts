@@ -1,7 +1,7 @@
 /** What `craik sandbox cp` was told: a side inside a sandbox, and a side on this machine. */
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
-import { shown } from './amounts.ts'
+import { quoteText } from './amounts.ts'
 
 export interface CopySpec {
   readonly direction: 'in' | 'out'
@@ -25,25 +25,28 @@ export function parseCopy(source: string, destination: string): CopySpec {
   const from = remoteSide(source)
   const to = remoteSide(destination)
   if (from !== undefined && to !== undefined)
-    throw new CraikError('usage', 'both sides name a sandbox', {
-      hint: 'copy to this machine first; a file here with a colon in its name is written ./a:b',
+    throw new CraikError('usage', 'both paths name a sandbox', {
+      hint: 'copy to this machine first; write a local name with a colon as ./a:b',
     })
   const remote = from ?? to
   if (remote === undefined)
-    throw new CraikError('usage', 'neither side names a sandbox', {
-      hint: 'write one side as ID:PATH, such as craik sandbox cp notes.txt parser:notes.txt',
+    throw new CraikError('usage', 'neither path names a sandbox', {
+      hint: 'write one of them as ID:PATH:  craik sandbox cp notes.txt parser:notes.txt',
     })
   const local = from === undefined ? source : destination
   for (const path of [local, remote.inside]) {
-    if (path.includes('\0')) throw new CraikError('usage', 'a path holds a NUL byte')
+    if (path.includes('\0')) throw new CraikError('usage', 'a path contains a NUL byte')
     if (Buffer.byteLength(path) > LIMITS.pathBytes)
-      throw new CraikError('too_large', `a path of ${Buffer.byteLength(path).toLocaleString('en')} bytes`)
+      throw new CraikError(
+        'too_large',
+        `a path of ${Buffer.byteLength(path).toLocaleString('en')} bytes is too long`,
+      )
   }
   if (local === '')
-    throw new CraikError('usage', 'the path on this machine is empty', { hint: 'write . for this folder' })
+    throw new CraikError('usage', 'the local path is empty', { hint: 'use . for this folder' })
   if (local === STDOUT && from === undefined)
-    throw new CraikError('usage', 'standard input is not copied', {
-      hint: `pass it to a command:  craik sandbox exec ${remote.sandbox} -- tee FILE; a file of that name is written ./-`,
+    throw new CraikError('usage', 'cannot copy standard input', {
+      hint: `pipe it to a command:  craik sandbox exec ${remote.sandbox} -- tee FILE; write a local file named - as ./-`,
     })
   return { direction: from === undefined ? 'in' : 'out', local, ...remote }
 }
@@ -52,6 +55,7 @@ function remoteSide(text: string): { readonly sandbox: string; readonly inside: 
   const match = REMOTE.exec(text)
   if (match === null) return undefined
   const sandbox = match[1]!
-  if (sandbox.length > 200) throw new CraikError('usage', `${shown(sandbox)} is not a sandbox’s id or name`)
+  if (sandbox.length > 200)
+    throw new CraikError('usage', `${quoteText(sandbox)} is not the id or name of a sandbox`)
   return { sandbox, inside: match[2] === '' ? '.' : match[2]! }
 }

@@ -22,13 +22,13 @@ interface CopyOptions {
 
 export function cpCommand(context: CliContext): Command {
   return new Command('cp')
-    .description('copy a file or folder into a sandbox, or out of it')
-    .argument('<source>', 'a path here, or ID:PATH inside')
-    .argument('<destination>', 'the other of the two; - is standard output')
-    .option('--max-copy <size>', 'refuse to copy more', '16g')
+    .description('copy a file or folder into or out of a sandbox')
+    .argument('<source>', 'a local path, or ID:PATH in a sandbox')
+    .argument('<destination>', 'the other kind of path, or - for standard output')
+    .option('--max-copy <size>', 'maximum size of the copy', '16g')
     .option(
       '--include-unsafe',
-      'also copy out files that programs on this machine run or trust: .git, .envrc, .vscode, … (default: held back)',
+      'also copy files out that programs on this machine run or trust: .git, .envrc, .vscode, … (default: held back)',
     )
     .addOption(formatOption())
     .addHelpText('after', HELP)
@@ -83,7 +83,7 @@ async function copyIn(
     return { to: shownInside(spec, to), files: 1, bytes, skipped: [], skippedCount: 0, ...NOTHING_HELD }
   }
   const to = await folderInside(context, client, sandbox, spec)
-  using progress = new Progress(context, 'looking through the folder:')
+  using progress = new Progress(context, 'scanning the folder:')
   const source = await measureFolder(
     context,
     resolve(spec.local),
@@ -108,7 +108,7 @@ async function folderInside(
   const found = await statInside(client, sandbox, inside, context.signal)
   if (found === undefined) return inside
   if (found.type === 'file')
-    throw new CraikError('conflict', 'a file of that name is in the way inside', {
+    throw new CraikError('conflict', 'a file of that name already exists in the sandbox', {
       hint: 'choose another name, or remove the file first',
     })
   if (local === '.' || local.endsWith('/.')) return inside
@@ -128,34 +128,45 @@ function print(
   durationMs: number,
 ): void {
   const record = {
-    ...{ source, destination, files, bytes, skipped: [...skipped], skipped_count: skippedCount },
-    ...{ held_back: [...heldBack], held_back_count: heldBackCount },
+    source,
+    destination,
+    files,
+    bytes,
+    skipped: [...skipped],
+    skipped_count: skippedCount,
+    held_back: [...heldBack],
+    held_back_count: heldBackCount,
   }
   printRecord(context, options, record, () => {
     const what = `${printable(source)} → ${printable(destination)}`
     return `  copied   ${what} · ${filesOf(files)} · ${formatBytes(bytes)} · ${formatDuration(durationMs)}\n`
   })
   if (skippedCount > 0) {
-    const left = skippedCount === 1 ? 'one entry was' : `${skippedCount.toLocaleString('en')} entries were`
+    const entries = skippedCount === 1 ? '1 entry' : `${skippedCount.toLocaleString('en')} entries`
     const names = skipped.slice(0, SHOWN).map(printable).join(', ')
-    context.stderr.write(`craik: ${left} left out: ${names}${skippedCount > SHOWN ? ' …' : ''}\n`)
+    context.stderr.write(`craik: skipped ${entries}: ${names}${skippedCount > SHOWN ? ' …' : ''}\n`)
   }
   if (heldBackCount > 0) {
     const entries = heldBackCount === 1 ? '1 entry' : `${heldBackCount.toLocaleString('en')} entries`
     const names = heldBack.slice(0, SHOWN).map(printable).join(', ')
     context.stderr.write(
       `craik: held back ${entries} that programs here run or trust: ${names}${heldBack.length > SHOWN ? ' …' : ''}\n` +
-        '  look at them inside; to copy them too, add --include-unsafe\n',
+        '  review them in the sandbox; to copy them too, add --include-unsafe\n',
     )
     if (files === 0) context.setExitCode(ERRORS.held_back.exit)
   }
 }
 
 const HELP = `
-Paths inside are relative to the workspace. A folder goes into a folder that is there, otherwise it gets the name that
-was written; folder/. is what is in it. Links stay links, and are left out where they would lead outside of what is
-copied. Files that programs on this machine run or trust (.git, .envrc, .vscode, shell start-up files, …) stay inside,
-unless --include-unsafe; if nothing else is left to copy out, the exit code is 90. A file of this machine with a colon in its name is written ./a:b; - writes a file from inside to standard output.
+Paths in a sandbox are relative to its workspace. A folder is copied into an
+existing destination folder, or else under the destination’s name. folder/.
+means the contents of a folder. Links stay links; links that lead outside the
+copy are skipped.
+
+Files that programs on this machine run or trust (.git, .envrc, .vscode, shell
+start-up files, …) are not copied out without --include-unsafe. If there is
+nothing else to copy, the exit code is 90. Write a local name with a colon as
+./a:b.
 
 Examples:
   craik sandbox cp notes.txt parser:notes.txt

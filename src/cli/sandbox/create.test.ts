@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { allowWorkspace, workspaceOf } from './create.ts'
+import type { CliContext } from '../context.ts'
+import { allowWorkspace, createCommand, workspaceOf } from './create.ts'
 
 describe('the workspace of a new sandbox', () => {
   it('is a copy, or the folder itself where that is asked for by name', () => {
@@ -29,4 +30,27 @@ describe('a workspace that is too large', () => {
   ])('of %i bytes is let through by what is named', (bytes, copyBytes, diskBytes, options) => {
     expect(allowWorkspace(bytes, copyBytes, diskBytes)).toBe(options)
   })
+})
+
+describe('the transport of a container', () => {
+  const parsed = (...typed: string[]) => {
+    const command = createCommand({} as CliContext).exitOverride()
+    command.configureOutput({ writeErr: () => {} }).action(() => {})
+    return command.parse(typed, { from: 'user' }).opts()
+  }
+
+  it('is --transport in the help, and --line is accepted but not shown', () => {
+    const help = createCommand({} as CliContext).helpInformation()
+    expect(help).toContain('--transport <kind>')
+    expect(help).not.toContain('--line')
+    expect(parsed('--transport', 'relay')).toMatchObject({ transport: 'relay' })
+    expect(parsed('--line', 'relay')).toMatchObject({ line: 'relay' })
+  })
+
+  it.each([[['--transport', 'tcp']], [['--line', 'tcp']], [['--line', 'relay', '--transport', 'socket']]])(
+    'is refused as %j',
+    (typed) => {
+      expect(() => parsed(...typed)).toThrow()
+    },
+  )
 })

@@ -11,11 +11,11 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 import { installHarnesses } from '../harness/install-with-bar.ts'
 import { setUpHarnesses } from '../harness/set-up.ts'
-import { harnessesOf } from '../harness/typed.ts'
+import { harnessNamesFrom } from '../harness/typed.ts'
 import { makeImage, packagesOf } from '../image/make-image.ts'
 import { formatOption } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
-import { type TypedLeave, withTypedGrants } from '../typed-grant.ts'
+import { type TypedGrant, withTypedGrants } from '../typed-grant.ts'
 import { allowCopy, parseBytes, parseCount, parseCpus, parseSpan, typedBytesUp } from './amounts.ts'
 import { connect } from './connect.ts'
 import { type ContainerOptions, containerOf } from './container-options.ts'
@@ -24,7 +24,7 @@ import { printCreated } from './created.ts'
 import { parseEnvironment } from './environment.ts'
 import { offerKeys } from './offer-keys.ts'
 import { requireSameEngine, withOtherEngine } from './same-engine.ts'
-import { parseVolume, volumeLeaves, volumeOption } from './volume.ts'
+import { parseVolume, volumeGrants, volumeOption } from './volume.ts'
 import { type CopyLimit, type CopySource, measureWorkspace } from './workspace.ts'
 
 interface CreateOptions extends ContainerOptions {
@@ -48,73 +48,73 @@ interface CreateOptions extends ContainerOptions {
   readonly format?: string
 }
 
+/** Of `--transport`, and of `--line`, its earlier name. */
+const TRANSPORTS = ['socket', 'relay'] as const
+
 const IN_PLACE =
-  'craik: what runs inside can leave files that git, editors and builds here would execute: run none of them in this folder (docs/sandboxes.md, “In place”)\n'
+  'craik: the sandbox can write files that git, editors and builds on this machine would execute: do not run them in this folder (docs/sandboxes.md, “In place”)\n'
 
 export function createCommand(context: CliContext): Command {
   return new Command('create')
     .description('create a sandbox')
-    .option('--name <name>', 'what to call it: lower-case letters, digits and . _ -')
-    .option('--workspace <folder>', 'begin with a copy of this folder (default: an empty workspace)')
-    .option('--in-place', 'use the folder of --workspace itself, in place of a copy')
-    .option('--from <snapshot>', 'begin with the disk, and otherwise the limits, of a snapshot')
+    .option('--name <name>', 'name of the sandbox: lower-case letters, digits and . _ -')
+    .option('--workspace <folder>', 'copy this folder into the sandbox (default: an empty workspace)')
+    .option('--in-place', 'use the folder of --workspace itself instead of a copy')
+    .option('--from <snapshot>', 'start with the disk of a snapshot and, if not set here, its limits')
     .addOption(
       new Option(
         '--backend <kind>',
-        'docker: a container of the engine on this machine (default: process)',
+        'backend of the sandbox; docker runs a container (default: process)',
       ).choices(['process', 'docker']),
     )
     .addOption(
-      new Option('--isolation <kind>', 'none: on this machine itself, held by nothing').choices([
-        'process',
-        'none',
-        'container',
-      ]),
+      new Option(
+        '--isolation <kind>',
+        'required isolation; none: run directly on the host, without isolation',
+      ).choices(['process', 'none', 'container']),
     )
-    .option('--image <name>', 'the image of a container (default: Craik’s own, see craik image)')
-    .option('--apt <packages>', 'Craik’s own image with these Debian packages too, such as jq,ripgrep')
+    .option('--image <name>', 'image of the container (default: Craik’s own, see craik image)')
+    .option('--apt <packages>', 'add these Debian packages to Craik’s own image, such as jq,ripgrep')
     .option(
       '--harness <names>',
-      'with these agents’ command lines and npm, such as claude-code,codex, or all, or npm alone',
+      'harnesses to mount, such as claude-code,codex, or all; npm comes with each; npm: npm alone',
     )
     .addOption(
-      new Option('--runtime <name>', 'what runs a container; runsc: gVisor').choices(['runc', 'runsc']),
+      new Option('--runtime <name>', 'runtime of the container; runsc is gVisor').choices(['runc', 'runsc']),
     )
     .addOption(
-      new Option('--line <kind>', 'how a container is reached (default: what the engine can do)').choices([
-        'socket',
-        'relay',
-      ]),
+      new Option(
+        '--transport <kind>',
+        'how the boundary stream reaches a container (default: what the engine supports)',
+      ).choices(TRANSPORTS),
     )
-    .option('--network <kind>', 'none: no sandbox has another')
+    .addOption(new Option('--line <kind>').choices(TRANSPORTS).conflicts('transport').hideHelp())
+    .option('--network <kind>', 'network mode; only none is supported')
     .option(
       '--mount <folder[:name]>',
-      'show a container this folder, to read, at /mnt/NAME; may be repeated',
+      'mount this folder read-only at /mnt/NAME in a container (repeatable)',
       (one: string, before: readonly string[] = []) => [...before, one],
     )
     .addOption(volumeOption())
-    .option('--memory <size>', 'at most so much memory, such as 2g')
-    .option('--pids <n>', 'at most so many processes')
-    .option('--cpus <n>', 'at most so many cores, such as 1.5')
-    .option('--disk <size>', 'at most so much disk, such as 4g')
-    .option(
-      '--idle-timeout <time>',
-      'stop it when nothing happened in it for so long, or never (default: 30m)',
-    )
-    .option('--max-lifetime <time>', 'stop it when it has run for so long (default: never)')
-    .option('--keep <time>', 'once it is stopped, delete it with its disk after so long (default: never)')
-    .option('--env <name=value...>', 'variables for everything that runs in it; no secrets')
+    .option('--memory <size>', 'memory limit (default: 2g)')
+    .option('--pids <n>', 'process limit (default: 512)')
+    .option('--cpus <n>', 'CPU limit in cores, such as 1.5 (default: none)')
+    .option('--disk <size>', 'disk limit (default: 4g)')
+    .option('--idle-timeout <time>', 'stop it after this long without activity, or never (default: 30m)')
+    .option('--max-lifetime <time>', 'stop it after it has run for this long (default: never)')
+    .option('--keep <time>', 'delete it and its disk this long after it stopped (default: never)')
+    .option('--env <name=value...>', 'environment variables of the sandbox; no secrets')
     .addOption(
       new Option(
         '--credentials <kind>',
-        'what it gets of the logins here: stand-ins that only the gateway takes, the real ones, or nothing (default: broker)',
+        'host logins to expose: placeholders that only the gateway accepts (broker), the real credentials (forward), or none (default: broker)',
       ).choices(['broker', 'forward', 'none']),
     )
-    .option('--max-copy <size>', 'refuse to copy more', '4g')
+    .option('--max-copy <size>', 'maximum size of the workspace copy', '4g')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: CreateOptions) => {
-      const harnesses = await harnessesOf(options.harness)
+      const harnesses = await harnessNamesFrom(options.harness)
       const wish = { ...bodyOf(options), ...(harnesses.length > 0 && { harnesses: [...harnesses] }) }
       const body = await withPackages(context, options, wish, harnesses)
       const source = await sourceOf(context, options)
@@ -137,15 +137,19 @@ function bodyOf(options: CreateOptions): CreateBody {
   if (name !== undefined && !/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name))
     throw new CraikError(
       'usage',
-      '--name takes lower-case letters, digits and . _ -, at most 64 characters',
+      '--name accepts lower-case letters, digits and . _ -, at most 64 characters',
       {
         hint: 'craik sandbox create --name parser',
       },
     )
   if (from !== undefined && options.workspace !== undefined)
-    throw new CraikError('usage', 'a snapshot has its workspace in it: --from and --workspace are too much', {
-      hint: 'copy the folder in afterwards:  craik sandbox cp FOLDER ID:',
-    })
+    throw new CraikError(
+      'usage',
+      '--from cannot be combined with --workspace: a snapshot includes its workspace',
+      {
+        hint: 'copy the folder afterwards:  craik sandbox cp FOLDER ID:',
+      },
+    )
   return {
     ...(name !== undefined && { name }),
     ...containerOf(options),
@@ -185,11 +189,11 @@ export function workspaceOf({
   inPlace,
 }: Pick<CreateOptions, 'workspace' | 'inPlace'>): NonNullable<CreateBody['workspace']> {
   if (workspace === '')
-    throw new CraikError('usage', '--workspace is empty', { hint: 'this folder is --workspace .' })
+    throw new CraikError('usage', '--workspace is empty', { hint: 'to use this folder:  --workspace .' })
   if (!inPlace) return { mode: 'copy' }
   if (workspace === undefined)
-    throw new CraikError('usage', '--in-place needs the folder to use', {
-      hint: 'this folder is --workspace . --in-place',
+    throw new CraikError('usage', '--in-place requires --workspace', {
+      hint: 'to use this folder:  --workspace . --in-place',
     })
   return { mode: 'in-place', folder: resolve(workspace) }
 }
@@ -205,7 +209,7 @@ export async function sourceOf(
     allow: (bytes) => allowWorkspace(bytes, copyBytes, diskBytes ?? DEFAULT_LIMITS.diskBytes),
   }
   if (options.workspace === undefined || options.inPlace) return undefined
-  using progress = new Progress(context, 'looking through the workspace:')
+  using progress = new Progress(context, 'scanning the workspace:')
   return await measureWorkspace(context, options.workspace, limit, (entries) => progress.tick(entries))
 }
 
@@ -229,7 +233,7 @@ async function withPackages(
 ): Promise<CreateBody> {
   if (apt === undefined) return body
   if (backend !== 'docker' || image !== undefined)
-    throw new CraikError('usage', '--apt adds packages to Craik’s own image', {
+    throw new CraikError('usage', '--apt requires --backend docker and Craik’s own image', {
       hint: 'craik sandbox create --backend docker --apt jq,ripgrep',
     })
   const packages = await packagesOf(apt)
@@ -274,16 +278,16 @@ async function create(context: CliContext, client: ApiClient, body: CreateBody):
     ...(body.name !== undefined && { target: `sandbox/${body.name}` }),
     command: 'craik sandbox create',
   }
-  const leave: TypedLeave = { capability: 'sandbox.create', operation: 'create', ...common }
+  const leave: TypedGrant = { capability: 'sandbox.create', operation: 'create', ...common }
   const folders = foldersOf(body).map(
-    (folder): TypedLeave => ({ capability: 'sandbox.mount', ...folder, ...common }),
+    (folder): TypedGrant => ({ capability: 'sandbox.mount', ...folder, ...common }),
   )
   using progress = new Progress(context, 'creating the sandbox,', ' s')
   using _ = countingSeconds(progress)
   try {
     return await withTypedGrants(
       context,
-      [leave, ...folders, ...volumeLeaves(body), ...loginsOf(body, common)],
+      [leave, ...folders, ...volumeGrants(body), ...loginsOf(body, common)],
       (grantId) => client.sandboxes.create(body, { signal: context.signal, grantId }),
     )
   } catch (error) {
@@ -294,13 +298,13 @@ async function create(context: CliContext, client: ApiClient, body: CreateBody):
 /** Whoever makes a sandbox with logins gives leave for them. */
 function loginsOf(
   { credentials = 'none' }: CreateBody,
-  common: Pick<TypedLeave, 'target' | 'command'>,
-): TypedLeave[] {
+  common: Pick<TypedGrant, 'target' | 'command'>,
+): TypedGrant[] {
   return credentials === 'none' ? [] : [{ capability: 'login.use', operation: credentials, ...common }]
 }
 
 /** Whoever names a folder gives leave for it. */
-function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<TypedLeave, 'operation' | 'path'>[] {
+function foldersOf({ workspace, mounts = [] }: CreateBody): Pick<TypedGrant, 'operation' | 'path'>[] {
   return [
     ...(workspace?.mode === 'in-place' ? [{ operation: 'write', path: workspace.folder }] : []),
     ...[...new Set(mounts.map(({ folder }) => folder))].map((path) => ({ operation: 'read', path })),
@@ -313,10 +317,10 @@ function withWayOut(error: unknown, body: CreateBody): unknown {
   const isDocker = body.backend === 'docker'
   if (isDocker ? error.details?.none !== true : error.hint.includes('--isolation none')) return error
   const other = isDocker
-    ? 'the process sandbox needs none: leave out --backend'
-    : 'held by nothing: --isolation none'
+    ? 'or use a process sandbox, which needs no engine: remove --backend'
+    : 'or run without isolation: --isolation none'
   return new CraikError(error.code, error.message, {
-    hint: `${error.hint}   or, ${other}`,
+    hint: `${error.hint}   ${other}`,
     ...(error.details && { details: error.details }),
     cause: error,
   })
@@ -334,18 +338,22 @@ export async function fill(
   } catch (error) {
     // Not with the signal, which may be why it failed.
     await client.sandboxes.delete(sandbox.id).catch(() => {
-      context.stderr.write(`craik: the sandbox is left:  craik sandbox delete ${sandbox.name}\n`)
+      context.stderr.write(
+        `craik: could not delete the incomplete sandbox:  craik sandbox delete ${sandbox.name}\n`,
+      )
     })
     throw error
   }
 }
 
 const HELP = `
-It has no network, and a system that it cannot write to; what it changes in its copy stays there until it is copied
-out (craik sandbox cp). A limit that cannot be held as a whole is named in the answer.
+The sandbox has no network, and its system is read-only. Changes to its
+workspace copy stay in the sandbox until you copy them out (craik sandbox cp).
+The output names each limit that cannot be enforced for the whole sandbox.
 
-It is stopped, and keeps its disk, when nothing has happened in it for half an hour: no command or terminal runs, no
-port is forwarded, and nothing works in it. Start it again with craik sandbox resume.
+The sandbox stops after 30 minutes without activity, and keeps its disk. A
+command, a terminal, a forwarded port and a busy process are activity. Start it
+again with craik sandbox resume.
 
 Examples:
   craik sandbox create --name parser --workspace .

@@ -5,7 +5,7 @@ import type { CliContext } from '../context.ts'
 import { printable, printRecord } from '../output.ts'
 import { filesOf } from './amounts.ts'
 import type { FolderCopy } from './copy-in.ts'
-import { beginningLines, notHeld, placeOf } from './view.ts'
+import { beginningLines, describeIsolation, unenforcedLimits } from './view.ts'
 
 export function printCreated(
   context: CliContext,
@@ -25,13 +25,13 @@ export function printCreated(
   printRecord(context, options, record as unknown as Parameters<typeof printRecord>[2], () => {
     const facts = [
       printable(sandbox.name),
-      placeOf(sandbox),
+      describeIsolation(sandbox),
       formatDuration(createdMs),
       ...(copied === undefined ? [] : [`copied ${filesOf(copied.files)}`]),
       ...(sandbox.workspace.mode === 'in-place' ? ['workspace in place'] : []),
       ...(sandbox.harnesses.length === 0 ? [] : [sandbox.harnesses.map(({ name }) => name).join(', ')]),
     ]
-    const weak = notHeld(sandbox.limits, sandbox.enforced)
+    const weak = unenforcedLimits(sandbox.limits, sandbox.enforced)
     return [
       `  sandbox  ${facts.join(' · ')}\n`,
       weak.length === 0 ? '' : `  limits   ${weak.join(' · ')}\n`,
@@ -48,5 +48,5 @@ const SHOWN = 3
 function skippedLine(copied: FolderCopy | undefined): string {
   if (copied === undefined || copied.skippedCount === 0) return ''
   const names = copied.skipped.slice(0, SHOWN).map(printable).join(', ')
-  return `  left out ${copied.skippedCount.toLocaleString('en')}: ${names}${copied.skippedCount > SHOWN ? ' …' : ''}\n`
+  return `  skipped  ${copied.skippedCount.toLocaleString('en')}: ${names}${copied.skippedCount > SHOWN ? ' …' : ''}\n`
 }

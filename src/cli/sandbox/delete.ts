@@ -6,23 +6,23 @@ import type { CliContext } from '../context.ts'
 import {
   type Deletable,
   type DeleteOptions,
-  deleteChosen,
+  deleteSelected,
   deletingCommand,
   requireChoice,
 } from '../delete-each.ts'
 import { connect } from './connect.ts'
 
-export function deleteCommand(context: CliContext): Command {
-  return deletingCommand('sandbox', 'end what runs in sandboxes, and remove them with their workspace copies')
+export function deleteSandboxCommand(context: CliContext): Command {
+  return deletingCommand('sandbox', 'stop and delete sandboxes, with their workspace copies')
     .addHelpText(
       'after',
-      '\nA folder that was used in place stays as it is, and so do snapshots.\n\nExample:\n  craik sandbox delete parser\n',
+      '\nSnapshots, and folders that were used in place, are not deleted.\n\nExample:\n  craik sandbox delete parser\n',
     )
     .action(async (ids: readonly string[], options: DeleteOptions) => {
       requireChoice('sandbox', ids, options)
       using client = await connect(context)
       const { signal } = context
-      await deleteChosen(context, ids, options, {
+      await deleteSelected(context, ids, options, {
         noun: 'sandbox',
         nouns: 'sandboxes',
         loss: ', with everything in them',

@@ -28,7 +28,7 @@ it('never repeats a value', () => {
 it('refuses more than the inside takes', () => {
   const many = Array.from({ length: 257 }, (_, at) => `A${at}=x`)
   expect(() => parseEnvironment(many)).toThrow(
-    expect.objectContaining({ code: 'too_large', message: '--env names 257 variables' }),
+    expect.objectContaining({ code: 'too_large', message: '--env sets 257 variables' }),
   )
   expect(Object.keys(parseEnvironment([...many.slice(1), 'A1=y']))).toHaveLength(256)
   expect(() => parseEnvironment([`A=${'x'.repeat(300_000)}`])).toThrow(

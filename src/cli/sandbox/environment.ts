@@ -2,7 +2,7 @@
 import { CraikError } from '../../errors.ts'
 import { API_LIMITS } from '../../operator/api/names.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
-import { shown } from './amounts.ts'
+import { quoteText } from './amounts.ts'
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/
 
@@ -13,28 +13,28 @@ export function parseEnvironment(pairs: readonly string[] = []): Record<string, 
   for (const pair of pairs) {
     const [, name = '', value] = /^([^=]*)(?:=([\s\S]*))?$/.exec(pair)!
     if (!NAME.test(name))
-      throw new CraikError('usage', `--env ${shown(name)} is not a variable’s name`, {
-        hint: 'write --env NAME=VALUE; a name has letters, digits and _',
+      throw new CraikError('usage', `--env ${quoteText(name)} is not a valid variable name`, {
+        hint: 'write --env NAME=VALUE, with letters, digits and _ in the name',
       })
     if (value === undefined)
       throw new CraikError('usage', `--env ${name} has no value`, {
-        hint: `write --env ${name}=VALUE: nothing of this shell’s environment goes inside by itself`,
+        hint: `write --env ${name}=VALUE; a sandbox does not inherit this shell’s environment`,
       })
-    if (value.includes('\0')) throw new CraikError('usage', `the value of --env ${name} holds a NUL byte`)
+    if (value.includes('\0')) throw new CraikError('usage', `the value of --env ${name} contains a NUL byte`)
     bytes += Buffer.byteLength(pair) + 1
     environment[name] = value
   }
   const names = Object.keys(environment).length
   if (names > API_LIMITS.environmentNames)
-    throw new CraikError('too_large', `--env names ${names.toLocaleString('en')} variables`, {
-      hint: `at most ${API_LIMITS.environmentNames}`,
+    throw new CraikError('too_large', `--env sets ${names.toLocaleString('en')} variables`, {
+      hint: `set at most ${API_LIMITS.environmentNames}`,
     })
   if (bytes > LIMITS.envBytes)
     throw new CraikError(
       'too_large',
-      `the variables of --env have ${bytes.toLocaleString('en')} bytes together`,
+      `the --env variables have ${bytes.toLocaleString('en')} bytes in total`,
       {
-        hint: `at most ${LIMITS.envBytes.toLocaleString('en')}; larger values go into a file: craik sandbox cp`,
+        hint: `use at most ${LIMITS.envBytes.toLocaleString('en')}; copy larger values in a file:  craik sandbox cp`,
       },
     )
   return { ...environment }

@@ -12,9 +12,9 @@ import type { CliContext } from '../context.ts'
 import { formatOption, printRecord } from '../output.ts'
 import { connect } from './connect.ts'
 import { parseEnvironment } from './environment.ts'
-import { parseFolder } from './inside-folder.ts'
-import { exitCodeOf, explanationOf } from './outcome.ts'
+import { explanationOf, jobExitCode } from './outcome.ts'
 import { passInterrupts, UNREAD_EXIT_CODE } from './pass-interrupts.ts'
+import { parseFolder } from './sandbox-path.ts'
 import { writeTo } from './streams.ts'
 
 interface ExecOptions {
@@ -31,19 +31,19 @@ interface ExecOptions {
 
 export function execCommand(context: CliContext): Command {
   return new Command('exec')
-    .description('run one command inside; exits with its code')
+    .description('run a command in a sandbox and exit with its exit code')
     .argument('<id>', 'id or name')
     .argument('[argv...]', 'the program and its arguments, after --')
     .usage('[options] <id> -- <program> [arguments...]')
-    .option('--cwd <folder>', 'where to run it; relative to the workspace')
-    .option('--env <name=value...>', 'variables for it')
-    .option('--timeout <duration>', 'end it after this long')
-    .option('--detach', 'let it run, and print how to follow it')
-    .option('--job-id <id>', 'run it under this id: once, however often it is asked for')
-    .addOption(new Option('--command <ref>', 'a registered command, in place of the arguments'))
-    .option('-i, --stdin', 'pass on standard input (by itself when that is a pipe or a file)')
-    .option('--no-stdin', 'pass on nothing')
-    .option('--grant <id>', 'the grant to use; without it a usable one is looked up')
+    .option('--cwd <folder>', 'working directory, relative to the workspace')
+    .option('--env <name=value...>', 'environment variables of the command')
+    .option('--timeout <duration>', 'stop the command after this long (default: never)')
+    .option('--detach', 'run the command in the background and print how to follow it')
+    .option('--job-id <id>', 'idempotency key: repeating a request with this id attaches to the same job')
+    .addOption(new Option('--command <ref>', 'run a registered command instead of the arguments'))
+    .option('-i, --stdin', 'forward standard input (default: if it is a pipe or a file)')
+    .option('--no-stdin', 'do not forward standard input')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (id: string, argv: readonly string[], options: ExecOptions) => {
@@ -56,17 +56,19 @@ export function execCommand(context: CliContext): Command {
       const left = new AbortController()
       using _ = passInterrupts(context, client, id, jobId, left)
       const { result, lostBytes } = await runJob(client, id, spec, {
-        ...{ jobId, ...grant, signal: left.signal },
+        jobId,
+        ...grant,
+        signal: left.signal,
         ...(spec.kind === 'exec' && spec.stdin && { stdin: context.stdin }),
         onStdout: (chunk) => writeTo(context.stdout, chunk),
         onStderr: (chunk) => writeTo(context.stderr, chunk),
       })
       if (lostBytes > 0)
-        context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} bytes of its output were lost\n`)
+        context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} bytes of output were lost\n`)
       const explanation = explanationOf(result, id, { cwd: options.cwd, program: argv[0] })
       if (explanation !== undefined && !context.signal.aborted)
         context.stderr.write(`craik: ${explanation}\n`)
-      context.setExitCode(exitCodeOf(result))
+      context.setExitCode(jobExitCode(result))
     })
 }
 
@@ -77,16 +79,16 @@ function specOf(
   options: ExecOptions,
 ): JobRequestBody {
   if ((options.command === undefined) === (argv.length === 0))
-    throw new CraikError('usage', 'give the command after --, or --command with the reference of one', {
+    throw new CraikError('usage', 'specify either a command after -- or --command with a reference', {
       hint: `craik sandbox exec ${id} -- npm test`,
     })
   if (argv[0] === '')
-    throw new CraikError('usage', 'the command’s name is empty', {
+    throw new CraikError('usage', 'the command name is empty', {
       hint: `craik sandbox exec ${id} -- npm test`,
     })
   if (options.detach && options.stdin === true)
-    throw new CraikError('usage', '--detach leaves nobody to pass on standard input', {
-      hint: 'put the input into a file first: craik sandbox cp',
+    throw new CraikError('usage', '--detach cannot be combined with --stdin', {
+      hint: 'copy the input to a file in the sandbox first:  craik sandbox cp',
     })
   const env = parseEnvironment(options.env)
   return {
@@ -104,7 +106,7 @@ function specOf(
 function timeoutOf(text: string): number {
   const ms = parseDuration(text, '--timeout')
   if (ms <= LIMITS.maxTimeoutMs) return ms
-  throw new CraikError('usage', '--timeout is over a week', { hint: 'at most 7d' })
+  throw new CraikError('usage', '--timeout is longer than a week', { hint: 'use at most 7d' })
 }
 
 /** A pipe or a file that somebody put there; nothing is taken from a terminal unasked. */
@@ -121,8 +123,8 @@ export function hasInput({ stdin }: CliContext, asked: boolean | undefined): boo
 export function jobIdOf(context: CliContext, asked: string | undefined): string {
   if (asked === undefined) return newId('job', context.clock.nowMs())
   if (/^job_[0-9A-HJKMNP-TV-Z]{26}$/.test(asked)) return asked
-  throw new CraikError('usage', 'a job’s id is job_ and a ULID', {
-    hint: 'leave it out to get a new one; those that ran are in `craik sandbox logs`',
+  throw new CraikError('usage', 'a job id is job_ followed by a ULID', {
+    hint: 'omit it for a new id; list earlier jobs with `craik sandbox logs`',
   })
 }
 
@@ -140,7 +142,9 @@ async function detach(
   const signal = AbortSignal.any([left.signal, context.signal])
   try {
     await runJob(client, sandbox, spec, {
-      ...{ jobId, signal, ...grant },
+      jobId,
+      signal,
+      ...grant,
       onStarted(started) {
         receiptId = started.receiptId
         left.abort()
@@ -159,10 +163,12 @@ async function detach(
 }
 
 const HELP = `
-Standard output, standard error and the exit code are the command's own: 128 and the number of a signal that ended
-it, 124 when --timeout did, 127 when there is no such program. Ctrl-C is sent to it as SIGINT; the second one kills it.
-Whoever reads its output and leaves ends it, as in any pipe: then the exit code is 141.
-When the supervisor is killed or replaced meanwhile, the command goes on and so does its output.
+Standard output, standard error and the exit code are those of the command. The
+exit code is 128 plus the signal number if a signal ended it, 124 after
+--timeout, and 127 if the program does not exist. Ctrl-C sends SIGINT; a second
+Ctrl-C kills the command. If the reader of its output exits (as in | head), the
+command gets SIGPIPE and the exit code is 141. If the supervisor is killed or
+replaced, the command and its output continue.
 
 Examples:
   craik sandbox exec parser -- npm test

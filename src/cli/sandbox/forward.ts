@@ -16,9 +16,9 @@ const LOOPBACK = '127.0.0.1'
 
 export function forwardCommand(context: CliContext): Command {
   return new Command('forward')
-    .description('reach a port inside from this machine, until Ctrl-C')
+    .description('forward a port of this machine to a port in a sandbox, until Ctrl-C')
     .argument('<id>', 'id or name')
-    .argument('<port>', 'PORT inside, or PORT:HOSTPORT; without the second any free one')
+    .argument('<port>', 'PORT in the sandbox, or PORT:HOSTPORT; without HOSTPORT any free port')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -38,7 +38,7 @@ export function forwardCommand(context: CliContext): Command {
         options,
         record,
         () =>
-          `  forwarding  ${LOOPBACK}:${port} → ${printable(sandbox.name)}:${ports.inside}   (Ctrl-C ends it)\n`,
+          `  forwarding  ${LOOPBACK}:${port} → ${printable(sandbox.name)}:${ports.inside}   (stop with Ctrl-C)\n`,
       )
       await aborted(context.signal)
       server.close()
@@ -76,8 +76,8 @@ function listen(server: Server, port: number): Promise<number> {
   return new Promise((done, fail) => {
     server.once('error', (error: NodeJS.ErrnoException) =>
       fail(
-        new CraikError('usage', `port ${port} of this machine cannot be listened on (${error.code})`, {
-          hint: 'choose another, or leave it out for any free one',
+        new CraikError('usage', `cannot listen on port ${port} (${error.code})`, {
+          hint: 'choose another host port, or omit it to use any free one',
           cause: error,
         }),
       ),

@@ -7,14 +7,14 @@ import { userCache } from '../../lib/user-cache.ts'
 import { heldBack, heldBackFolder, heldBackPart, isRepository } from '../../sandboxes/unsafe-paths.ts'
 import type { CliContext } from '../context.ts'
 import { printable } from '../output.ts'
-import type { Destination } from './local-file.ts'
+import type { LocalDestination } from './local-file.ts'
 
 /**
  * Refuses a destination that programs of this machine run or trust: the name that a copy gets counts, and every folder
  * above it, by their real names. Returns the rule for what is below that name.
  */
 export async function requireSafe(
-  { folder, name }: Destination,
+  { folder, name }: LocalDestination,
   { home, environment }: Pick<CliContext, 'home' | 'environment'>,
 ): Promise<HoldBack> {
   // On Linux this is the folder that is held open, whatever its path leads to by now.
@@ -29,7 +29,7 @@ export async function requireSafe(
     (await heldBackFolder(at))
   if (held !== undefined)
     throw new CraikError('held_back', `held back ${printable(at)}: ${held.reason}`, {
-      hint: 'nothing was written; to write it all the same, add --include-unsafe',
+      hint: 'nothing was written; to write it anyway, add --include-unsafe',
     })
   return {
     entry(path, linkTarget) {

@@ -7,7 +7,7 @@ import { formatDuration } from '../../lib/duration.ts'
 import type { ProcessBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
-import { formatBytes, parseCount, shown } from './amounts.ts'
+import { formatBytes, parseCount, quoteText } from './amounts.ts'
 import { connect } from './connect.ts'
 import { keysIn } from './offer-keys.ts'
 import { describeStats } from './stats.ts'
@@ -18,12 +18,12 @@ interface FormatOptions {
 
 export function statsCommand(context: CliContext): Command {
   return new Command('stats')
-    .description('what it uses: observed by the host, claimed by the inside, and its limits')
+    .description('show resource use: observed by the host, claimed by the sandbox, and the limits')
     .argument('<id>', 'id or name')
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nLimits go by observed figures only: memory with what the kernel keeps of files, processes with their threads.\n\nExample:\n  craik sandbox stats parser\n',
+      '\nLimits apply to the observed figures. Observed memory includes the kernel’s file\ncache; observed processes include threads.\n\nExample:\n  craik sandbox stats parser\n',
     )
     .action(async (id: string, options: FormatOptions) => {
       using client = await connect(context)
@@ -44,7 +44,7 @@ const PROCESS_COLUMNS: readonly Column<ProcessBody>[] = [
 
 export function psCommand(context: CliContext): Command {
   return new Command('ps')
-    .description('the processes inside, as the inside tells them')
+    .description('list the processes of a sandbox, as the sandbox reports them')
     .argument('<id>', 'id or name')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik sandbox ps parser\n')
@@ -57,12 +57,12 @@ export function psCommand(context: CliContext): Command {
 
 export function loginsCommand(context: CliContext): Command {
   return new Command('logins')
-    .description('bring its logins up to date: what it gets of those of this machine, as they are now')
+    .description('update the logins of a sandbox from those of this machine')
     .argument('<id>', 'id or name')
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nA sandbox gets them when it starts. After a login or a logout on this machine this saves it a stop and resume.\nAPI keys in the environment of this command are offered with it, in place of those offered before. What there is:  craik accounts\n\nExample:\n  craik sandbox logins parser\n',
+      '\nA sandbox gets its logins when it starts. Run this after you log in or out on\nthis machine, instead of a stop and resume. It also offers the API keys in its\nenvironment, which replace those offered before. List the logins:  craik accounts\n\nExample:\n  craik sandbox logins parser\n',
     )
     .action(async (id: string, options: FormatOptions) => {
       using client = await connect(context)
@@ -75,7 +75,7 @@ export function loginsCommand(context: CliContext): Command {
       printRecord(context, options, { logins: [...logins], offered_keys: names, notice }, () =>
         [
           `  logins   ${logins.length === 0 ? 'none' : logins.join(' · ')}\n`,
-          names.length === 0 ? '' : `  offered  ${names.join(' · ')}, where there is no login before them\n`,
+          names.length === 0 ? '' : `  offered  ${names.join(' · ')}, used if no login comes first\n`,
           notice === null ? '' : `  notice   ${printable(notice)}\n`,
         ].join(''),
       )
@@ -86,15 +86,15 @@ const PIDS = { least: 1, most: 2 ** 22 }
 
 export function signalCommand(context: CliContext): Command {
   return new Command('signal')
-    .description('send a signal to a process inside')
+    .description('send a signal to a process in a sandbox')
     .argument('<id>', 'id or name')
-    .argument('<pid>', 'as `craik sandbox ps` shows it')
-    .argument('[signal]', 'by name or number', 'TERM')
+    .argument('<pid>', 'process id, as in craik sandbox ps')
+    .argument('[signal]', 'name or number of the signal', 'TERM')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik sandbox signal parser 42 HUP\n')
     .action(async (id: string, pidText: string, signalText: string, options: FormatOptions) => {
-      const pid = parseCount(pidText, 'the process number', PIDS)
-      const signal = parseSignal(signalText)
+      const pid = parseCount(pidText, 'the process id', PIDS)
+      const signal = parseSignalName(signalText)
       using client = await connect(context)
       await client.sandboxes.signalProcess(id, pid, signal, { signal: context.signal })
       printRecord(
@@ -107,11 +107,11 @@ export function signalCommand(context: CliContext): Command {
 }
 
 /** `TERM`, `SIGTERM`, `term` or `15`. */
-export function parseSignal(text: string): NodeJS.Signals {
+export function parseSignalName(text: string): NodeJS.Signals {
   const named = `SIG${text.toUpperCase().replace(/^SIG/, '')}`
   for (const [name, number] of Object.entries(constants.signals))
     if (name === named || (/^\d{1,2}$/.test(text) && number === Number(text))) return name as NodeJS.Signals
-  throw new CraikError('usage', `${shown(text)} is not a signal`, {
-    hint: 'by name or number: TERM, KILL, HUP, 15',
+  throw new CraikError('usage', `${quoteText(text)} is not a signal`, {
+    hint: 'use a name or number: TERM, KILL, HUP, 15',
   })
 }

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { Complaints, failureOf } from './job-failure.ts'
+import { Complaints, jobFailure } from './job-failure.ts'
 
-const FAILED = { outcome: 'exited', exitCode: 2, signal: null } as Parameters<typeof failureOf>[2]
+const FAILED = { outcome: 'exited', exitCode: 2, signal: null } as Parameters<typeof jobFailure>[2]
 
 describe('what tar complains of', () => {
   it('is told by its first line that is a fault', () => {
     const complaints = new Complaints()
     complaints.push(Buffer.from('tar: a/s: socket ignored\ntar: b: Cannot '))
     complaints.push(Buffer.from('open\ntar: c: Cannot open\n'))
-    expect(failureOf('packing', 'parser', FAILED, complaints)?.message).toContain('tar: b: Cannot open')
+    expect(jobFailure('packing', 'parser', FAILED, complaints)?.message).toContain('tar: b: Cannot open')
   })
 
   it('names each socket that it left out, however the lines arrive', () => {

@@ -1,7 +1,7 @@
 /** Why an archive could not be packed or unpacked inside, in words of the program that tried. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
-import { shown } from '../../lib/safe-tar/names.ts'
+import { quoteName } from '../../lib/safe-tar/names.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
 import { explanationOf } from './outcome.ts'
@@ -73,12 +73,12 @@ export class Complaints {
       return
     }
     this.#ignoredCount++
-    if (this.#ignored.length < LISTED) this.#ignored.push(`${shown(name)} (socket)`)
+    if (this.#ignored.length < LISTED) this.#ignored.push(`${quoteName(name)} (socket)`)
   }
 }
 
 /** Undefined when it did what it was to do. */
-export function failureOf(
+export function jobFailure(
   doing: string,
   sandbox: string,
   result: JobResult,
@@ -92,8 +92,8 @@ export function failureOf(
     `${doing} failed: ${said.slice(0, 300)}`,
     {
       hint: full
-        ? `see what is used:  craik sandbox stats ${sandbox}`
-        : `see what is there:  craik sandbox exec ${sandbox} -- ls -la`,
+        ? `check the disk usage:  craik sandbox stats ${sandbox}`
+        : `list the files:  craik sandbox exec ${sandbox} -- ls -la`,
     },
   )
 }

@@ -7,12 +7,12 @@ import { GRACE_BOUNDS } from '../../sandboxes/limit-bounds.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import type { CallOptions } from '../../sdk/paths.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { countingSeconds, Progress } from '../progress.ts'
 import { reportError } from '../report-error.ts'
 import { connect } from './connect.ts'
 import { offerKeys } from './offer-keys.ts'
-import { resumeSandbox } from './resume.ts'
+import { resumeAndReport } from './resume.ts'
 import { beginningLines } from './view.ts'
 
 interface LifecycleOptions {
@@ -24,8 +24,8 @@ interface LifecycleOptions {
 type Change = (client: ApiClient, sandbox: string, options: CallOptions) => Promise<SandboxBody>
 
 export function stopCommand(context: CliContext): Command {
-  return command('stop', 'end what runs in sandboxes, and keep their disks')
-    .option('--grace <time>', 'how long commands have after SIGTERM before they are killed', '5s')
+  return command('stop', 'stop sandboxes and keep their disks')
+    .option('--grace <time>', 'time between SIGTERM and SIGKILL for running commands', '5s')
     .addHelpText('after', STOP_HELP)
     .action((ids: readonly string[], options: LifecycleOptions) => {
       const grace_ms = graceOf(options.grace)
@@ -36,18 +36,18 @@ export function stopCommand(context: CliContext): Command {
 }
 
 export function resumeCommand(context: CliContext): Command {
-  return command('resume', 'start stopped sandboxes again on their disks, or let paused ones go on')
+  return command('resume', 'start stopped sandboxes, or continue paused ones')
     .addHelpText('after', RESUME_HELP)
     .action((ids: readonly string[], options: LifecycleOptions) =>
       changeEach(context, ids, options, 'resuming', async (client, sandbox, call) => {
         await offerKeys(context, client)
-        return resumeSandbox(context, client, sandbox, call)
+        return resumeAndReport(context, client, sandbox, call)
       }),
     )
 }
 
 export function pauseCommand(context: CliContext): Command {
-  return command('pause', 'make everything in sandboxes stand still, with nothing lost')
+  return command('pause', 'freeze all processes of sandboxes')
     .addHelpText('after', PAUSE_HELP)
     .action((ids: readonly string[], options: LifecycleOptions) =>
       changeEach(context, ids, options, 'pausing', (client, sandbox, call) =>
@@ -60,7 +60,7 @@ function command(verb: string, description: string): Command {
   return new Command(verb)
     .description(description)
     .argument('<ids...>', 'ids or names')
-    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addOption(formatOption())
 }
 
@@ -96,7 +96,7 @@ async function changeEach(
       failed ||= await reportError(context, error)
     }
   }
-  if (chosenFormat(context, options) === 'table')
+  if (resolveFormat(context, options) === 'table')
     for (const sandbox of changed)
       context.stdout.write(
         `  ${sandbox.state.padEnd(8)} ${printable(sandbox.name)} · ${sandbox.id}\n${told(sandbox)}`,
@@ -111,20 +111,22 @@ function told(sandbox: SandboxBody): string {
 }
 
 const STOP_HELP = `
-Commands that still run get SIGTERM, and are killed when the grace is over; what a sandbox wrote to its disk stays, and so
-do its policy and its grants. One that is stopped already is left as it is.
+Running commands get SIGTERM, and SIGKILL after the grace time. The sandbox
+keeps its disk, its policy and its grants. A stopped sandbox is not changed.
 
 Example:
   craik sandbox stop parser
 `
 const RESUME_HELP = `
-What ran when a sandbox was stopped is not started again. One that runs already is left as it is.
+Commands that ran before a stop are not started again. A running sandbox is not
+changed.
 
 Example:
   craik sandbox resume parser
 `
 const PAUSE_HELP = `
-It keeps its memory, and uses no processor until it is resumed. Where that cannot be done, it says why.
+A paused sandbox keeps its memory and uses no CPU until you resume it. If this
+machine cannot pause it, the error says why.
 
 Example:
   craik sandbox pause parser

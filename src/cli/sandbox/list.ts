@@ -3,16 +3,16 @@ import { Command } from 'commander'
 import type { Json } from '../../lib/canonical-json.ts'
 import type { ListedSandboxBody } from '../../operator/api/bodies.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, formatOption, printRecord, printRows } from '../output.ts'
+import { formatOption, printRecord, printRows, resolveFormat } from '../output.ts'
+import { describeCapacity, nearCapacity } from './capacity.ts'
 import { connect } from './connect.ts'
-import { describeRoom, nearRoom } from './room.ts'
 import { describeSandbox, SANDBOX_COLUMNS } from './view.ts'
 
 interface FormatOptions {
   readonly format?: string
 }
 
-export function listCommand(context: CliContext): Command {
+export function listSandboxesCommand(context: CliContext): Command {
   return new Command('list')
     .description('list the sandboxes of this home')
     .addOption(formatOption())
@@ -21,18 +21,18 @@ export function listCommand(context: CliContext): Command {
       using client = await connect(context)
       const sandboxes = await client.sandboxes.list({ signal: context.signal })
       printRows(context, options, sandboxes, SANDBOX_COLUMNS(context.clock.nowMs()), sandboxJson)
-      if (chosenFormat(context, options) !== 'table') return
-      const near = nearRoom(await client.sandboxes.room({ signal: context.signal }))
+      if (resolveFormat(context, options) !== 'table') return
+      const near = nearCapacity(await client.sandboxes.room({ signal: context.signal }))
       if (near.length > 0)
         context.stdout.write(
-          `\n  near the limit of all of them: ${describeRoom(near)}  (config/limits.yaml)\n`,
+          `\n  near the limits of all sandboxes: ${describeCapacity(near)}  (config/limits.yaml)\n`,
         )
     })
 }
 
-export function showCommand(context: CliContext): Command {
+export function showSandboxCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show one sandbox: its state, its limits and how they are held')
+    .description('show a sandbox: its state, its limits and how they are enforced')
     .argument('<id>', 'id or name')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik sandbox show parser\n')

@@ -128,7 +128,7 @@ describe('a file', () => {
     const modesBefore = modes()
     try {
       for (const name of before) {
-        const refused = { code: 'conflict', message: expect.stringContaining('no regular file') }
+        const refused = { code: 'conflict', message: expect.stringContaining('not a regular file') }
         await expect(put(at(name), 'x', 'text')).rejects.toMatchObject(refused)
         await expect(put(folder, name, 'text')).rejects.toMatchObject(refused)
       }

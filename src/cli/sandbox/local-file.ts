@@ -7,22 +7,22 @@ import { constants } from 'node:fs'
 import { type FileHandle, link, lstat, open, rename, rm, statfs } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
-import { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { formatBytes } from './amounts.ts'
 
 /** At most two lots are in memory: one that is written and one that is gathered. */
 const LOT_BYTES = 1024 * 1024
 
 /** A name in a folder; nothing may be there yet. */
-export interface Destination {
-  readonly folder: HeldFolder
+export interface LocalDestination {
+  readonly folder: OpenFolder
   readonly name: string
   /** Whether the folder is the path that was written, and the name one below it. */
   readonly isIn?: boolean
 }
 
 /** What a person typed leads to: a folder that exists, in which `name` goes, or the very name that it gets. */
-export async function openDestination(typed: string, name: string): Promise<Destination> {
+export async function openDestination(typed: string, name: string): Promise<LocalDestination> {
   const path = resolve(typed)
   if (path === '/') return { folder: await openFolder(path), name: oneName(name), isIn: true }
   const parent = await openFolder(dirname(path))
@@ -39,20 +39,20 @@ export async function openDestination(typed: string, name: string): Promise<Dest
 }
 
 /** The very folder that a person typed; it need not exist yet. */
-export async function openFolderAt(typed: string): Promise<Destination> {
+export async function openFolderAt(typed: string): Promise<LocalDestination> {
   const path = resolve(typed)
   return { folder: await openFolder(dirname(path)), name: path === '/' ? '.' : basename(path) }
 }
 
 /** The folder of that name, made where there is none. */
-export async function enterFolder({ folder, name }: Destination): Promise<HeldFolder> {
+export async function enterFolder({ folder, name }: LocalDestination): Promise<OpenFolder> {
   try {
     return await folder.enterOrMake(name)
   } catch (error) {
     const found = await lstat(folder.at(name)).catch(() => undefined)
     if (found?.isSymbolicLink()) throw isLink()
     if (found?.isDirectory() === false)
-      throw new CraikError('conflict', 'a file of that name is in the way of the folder', {
+      throw new CraikError('conflict', 'cannot create the folder: a file of that name exists', {
         hint: 'choose another name, or remove the file first',
       })
     throw translate(error)
@@ -61,7 +61,7 @@ export async function enterFolder({ folder, name }: Destination): Promise<HeldFo
 
 async function explain(
   error: unknown,
-  parent: HeldFolder,
+  parent: OpenFolder,
   name: string,
   typed: string,
 ): Promise<Error | undefined> {
@@ -70,32 +70,34 @@ async function explain(
   if (found?.isSymbolicLink()) return isLink()
   if (found?.isDirectory()) return translate(error)
   if (typed.endsWith('/'))
-    return new CraikError('usage', 'the folder to copy to does not exist', { hint: 'make it first: mkdir' })
+    return new CraikError('usage', 'the destination folder does not exist', {
+      hint: 'create it first:  mkdir',
+    })
   return undefined
 }
 
 /** A name that comes from inside is one name, and nothing that leads elsewhere. */
 function oneName(name: string): string {
   if (name !== '' && name !== '.' && name !== '..' && !name.includes('/') && !name.includes('\0')) return name
-  throw new CraikError('usage', 'the copy needs a name', { hint: 'write it out, such as ./copy' })
+  throw new CraikError('usage', 'the destination needs a file name', { hint: 'write a name, such as ./copy' })
 }
 
-async function openFolder(path: string): Promise<HeldFolder> {
+async function openFolder(path: string): Promise<OpenFolder> {
   try {
-    return await HeldFolder.open(path)
+    return await OpenFolder.open(path)
   } catch (error) {
     throw translate(error)
   }
 }
 
-export async function freeBytes(folder: HeldFolder): Promise<number> {
+export async function freeBytes(folder: OpenFolder): Promise<number> {
   const { bavail, bsize } = await statfs(folder.path)
   return bavail * bsize
 }
 
 /** Takes the bytes in a file beside the final one, which then takes its name, in place of a file or link of that name only. */
 export class LocalFile implements AsyncDisposable {
-  readonly #at: Destination
+  readonly #at: LocalDestination
   readonly #temporary: string
   readonly #file: FileHandle
   #gathered: Buffer[] = []
@@ -105,18 +107,18 @@ export class LocalFile implements AsyncDisposable {
   #written: Promise<void> = Promise.resolve()
   #done = false
 
-  private constructor(at: Destination, temporary: string, file: FileHandle) {
+  private constructor(at: LocalDestination, temporary: string, file: FileHandle) {
     this.#at = at
     this.#temporary = temporary
     this.#file = file
   }
 
   /** Refuses to replace what is no file, and to begin what the disk has no room for. */
-  static async create(at: Destination, bytes: number): Promise<LocalFile> {
+  static async create(at: LocalDestination, bytes: number): Promise<LocalFile> {
     const { folder } = at
     await requireReplaceable(at)
     if (bytes > (await freeBytes(folder)))
-      throw new CraikError('disk_full', `${formatBytes(bytes)} do not fit on this disk`)
+      throw new CraikError('disk_full', `not enough disk space for ${formatBytes(bytes)}`)
     const temporary = folder.at(`.craik-${randomBytes(8).toString('hex')}.part`)
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
     try {
@@ -183,22 +185,22 @@ export class LocalFile implements AsyncDisposable {
 }
 
 /** Nothing, a file, or a link. A device of the machine that becomes a file breaks it. */
-async function requireReplaceable({ folder, name }: Destination): Promise<void> {
+async function requireReplaceable({ folder, name }: LocalDestination): Promise<void> {
   const found = await lstat(folder.at(name)).catch(() => undefined)
   if (found === undefined || found.isFile() || found.isSymbolicLink()) return
   if (found.isDirectory())
-    throw new CraikError('conflict', 'a folder of that name is in the way, and a file does not replace it', {
+    throw new CraikError('conflict', 'a folder of that name exists, and a file cannot replace it', {
       hint: 'choose another name, or remove the folder first',
     })
   const kind = found.isSocket() ? 'socket' : found.isFIFO() ? 'pipe' : 'device'
-  throw new CraikError('conflict', `what has that name is no regular file but a ${kind}`, {
-    hint: 'choose the name of a file, or one that nothing has yet',
+  throw new CraikError('conflict', `the destination is a ${kind}, not a regular file`, {
+    hint: 'choose the name of a regular file, or an unused name',
   })
 }
 
 function isLink(): CraikError {
-  return new CraikError('usage', 'the destination is a link, and what is behind it can be exchanged', {
-    hint: 'write the path that it leads to (readlink -f shows it)',
+  return new CraikError('usage', 'refusing to write through a symbolic link: its target could change', {
+    hint: 'use the path of its target (readlink -f shows it)',
   })
 }
 
@@ -208,10 +210,10 @@ function translate(error: unknown): CraikError {
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new CraikError('disk_full', 'no space left for the copy', { cause: error })
   if (code === 'EISDIR' || code === 'ENOTEMPTY' || code === 'EEXIST')
-    return new CraikError('conflict', 'a folder of that name is in the way', { cause: error })
+    return new CraikError('conflict', 'a folder of that name exists', { cause: error })
   const why = code === 'ENOENT' || code === 'ENOTDIR' ? 'its folder does not exist' : code
-  return new CraikError('usage', `the copy cannot be written: ${why}`, {
-    hint: 'choose a folder that exists and that you may write to',
+  return new CraikError('usage', `cannot write the copy: ${why}`, {
+    hint: 'choose an existing folder that you can write to',
     cause: error,
   })
 }

@@ -6,7 +6,7 @@ import type { SandboxEventBody } from '../../operator/api/bodies.ts'
 import type { ApiClient } from '../../sdk/client.ts'
 import { attachJob } from '../../sdk/run-job.ts'
 import type { CliContext } from '../context.ts'
-import { chosenFormat, formatOption, printable, printRows } from '../output.ts'
+import { formatOption, printable, printRows, resolveFormat } from '../output.ts'
 import { connect } from './connect.ts'
 import { jobIdOf } from './exec.ts'
 import { explanationOf } from './outcome.ts'
@@ -20,10 +20,10 @@ interface LogsOptions {
 
 export function logsCommand(context: CliContext): Command {
   return new Command('logs')
-    .description('what happened to it; with --job, what a command wrote')
+    .description('print the events of a sandbox, or with --job the output of a job')
     .argument('<id>', 'id or name')
-    .option('--job <id>', 'the output of this command, as far as it is kept')
-    .option('--follow', 'go on as it happens, until Ctrl-C or its end')
+    .option('--job <id>', 'print the stored output of this job')
+    .option('--follow', 'print new events or output until the end or Ctrl-C')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik sandbox logs parser --follow\n')
     .action(async (id: string, options: LogsOptions) => {
@@ -42,12 +42,12 @@ async function events(
   options: LogsOptions,
 ): Promise<void> {
   const { signal } = context
-  if (!options.follow && chosenFormat(context, options) !== 'table') {
+  if (!options.follow && resolveFormat(context, options) !== 'table') {
     const all: SandboxEventBody[] = []
     for await (const event of client.sandboxes.events(id, { signal })) all.push(event)
     return printRows(context, options, all, [], eventJson)
   }
-  const line = chosenFormat(context, options) === 'table' ? describeEvent : eventLine
+  const line = resolveFormat(context, options) === 'table' ? describeEvent : eventLine
   try {
     for await (const event of client.sandboxes.events(id, { signal, follow: options.follow ?? false }))
       context.stdout.write(line(event))
@@ -93,10 +93,10 @@ async function output(
       onStderr: pass(context.stderr),
       onGap(lostBytes) {
         position += lostBytes
-        context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} older bytes are not kept\n`)
+        context.stderr.write(`craik: ${lostBytes.toLocaleString('en')} older bytes were dropped\n`)
       },
     })
-    const said = explanationOf(result, sandbox) ?? `it exited with ${result.exitCode}`
+    const said = explanationOf(result, sandbox) ?? `the command exited with ${result.exitCode}`
     if (follow) context.stderr.write(`craik: ${said}\n`)
   } catch (error) {
     if (!enough.signal.aborted && !(follow && signal.aborted)) throw error

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { JOB_OUTCOMES } from '../../sidecar/protocol.ts'
-import { exitCodeOf, explanationOf } from './outcome.ts'
+import { explanationOf, jobExitCode } from './outcome.ts'
 
 it.each([
   [{ outcome: 'exited', exitCode: 0, signal: null }, 0],
@@ -13,12 +13,12 @@ it.each([
   [{ outcome: 'not_started', exitCode: null, signal: null, error: 'EACCES' }, 126],
   [{ outcome: 'cancelled', exitCode: null, signal: null }, 130],
 ] as const)('%j exits with %i', (result, code) => {
-  expect(exitCodeOf(result)).toBe(code)
+  expect(jobExitCode(result)).toBe(code)
 })
 
 it('says which folder is not there', () => {
   const result = { outcome: 'not_started', exitCode: null, signal: null, error: 'ENOTDIR' } as const
-  expect(explanationOf(result, 'parser', { cwd: '/nope' })).toBe('there is no folder /nope in the sandbox')
+  expect(explanationOf(result, 'parser', { cwd: '/nope' })).toBe('no folder /nope in the sandbox')
 })
 
 it('explains every end but an exit code', () => {

@@ -5,7 +5,7 @@ import type { JobResult } from '../../sidecar/protocol.ts'
 import { printable } from '../output.ts'
 
 /** The command's own code. 128 and the number of a signal; 124 when time ran out; 126 and 127 when it did not start. */
-export function exitCodeOf({ outcome, exitCode, signal, error }: Ended): number {
+export function jobExitCode({ outcome, exitCode, signal, error }: Ended): number {
   switch (outcome) {
     case 'exited':
       return exitCode ?? ERRORS.internal.exit
@@ -34,15 +34,15 @@ export function explanationOf(
     case 'exited':
       return undefined
     case 'signalled':
-      return `it was ended by ${signal ?? 'a signal'}`
+      return `the command was terminated by ${signal ?? 'a signal'}`
     case 'out_of_memory':
-      return `the sandbox is out of memory, and the kernel ended it\n  see what is used:  craik sandbox stats ${sandbox}`
+      return `the sandbox ran out of memory, and the kernel killed the command\n  check the memory usage:  craik sandbox stats ${sandbox}`
     case 'timeout':
-      return 'it ran longer than --timeout, and was ended'
+      return 'the command was stopped: it ran longer than --timeout'
     case 'output_limit':
-      return 'it wrote more than is kept while nobody reads it (1 GB), and was ended'
+      return 'the command was stopped: its unread output exceeded 1 GB'
     case 'cancelled':
-      return 'it was cancelled'
+      return 'the command was cancelled'
     case 'not_started':
       return notStarted(error, cwd, program)
   }
@@ -58,10 +58,10 @@ interface Asked {
 
 function notStarted(error: string | undefined, cwd: string | undefined, program: string | undefined): string {
   const called = program === undefined ? 'such program' : `program ${printable(program)}`
-  if (error === 'ENOTDIR' && cwd !== undefined) return `there is no folder ${printable(cwd)} in the sandbox`
-  if (error === 'ENOENT') return `there is no ${called} in the sandbox, or no such folder to run it in`
-  if (error === 'EACCES') return 'the program may not be executed in the sandbox'
-  return `the program could not be started in the sandbox (${error ?? 'no reason given'})`
+  if (error === 'ENOTDIR' && cwd !== undefined) return `no folder ${printable(cwd)} in the sandbox`
+  if (error === 'ENOENT') return `no ${called} in the sandbox, or its working directory does not exist`
+  if (error === 'EACCES') return 'permission denied: the program cannot be executed in the sandbox'
+  return `could not start the program in the sandbox (${error ?? 'unknown reason'})`
 }
 
 function signalNumber(signal: string | null): number {

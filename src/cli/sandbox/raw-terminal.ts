@@ -16,8 +16,8 @@ export interface TerminalSize {
 
 export function requireTerminal({ stdin, stdout }: CliContext, instead: string): void {
   if (stdin.isTTY && stdout.isTTY) return
-  throw new CraikError('usage', 'a shell needs a terminal, and this is none', {
-    hint: `to run one command:  ${instead}`,
+  throw new CraikError('usage', 'a shell needs a terminal', {
+    hint: `run a single command:  ${instead}`,
   })
 }
 

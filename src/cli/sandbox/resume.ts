@@ -10,7 +10,7 @@ import type { CliContext } from '../context.ts'
  * A home of an earlier version has the packages in itself. They are not used: anyone who had the home could have changed
  * them. npm installs them again, checked against the lock of this build.
  */
-export async function resumeSandbox(
+export async function resumeAndReport(
   context: CliContext,
   client: ApiClient,
   sandbox: string,
@@ -42,7 +42,7 @@ async function installAgain(context: CliContext, ids: readonly string[]): Promis
   if (other !== undefined) {
     const owner = { craikHome: context.home.root, environment: context.environment }
     throw new CraikError('unavailable', `another build of Craik installed ${other}, and this one cannot`, {
-      hint: `create the sandbox again; or, if you trust this home, move cache/harnesses/${other} from it to ${harnessesFolder(owner)}`,
+      hint: `recreate the sandbox; or, if you trust this home, move cache/harnesses/${other} from it to ${harnessesFolder(owner)}`,
     })
   }
   await installHarnesses(context, names)

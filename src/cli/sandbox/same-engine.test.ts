@@ -19,7 +19,7 @@ it('takes the supervisor’s engine when none is named, and the named one only w
   await same({ CRAIK_ENGINE: '', DOCKER_HOST: 'unix:///b' }, 'unix:///b')
   await expect(same({ DOCKER_HOST: 'unix:///b' }, 'unix:///a')).rejects.toMatchObject({
     code: 'conflict',
-    message: expect.stringMatching(/^DOCKER_HOST is unix:\/\/\/b, .* looks at unix:\/\/\/a$/),
+    message: expect.stringMatching(/^DOCKER_HOST is unix:\/\/\/b, .* uses unix:\/\/\/a$/),
     hint: expect.stringContaining('craik supervisor stop'),
   })
   await expect(same({ CRAIK_ENGINE: 'unix:///a' }, null)).rejects.toMatchObject({ code: 'conflict' })

@@ -4,7 +4,8 @@ import type { ApiClient } from '../../sdk/client.ts'
 import type { CliContext } from '../context.ts'
 
 const NAMES = ['CRAIK_ENGINE', 'DOCKER_HOST'] as const
-const HINT = 'let the next command start it anew, sandboxes go on:  craik supervisor stop'
+const HINT =
+  'stop the supervisor; sandboxes keep running, and the next command restarts it:  craik supervisor stop'
 
 /** Whoever names an engine here gets that one, or is told why not. Who names none gets the supervisor's. */
 export async function requireSameEngine(
@@ -15,10 +16,10 @@ export async function requireSameEngine(
   if (name === undefined) return
   const { engine } = await client.supervisor.status({ signal })
   if (engine === environment[name]) return
-  const its = engine === null ? 'where engines usually listen' : `at ${engine}`
+  const its = engine === null ? 'the default sockets' : engine
   throw new CraikError(
     'conflict',
-    `${name} is ${environment[name]}, but the supervisor was started without it and looks ${its}`,
+    `${name} is ${environment[name]}, but the supervisor was started without it and uses ${its}`,
     { hint: HINT },
   )
 }

@@ -7,9 +7,9 @@ import type { CliContext } from '../context.ts'
 import { connect } from './connect.ts'
 import { parseEnvironment } from './environment.ts'
 import { jobIdOf } from './exec.ts'
-import { parseFolder } from './inside-folder.ts'
-import { exitCodeOf, explanationOf } from './outcome.ts'
+import { explanationOf, jobExitCode } from './outcome.ts'
 import { requireTerminal } from './raw-terminal.ts'
+import { parseFolder } from './sandbox-path.ts'
 import { LOGIN_SHELL, TerminalSession, termOf } from './terminal-session.ts'
 
 interface ShellOptions {
@@ -19,20 +19,20 @@ interface ShellOptions {
   readonly grant?: string
 }
 
-export function shellCommand(context: CliContext): Command {
+export function sandboxShellCommand(context: CliContext): Command {
   return new Command('shell')
-    .description('open a terminal inside')
+    .description('open a terminal in a sandbox')
     .argument('<id>', 'id or name')
-    .argument('[argv...]', 'a program other than the shell, after --')
+    .argument('[argv...]', 'program to run instead of the shell, after --')
     .usage('[options] <id> [-- <program> [arguments...]]')
-    .option('--attach <job>', 'go back to a terminal that was left')
-    .option('--cwd <folder>', 'where to begin; relative to the workspace')
-    .option('--env <name=value...>', 'variables for it')
-    .option('--grant <id>', 'the grant to use; without it a usable one is looked up')
+    .option('--attach <job>', 'reattach to a detached terminal')
+    .option('--cwd <folder>', 'working directory, relative to the workspace')
+    .option('--env <name=value...>', 'environment variables of the shell')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addHelpText('after', HELP)
     .action(async (id: string, argv: readonly string[], options: ShellOptions) => {
       if (options.attach !== undefined && argv.length > 0)
-        throw new CraikError('usage', '--attach goes to what runs already, and starts nothing')
+        throw new CraikError('usage', '--attach cannot be combined with a program')
       const jobId = jobIdOf(context, options.attach)
       const env = parseEnvironment(options.env)
       const cwd = options.cwd === undefined ? undefined : parseFolder(options.cwd, '--cwd')
@@ -46,23 +46,25 @@ export function shellCommand(context: CliContext): Command {
         argv: argv.length === 0 ? [...LOGIN_SHELL] : [...argv],
         ...(cwd !== undefined && { cwd }),
         ...(Object.keys(env).length > 0 && { env }),
-        ...{ cols, rows, term: termOf(context) },
+        cols,
+        rows,
+        term: termOf(context),
       })
       const end = await session.run(options.attach === undefined ? spec : undefined)
       if (end === undefined) {
-        context.stderr.write(`  left; it goes on:  craik sandbox shell ${id} --attach ${jobId}\n`)
+        context.stderr.write(`  detached; reattach:  craik sandbox shell ${id} --attach ${jobId}\n`)
         return
       }
       const explanation = explanationOf(end.result, id, { cwd: options.cwd, program: argv[0] })
       if (explanation !== undefined) context.stderr.write(`craik: ${explanation}\n`)
-      context.setExitCode(exitCodeOf(end.result))
+      context.setExitCode(jobExitCode(end.result))
     })
 }
 
 const HELP = `
-Ctrl-] then d leaves it running; --attach goes back to it. Exits with the shell's own code, or with 4 when another
-client attached: the last one to come has the input.
-What a program inside writes reaches this terminal as it is, as with ssh.
+Ctrl-] then d detaches from the terminal and keeps it running; --attach
+reattaches. The exit code is that of the shell, or 4 if another client took over
+the input. Output of the sandbox reaches this terminal unfiltered, as with ssh.
 
 Examples:
   craik sandbox shell parser

@@ -10,7 +10,7 @@ import { describeContent, describeLeftOut } from '../snapshot/view.ts'
 import { withTypedGrant } from '../typed-grant.ts'
 import { formatBytes } from './amounts.ts'
 import { connect } from './connect.ts'
-import { beginningLines, placeOf } from './view.ts'
+import { beginningLines, describeIsolation } from './view.ts'
 
 /** A large disk is read before anything is created. */
 const FORK_LEAVE_MS = 3600_000
@@ -22,12 +22,12 @@ interface SnapshotOptions {
   readonly format?: string
 }
 
-export function snapshotCommand(context: CliContext): Command {
+export function takeSnapshotCommand(context: CliContext): Command {
   return new Command('snapshot')
-    .description('keep the state of a sandbox: its home and its workspace copy')
+    .description('save the home and the workspace copy of a sandbox')
     .argument('<id>', 'id or name')
-    .option('--name <name>', 'what to call the snapshot')
-    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .option('--name <name>', 'name of the snapshot')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addOption(formatOption())
     .addHelpText('after', SNAPSHOT_HELP)
     .action(async (id: string, options: SnapshotOptions) => {
@@ -43,25 +43,25 @@ export function snapshotCommand(context: CliContext): Command {
       const leftOut = describeLeftOut(snapshot)
       printRecord(context, options, snapshot as never, () =>
         [
-          `  snapshot ${printable(snapshot.name)} · ${describeContent(snapshot)} · ${formatBytes(snapshot.archive_bytes)} kept · ${formatDuration(performance.now() - startedMs)}\n`,
-          leftOut === undefined ? '' : `  left out ${printable(leftOut)}\n`,
+          `  snapshot ${printable(snapshot.name)} · ${describeContent(snapshot)} · archive ${formatBytes(snapshot.archive_bytes)} · ${formatDuration(performance.now() - startedMs)}\n`,
+          leftOut === undefined ? '' : `  skipped  ${printable(leftOut)}\n`,
           `  digest   ${snapshot.digest}\n`,
           `  next     craik sandbox restore ${printable(id)} ${snapshot.name}\n`,
         ].join(''),
       )
       if (!snapshot.content.still)
         context.stderr.write(
-          `craik: what runs in it went on while it was read (${snapshot.content.changed} files changed meanwhile)\n`,
+          `craik: the sandbox kept running while its disk was read (${snapshot.content.changed} files changed)\n`,
         )
     })
 }
 
 export function restoreCommand(context: CliContext): Command {
   return new Command('restore')
-    .description('take a sandbox back to a snapshot')
+    .description('replace the disk of a sandbox with that of a snapshot')
     .argument('<id>', 'id or name of the sandbox')
     .argument('<snapshot>', 'id or name of the snapshot')
-    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addOption(formatOption())
     .addHelpText('after', RESTORE_HELP)
     .action(async (id: string, snapshot: string, options: SnapshotOptions) => {
@@ -76,10 +76,10 @@ export function restoreCommand(context: CliContext): Command {
 
 export function forkCommand(context: CliContext): Command {
   return new Command('fork')
-    .description('make another sandbox with the same disk, limits and policy, and without its logins')
+    .description('create a sandbox with the disk, limits and policy of another, without its logins')
     .argument('<id>', 'id or name')
-    .option('--from <snapshot>', 'as it was then, in place of as it is now')
-    .option('--name <name>', 'what to call the new one')
+    .option('--from <snapshot>', 'fork from this snapshot (default: from the current state)')
+    .option('--name <name>', 'name of the new sandbox')
     .addOption(formatOption())
     .addHelpText('after', FORK_HELP)
     .action(async (id: string, options: SnapshotOptions) => {
@@ -125,7 +125,7 @@ function printSandbox(
 ): void {
   const facts = [
     printable(sandbox.name),
-    placeOf(sandbox),
+    describeIsolation(sandbox),
     sandbox.state,
     formatDuration(performance.now() - startedMs),
   ]
@@ -139,16 +139,18 @@ function printSandbox(
 }
 
 const SNAPSHOT_HELP = `
-What runs in the sandbox stands still while its disk is read, where that can be done; otherwise the answer says that it
-went on. Logins (such as ~/.ssh, ~/.aws and ~/.netrc, see docs/snapshots.md) and /tmp are left out; what else is, such as sockets, is
-counted. A snapshot stays until craik snapshot delete.
+Craik freezes the sandbox while it reads the disk. If it cannot, it prints a
+warning. Logins (such as ~/.ssh, ~/.aws and ~/.netrc, see docs/snapshots.md) and
+/tmp are not saved. Other skipped entries, such as sockets, are counted. Delete
+a snapshot with craik snapshot delete.
 
 Example:
   craik sandbox snapshot parser --name parser-before
 `
 const RESTORE_HELP = `
-The new disk is made and checked beside the old one, which goes only when the sandbox works with the new one. Commands
-that run in it are ended; it runs afterwards if it ran before.
+Craik creates and checks the new disk first, and removes the old one only when
+the sandbox works with the new one. Running commands are stopped. The sandbox
+runs afterwards if it ran before.
 
 Example:
   craik sandbox restore parser parser-before

@@ -14,6 +14,9 @@ interface StatsRow {
   readonly held: string
 }
 
+/** Titles that differ from the row's field. */
+const TITLES: Readonly<Record<string, string>> = { what: '', held: 'enforced' }
+
 /** `observed` is the host's own figure; `claimed` is what the sandbox says of itself, and decides nothing. */
 export function describeStats({ observed, claimed, limits, enforced }: StatsBody): string {
   const rows: StatsRow[] = [
@@ -47,22 +50,22 @@ export function describeStats({ observed, claimed, limits, enforced }: StatsBody
     },
   ]
   const columns = (['what', 'observed', 'claimed', 'limit', 'held'] as const).map((title) => ({
-    title: title === 'what' ? '' : title,
+    title: TITLES[title] ?? title,
     value: (row: StatsRow) => row[title],
   }))
   const kills = observed.out_of_memory_kills ?? 0
-  const ended = kills === 0 ? '' : `  out of memory  the kernel ended ${kills} of its processes\n`
+  const ended = kills === 0 ? '' : `  out of memory  processes killed by the kernel: ${kills}\n`
   const busy = `${claimed.running_jobs} jobs · ${claimed.open_connections} connections · sidecar ${bytes(claimed.sidecar_memory_bytes)}`
-  return `${table(columns, rows)}${ended}  inside (claimed)  ${busy}\n${noteOf(enforced)}`
+  return `${table(columns, rows)}${ended}  sandbox (claimed)  ${busy}\n${noteOf(enforced)}`
 }
 
 /** Why the two columns differ although nobody lies: a control group counts more than processes tell of themselves. */
 function noteOf({ memory, processes }: StatsBody['enforced']): string {
   const notes = [
-    ...(memory === 'cgroup' ? ['memory with the files that the kernel keeps in it'] : []),
-    ...(processes === 'cgroup' ? ['processes with their threads'] : []),
+    ...(memory === 'cgroup' ? ['memory with file cache'] : []),
+    ...(processes === 'cgroup' ? ['processes with threads'] : []),
   ]
-  return notes.length === 0 ? '' : `  observed counts   ${notes.join(' · ')}\n`
+  return notes.length === 0 ? '' : `  observed figures   ${notes.join(' · ')}\n`
 }
 
 function bytes(value: number | undefined): string {

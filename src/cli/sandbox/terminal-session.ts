@@ -6,12 +6,12 @@ import { FRAME_HEADER_BYTES } from '../../lib/frames.ts'
 import type { JobBody } from '../../operator/api/bodies.ts'
 import type { JobRequestBody } from '../../operator/api/requests.ts'
 import type { ApiClient } from '../../sdk/client.ts'
-import { isTakenOver } from '../../sdk/feed-job.ts'
+import { isTakeover } from '../../sdk/feed-job.ts'
 import { attachJob, type JobEnd, type RunJobOptions, runJob } from '../../sdk/run-job.ts'
 import type { CliContext } from '../context.ts'
 import { DetachKeys } from './detach-keys.ts'
 import { RawTerminal } from './raw-terminal.ts'
-import { ReplayGate } from './replay-gate.ts'
+import { ReplayBuffer } from './replay-buffer.ts'
 import { writeTo } from './streams.ts'
 
 /** Bash where the sandbox has one. */
@@ -31,7 +31,7 @@ export class TerminalSession {
   readonly #options: RunJobOptions
   readonly #left = new AbortController()
   readonly #typed = new PassThrough()
-  #gate = new ReplayGate(0)
+  #gate = new ReplayBuffer(0)
   /** Whether something of the terminal inside is on the screen. */
   #shown = false
   /** Where in the terminal's whole input begins what is typed here; undefined until that is known. */
@@ -62,7 +62,7 @@ export class TerminalSession {
   /** Undefined when the person left. Without a spec it goes to a terminal that runs. */
   async run(spec: ((cols: number, rows: number) => JobRequestBody) | undefined): Promise<JobEnd | undefined> {
     if (spec === undefined) {
-      this.#gate = new ReplayGate((await this.#status()).position)
+      this.#gate = new ReplayBuffer((await this.#status()).position)
     }
     using terminal = new RawTerminal(this.#context)
     const { cols, rows } = terminal.size
@@ -80,7 +80,7 @@ export class TerminalSession {
     } catch (error) {
       if (this.#shown) terminal.clear()
       if (this.#options.signal?.aborted) return undefined
-      throw isTakenOver(error) ? this.#takenOver(error) : error
+      throw isTakeover(error) ? this.#takenOver(error) : error
     } finally {
       stopTyping()
     }
@@ -89,7 +89,7 @@ export class TerminalSession {
   #takenOver(error: CraikError): CraikError {
     const back = `craik sandbox shell ${this.#sandbox} --attach ${this.#options.jobId}`
     return new CraikError(error.code, error.message, {
-      hint: `it goes on there; take it back with:  ${back}`,
+      hint: `it continues there; take it over again:  ${back}`,
       ...(error.details && { details: error.details }),
       cause: error,
     })

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
-import { beginningLines, describeSandbox, notHeld } from './view.ts'
+import { beginningLines, describeSandbox, unenforcedLimits } from './view.ts'
 
 const SANDBOX: SandboxBody = {
   id: 'sbx_01JCQ3V8Z0W4N5T6R7Y8K9M2PD',
@@ -32,14 +32,17 @@ const SANDBOX: SandboxBody = {
 }
 
 it('names each limit that the sandbox as a whole is not held to', () => {
-  expect(notHeld(SANDBOX.limits, SANDBOX.enforced)).toEqual(['memory: per-process', 'cpu: not-enforced'])
+  expect(unenforcedLimits(SANDBOX.limits, SANDBOX.enforced)).toEqual([
+    'memory: per-process',
+    'cpu: not-enforced',
+  ])
   const held = { memory: 'cgroup', processes: 'cgroup', cpu: 'cgroup', disk: 'filesystem' }
-  expect(notHeld(SANDBOX.limits, held)).toEqual([])
+  expect(unenforcedLimits(SANDBOX.limits, held)).toEqual([])
 })
 
 it('says nothing of a limit that nobody asked for', () => {
   const { cpu_millis: _, ...limits } = SANDBOX.limits
-  expect(notHeld(limits, SANDBOX.enforced)).toEqual(['memory: per-process'])
+  expect(unenforcedLimits(limits, SANDBOX.enforced)).toEqual(['memory: per-process'])
 })
 
 it('shows limits with how they are held', () => {
@@ -55,7 +58,7 @@ it('shows when it is stopped and removed by itself, and in how long', () => {
   expect(page).toMatch(/^ {2}ends {8}stopped when idle for 30 min · deleted 7 d after it stopped$/m)
   expect(page).toMatch(/^ {2}stops in {4}30 min$/m)
   const never = { idle_ms: null, lifetime_ms: null, keep_ms: null }
-  expect(describeSandbox({ ...SANDBOX, ends: never, stops_at_ms: null }, 0)).toMatch(/never by itself/)
+  expect(describeSandbox({ ...SANDBOX, ends: never, stops_at_ms: null }, 0)).toMatch(/never automatically/)
 })
 
 it('says which logins it has, and where none could be put in place, what is wrong', () => {
@@ -65,7 +68,7 @@ it('says which logins it has, and where none could be put in place, what is wron
   ]
   const broker = { ...SANDBOX, credentials: 'broker', accounts } as const
   expect(beginningLines(broker)).toBe('  accounts codex ada@example.test · env/ANTHROPIC_API_KEY\n')
-  expect(describeSandbox(broker, 0)).toMatch(/^ {2}logins {6}stand-ins.*: codex ada@example.test · /m)
+  expect(describeSandbox(broker, 0)).toMatch(/^ {2}logins {6}placeholders.*: codex ada@example.test · /m)
   expect(beginningLines({ ...broker, accounts: [] })).toBe('  accounts none:  craik accounts\n')
   expect(beginningLines({ ...broker, accounts: null, notice: 'no room' })).toBe('  notice   no room\n')
   expect(beginningLines(SANDBOX)).toBe('')

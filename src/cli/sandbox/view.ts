@@ -29,7 +29,7 @@ function told(value: (sandbox: SandboxBody) => string): (sandbox: ListedSandboxB
 export function describeSandbox(sandbox: SandboxBody, nowMs: number): string {
   const { limits, enforced } = sandbox
   const lines: readonly (readonly [string, string | undefined])[] = [
-    ['isolation', placeOf(sandbox)],
+    ['isolation', describeIsolation(sandbox)],
     ['image', sandbox.container?.image_name],
     ['workspace', workspaceOf(sandbox)],
     ['mounts', mountsOf(sandbox)],
@@ -86,8 +86,8 @@ function loginsOf({ credentials, accounts }: SandboxBody): string {
 }
 
 const LOGINS: Readonly<Record<SandboxBody['credentials'], string>> = {
-  broker: 'stand-ins, which the gateway exchanges (broker)',
-  forward: 'the real ones (forward)',
+  broker: 'placeholders that only the gateway accepts (broker)',
+  forward: 'the real credentials (forward)',
   none: 'none',
 }
 
@@ -117,19 +117,19 @@ function endsOf({ idle_ms, lifetime_ms, keep_ms }: EndsBody): string {
     ...(lifetime_ms === null ? [] : [`stopped after ${formatDuration(lifetime_ms)}`]),
     ...(keep_ms === null ? [] : [`deleted ${formatDuration(keep_ms)} after it stopped`]),
   ]
-  return ends.length === 0 ? 'never by itself' : ends.join(' · ')
+  return ends.length === 0 ? 'never automatically' : ends.join(' · ')
 }
 
 /** `process (bubblewrap)`: what the isolation is made of. */
-export function placeOf({ isolation, container }: SandboxBody): string {
+export function describeIsolation({ isolation, container }: SandboxBody): string {
   if (container !== null) return `container (${container.runtime}) · no network`
   if (isolation === 'process') return 'process (bubblewrap) · no network'
-  if (isolation === 'none') return 'none: it runs on this machine itself, with its network'
+  if (isolation === 'none') return 'none: runs directly on the host, with its network'
   return isolation
 }
 
 /** Each limit that is held less than by the whole sandbox, by name; nothing when all are. */
-export function notHeld(limits: LimitsBody, enforced: EnforcedBody | null): string[] {
+export function unenforcedLimits(limits: LimitsBody, enforced: EnforcedBody | null): string[] {
   if (enforced === null) return []
   const asked: Record<keyof EnforcedBody, boolean> = {
     memory: true,

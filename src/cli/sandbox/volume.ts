@@ -2,13 +2,13 @@
 import { Option } from 'commander'
 import { CraikError } from '../../errors.ts'
 import type { CreateBody } from '../../operator/api/requests.ts'
-import type { TypedLeave } from '../typed-grant.ts'
-import { shown } from './amounts.ts'
+import type { TypedGrant } from '../typed-grant.ts'
+import { quoteText } from './amounts.ts'
 
 export function volumeOption(): Option {
   return new Option(
     '--volume <name:path>',
-    'keep this path of the home beyond the sandbox, as the volume NAME; may be repeated',
+    'store this path of the home in the volume NAME, which outlives the sandbox (repeatable)',
   ).argParser((one: string, before: readonly string[] = []) => [...before, one])
 }
 
@@ -16,13 +16,13 @@ export function volumeOption(): Option {
 export function parseVolume(text: string): NonNullable<CreateBody['volumes']>[number] {
   const [, name, at] = /^([^:]+):([^:]+)$/s.exec(text) ?? []
   if (name !== undefined && at !== undefined) return { name, at: at.replace(/^~\//, '') }
-  throw new CraikError('usage', `--volume ${shown(text)} is not NAME:PATH`, {
-    hint: 'a name, and a path in the home:  --volume tools:.local',
+  throw new CraikError('usage', `--volume ${quoteText(text)} is not NAME:PATH`, {
+    hint: 'write a name and a path in the home:  --volume tools:.local',
   })
 }
 
 /** Whoever names a volume gives leave for it. */
-export function volumeLeaves({ volumes = [] }: Pick<CreateBody, 'volumes'>): TypedLeave[] {
+export function volumeGrants({ volumes = [] }: Pick<CreateBody, 'volumes'>): TypedGrant[] {
   return volumes.map(({ name }) => ({
     capability: 'sandbox.mount',
     operation: 'volume',

@@ -45,7 +45,7 @@ export async function measureFolder(
   const own = relative(folder, await realpath(context.home.root).catch(() => context.home.root))
   const exclude = (path: string) => path === own || path.startsWith(`${own}/`)
   if (own === '' || !own.split('/').some((part) => part !== '..'))
-    throw new CraikError('usage', 'Craik’s own home is not copied', { hint: 'choose another folder' })
+    throw new CraikError('usage', 'cannot copy Craik’s own home', { hint: 'choose another folder' })
   let files = 0
   let bytes = 0
   let entries = 0
@@ -66,7 +66,7 @@ export async function measureFolder(
   if (bytes > maxBytes)
     throw new CraikError(
       'too_large',
-      `the folder has ${formatBytes(bytes)}, more than ${formatBytes(maxBytes)}`,
+      `the folder has ${formatBytes(bytes)}, more than the limit of ${formatBytes(maxBytes)}`,
       { hint: `choose a smaller folder, or allow more: ${allow(bytes)}` },
     )
   return { folder, files, bytes, exclude }
@@ -76,8 +76,8 @@ async function realFolder(asked: string): Promise<string> {
   try {
     return await realpath(resolve(asked))
   } catch (error) {
-    throw new CraikError('usage', 'the workspace is not a folder that can be opened', {
-      hint: 'give a folder that exists: --workspace .',
+    throw new CraikError('usage', 'cannot open the workspace folder', {
+      hint: 'choose an existing folder:  --workspace .',
       cause: error,
     })
   }
@@ -98,7 +98,11 @@ async function sizeOf(path: string): Promise<number> {
 }
 
 function tooMany(): CraikError {
-  return new CraikError('too_large', `the folder holds more than ${MAX_ENTRIES.toLocaleString('en')} files`, {
-    hint: 'choose a smaller folder',
-  })
+  return new CraikError(
+    'too_large',
+    `the folder contains more than ${MAX_ENTRIES.toLocaleString('en')} files`,
+    {
+      hint: 'choose a smaller folder',
+    },
+  )
 }

@@ -6,7 +6,7 @@ import type { CliContext } from '../context.ts'
 import {
   type Deletable,
   type DeleteOptions,
-  deleteChosen,
+  deleteSelected,
   deletingCommand,
   requireChoice,
 } from '../delete-each.ts'
@@ -16,19 +16,19 @@ interface SnapshotDeleteOptions extends DeleteOptions {
   readonly grant?: string
 }
 
-export function deleteCommand(context: CliContext): Command {
-  return deletingCommand('snapshot', 'remove snapshots; sandboxes that were made from them stay')
-    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+export function deleteSnapshotCommand(context: CliContext): Command {
+  return deletingCommand('snapshot', 'delete snapshots; sandboxes created from them remain')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addHelpText('after', '\nExample:\n  craik snapshot delete parser-before\n')
     .action(async (ids: readonly string[], options: SnapshotDeleteOptions) => {
       requireChoice('snapshot', ids, options)
       using client = await connect(context)
       const { signal } = context
       const call = { signal, ...(options.grant !== undefined && { grantId: options.grant }) }
-      await deleteChosen(context, ids, options, {
+      await deleteSelected(context, ids, options, {
         noun: 'snapshot',
         nouns: 'snapshots',
-        loss: ' for good',
+        loss: ' permanently',
         list: () => client.snapshots.list({ signal }),
         async remove(idOrName) {
           const { id, name } = await find(context, client, idOrName)

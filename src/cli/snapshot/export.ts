@@ -31,24 +31,24 @@ interface Exported {
   readonly receipt_id?: string
 }
 
-export function exportCommand(context: CliContext): Command {
+export function exportSnapshotCommand(context: CliContext): Command {
   return new Command('export')
     .description('write a snapshot to a file, or send it to an https:// or s3:// destination')
     .argument('<id>', 'id or name')
     .argument('<destination>', 'a file, https://HOST/PATH, or s3://BUCKET/KEY')
-    .option('--force', 'replace a file that is there')
-    .option('--endpoint <url>', 'of an S3-compatible store (default: Amazon’s own)')
-    .option('--region <name>', 'of the store (default: us-east-1)')
-    .option('--access-key-ref <secret>', 'the name of the secret with the id of the key')
-    .option('--secret-key-ref <secret>', 'the name of the secret with the key')
-    .option('--session-token-ref <secret>', 'the name of the secret with a session’s token')
-    .option('--allow-private-address', 'also to an address that is not of the public internet')
-    .option('--grant <id>', 'the grant to decide with (default: a usable one)')
+    .option('--force', 'replace an existing file')
+    .option('--endpoint <url>', 'URL of an S3-compatible store (default: Amazon S3)')
+    .option('--region <name>', 'region of the store (default: us-east-1)')
+    .option('--access-key-ref <secret>', 'name of the secret that holds the access key id')
+    .option('--secret-key-ref <secret>', 'name of the secret that holds the secret key')
+    .option('--session-token-ref <secret>', 'name of the secret that holds the session token')
+    .option('--allow-private-address', 'allow an address outside the public internet')
+    .option('--grant <id>', 'grant to use (default: any usable one)')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (id: string, destination: string, options: ExportOptions) => {
       if (destination === '')
-        throw new CraikError('usage', 'the destination is empty', { hint: 'write . for this folder' })
+        throw new CraikError('usage', 'the destination is empty', { hint: 'use . for this folder' })
       using client = await connect(context)
       const { name, variables } = await client.snapshots.get(id, { signal: context.signal })
       const isOutside = /^[a-z0-9+.-]+:\/\//i.test(destination)
@@ -65,7 +65,7 @@ export function exportCommand(context: CliContext): Command {
       // Whoever gets it can read them; a secret belongs into a reference.
       if (variables.length > 0)
         context.stderr.write(
-          `  it holds in clear what these variables are: ${printable(variables.join(', '))}\n`,
+          `  it contains the values of these variables in plain text: ${printable(variables.join(', '))}\n`,
         )
     })
 }
@@ -135,14 +135,14 @@ function callOf(context: CliContext, { grant }: ExportOptions) {
 }
 
 function inTheWay(): CraikError {
-  return new CraikError('conflict', 'a file of that name is there already', {
+  return new CraikError('conflict', 'a file of that name already exists', {
     hint: 'choose another name, or replace it with --force',
   })
 }
 
 const HELP = `
-An address outside must be https and of the public internet, redirects are not followed, and credentials are named, never
-typed: craik secret set S3_KEY.
+A remote destination must be https on the public internet. Redirects are not
+followed. Pass credentials as names of secrets:  craik secret set S3_KEY
 
 Examples:
   craik snapshot export parser-before parser.tar

@@ -19,10 +19,10 @@ interface ImportOptions {
 
 export function importCommand(context: CliContext): Command {
   return new Command('import')
-    .description('take in a snapshot from a file')
-    .argument('<file>', 'what craik snapshot export wrote')
-    .option('--name <name>', 'what to call it here (default: as it was called)')
-    .option('--digest <digest>', 'refuse it unless it is this one (see craik snapshot show)')
+    .description('import a snapshot from a file')
+    .argument('<file>', 'file that craik snapshot export wrote')
+    .option('--name <name>', 'name of the snapshot here (default: its original name)')
+    .option('--digest <digest>', 'fail unless the snapshot has this digest (see craik snapshot show)')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (path: string, options: ImportOptions) => {
@@ -69,7 +69,8 @@ async function sizeOf(path: string): Promise<number> {
     const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
     try {
       const found = await file.stat()
-      if (!found.isFile()) throw new CraikError('usage', 'a snapshot is imported from a file')
+      if (!found.isFile())
+        throw new CraikError('usage', 'cannot import a snapshot: the path is not a regular file')
       return found.size
     } finally {
       await file.close()
@@ -77,12 +78,13 @@ async function sizeOf(path: string): Promise<number> {
   } catch (cause) {
     if (cause instanceof CraikError) throw cause
     const { code } = cause as NodeJS.ErrnoException
-    throw new CraikError('not_found', `the file cannot be read (${code})`, { hint: 'check the path', cause })
+    throw new CraikError('not_found', `cannot read the file (${code})`, { hint: 'check the path', cause })
   }
 }
 
 const HELP = `
-Its format, its limits, its digest and everything in its archive are checked before it is listed.
+The format, limits, digest and archive are checked before the snapshot is
+listed.
 
 Example:
   craik snapshot import parser.tar --name parser-from-ada

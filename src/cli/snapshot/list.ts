@@ -11,7 +11,7 @@ interface FormatOptions {
   readonly format?: string
 }
 
-export function listCommand(context: CliContext): Command {
+export function listSnapshotsCommand(context: CliContext): Command {
   return new Command('list')
     .description('list the snapshots of this home')
     .addOption(formatOption())
@@ -23,9 +23,9 @@ export function listCommand(context: CliContext): Command {
     })
 }
 
-export function showCommand(context: CliContext): Command {
+export function showSnapshotCommand(context: CliContext): Command {
   return new Command('show')
-    .description('show one snapshot: what it is of, what is in it, and its digest')
+    .description('show a snapshot: its sandbox, its contents and its digest')
     .argument('<id>', 'id or name')
     .addOption(formatOption())
     .addHelpText('after', '\nExample:\n  craik snapshot show parser-before\n')

@@ -7,9 +7,9 @@ import { cpuOf } from '../sandbox/view.ts'
 
 export const SNAPSHOT_COLUMNS = (nowMs: number): readonly Column<ListedSnapshotBody>[] => [
   { title: 'name', value: ({ name }) => name },
-  { title: 'of', value: told(({ origin }) => origin.name), goes: 2 },
+  { title: 'sandbox', value: told(({ origin }) => origin.name), goes: 2 },
   { title: 'content', value: told(describeContent) },
-  { title: 'kept', value: told(({ archive_bytes }) => formatBytes(archive_bytes)), goes: 3 },
+  { title: 'archive', value: told(({ archive_bytes }) => formatBytes(archive_bytes)), goes: 3 },
   { title: 'age', value: told(({ created_at_ms }) => formatDuration(Math.max(0, nowMs - created_at_ms))) },
   // The name is as good.
   { title: 'id', value: ({ id }) => id, goes: 1 },
@@ -35,19 +35,23 @@ export function describeLeftOut({ content }: Pick<SnapshotBody, 'content'>): str
 export function describeSnapshot(snapshot: SnapshotBody, nowMs: number): string {
   const { content, limits, origin, image, variables } = snapshot
   const lines: readonly (readonly [string, string | undefined])[] = [
-    ['of', `${origin.name} · ${origin.sandbox_id}`],
+    ['sandbox', `${origin.name} · ${origin.sandbox_id}`],
     ['digest', snapshot.digest],
     ['content', `${describeContent(snapshot)} · ${content.folders} folders · ${content.links} links`],
-    ['left out', describeLeftOut(snapshot)],
+    ['skipped', describeLeftOut(snapshot)],
     [
       'read',
-      content.still ? 'while nothing ran' : `while it went on: ${content.changed} files changed meanwhile`,
+      content.still
+        ? 'while no process was running'
+        : `while processes were running: ${content.changed} files changed`,
     ],
-    ['kept', formatBytes(snapshot.archive_bytes)],
+    ['archive', formatBytes(snapshot.archive_bytes)],
     ['backend', snapshot.backend],
     ['image', image === null ? undefined : `${image.name} · ${image.id}`],
-    ['workspace', snapshot.workspace === 'copy' ? 'in it' : 'not in it: a folder of the machine'],
-    ...(variables.length > 0 ? [['variables', `${variables.join(', ')}: values in clear`] as const] : []),
+    ['workspace', snapshot.workspace === 'copy' ? 'included' : 'not included: a folder of the host'],
+    ...(variables.length > 0
+      ? [['variables', `${variables.join(', ')}: values in plain text`] as const]
+      : []),
     ['memory', formatBytes(limits.memory_bytes)],
     ['processes', String(limits.processes)],
     ['cpu', cpuOf(limits)],

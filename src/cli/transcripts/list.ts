@@ -6,7 +6,7 @@ import { findConversations } from '../../transcripts/find-transcripts.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { addWhere, inPlace, type WhereOptions } from './where.ts'
+import { addWhere, type WhereOptions, withTranscriptSource } from './where.ts'
 
 /** All that is kept of a conversation while others are read. */
 interface Row extends Omit<Conversation, 'turns'> {
@@ -24,13 +24,13 @@ const COLUMNS: readonly Column<Row>[] = [
   { title: 'model', value: ({ model }) => model ?? '–', goes: 2 },
 ]
 
-export function listCommand(context: CliContext): Command {
+export function listTranscriptsCommand(context: CliContext): Command {
   return addWhere(new Command('list'))
-    .description('list conversations, the newest first')
+    .description('list conversations, newest first')
     .addOption(formatOption())
     .addHelpText('after', HELP)
     .action(async (options: WhereOptions) => {
-      const rows = await inPlace(context, options, async (place) => {
+      const rows = await withTranscriptSource(context, options, async (place) => {
         using progress = new Progress(context, 'reading transcripts:')
         const found: Row[] = []
         for await (const { turns, ...rest } of findConversations(place)) {
@@ -49,7 +49,11 @@ function minuteOf(atMs: number | undefined): string {
 
 function rowJson({ harness, id, path, name, turnCount, cwd, model, usage, damage, ...times }: Row): Json {
   return {
-    ...{ harness, id, path, about: name, turns: turnCount },
+    harness,
+    id,
+    path,
+    about: name,
+    turns: turnCount,
     started: instantOf(times.startedAtMs),
     updated: instantOf(times.updatedAtMs),
     workspace: cwd ?? null,
@@ -64,8 +68,8 @@ export function instantOf(atMs: number | undefined): string | null {
 }
 
 const HELP = `
-What Claude Code, Codex, Gemini, OpenCode and Kimi keep of their sessions in a home, read without changing it and with
-secrets masked.
+Reads the sessions that Claude Code, Codex, Gemini, OpenCode and Kimi store in a
+home folder. Changes nothing there, and masks secrets.
 
 Examples:
   craik transcripts list

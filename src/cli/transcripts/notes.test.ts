@@ -4,11 +4,11 @@ import { Notes } from './notes.ts'
 
 it('is a line for each reason with the first file and how many more, once each', () => {
   const notes = new Notes()
-  notes.problem('.codex', 'is a link, which is not followed')
+  notes.problem('.codex', 'is a symbolic link; Craik does not follow it')
   for (const name of ['a', 'b', 'c', 'b'])
     notes.passedOver({ harness: 'codex', path: `sessions/${name}`, reason: 'is a pipe' })
   expect(notes.lines()).toBe(
-    'craik: .codex is a link, which is not followed\ncraik: sessions/a was passed over: it is a pipe (and 2 more)\n',
+    'craik: .codex is a symbolic link; Craik does not follow it\ncraik: sessions/a was skipped: it is a pipe (and 2 more)\n',
   )
 })
 

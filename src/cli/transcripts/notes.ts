@@ -20,7 +20,7 @@ export class Notes {
   }
 
   readonly passedOver = ({ path, reason }: PassedOver): void =>
-    this.problem(path, `was passed over: it ${reason}`)
+    this.problem(path, `was skipped: it ${reason}`)
 
   #isNew(path: string, problem: string): boolean {
     const key = `${path}\0${problem}`

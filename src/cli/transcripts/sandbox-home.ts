@@ -9,7 +9,7 @@ import { type TranscriptFile, type TranscriptSource, UnreadableTranscript } from
 
 const PAGE_ENTRIES = 1000
 const UNFIT: ReadonlyMap<string, string> = new Map([
-  ['link', 'is a link, which is not followed'],
+  ['link', 'is a symbolic link, which Craik does not follow'],
   ['fifo', 'is a pipe'],
   ['socket', 'is a socket'],
   ['device', 'is a device'],
@@ -24,7 +24,7 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
       } catch (error) {
         if (!isNotThere(error)) throw error
         if (error.code === 'refused_inside')
-          throw new UnreadableTranscript('cannot be read by the user inside', { cause: error })
+          throw new UnreadableTranscript('cannot be read by the sandbox user', { cause: error })
       }
     },
   }
@@ -36,7 +36,7 @@ export function sandboxHome(client: ApiClient, sandbox: string, signal: AbortSig
       const below = `${folder}/${name}`
       const file = { path: below, bytes: whole(bytes), modifiedAtMs: whole(modified_at_ms) }
       if (type === 'file') yield file
-      else if (type !== 'folder') yield { ...file, unfit: UNFIT.get(type) ?? 'is no file' }
+      else if (type !== 'folder') yield { ...file, unfit: UNFIT.get(type) ?? 'is not a file' }
       else if (depth > 0) yield* listed(below, depth - 1)
     }
   }

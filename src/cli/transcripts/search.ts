@@ -1,16 +1,16 @@
 /** `craik transcripts search`. */
 import { Command } from 'commander'
 import { CraikError } from '../../errors.ts'
-import type { Harness } from '../../transcripts/conversation.ts'
+import type { TranscriptHarness } from '../../transcripts/conversation.ts'
 import { findConversations } from '../../transcripts/find-transcripts.ts'
 import { type Match, searchIn } from '../../transcripts/search.ts'
 import type { CliContext } from '../context.ts'
 import { type Column, formatOption, printRows } from '../output.ts'
 import { Progress } from '../progress.ts'
-import { addWhere, inPlace, type WhereOptions } from './where.ts'
+import { addWhere, type WhereOptions, withTranscriptSource } from './where.ts'
 
 interface Row extends Match {
-  readonly harness: Harness
+  readonly harness: TranscriptHarness
   readonly id: string
 }
 
@@ -26,8 +26,8 @@ const MAX_ROWS = 1000
 
 export function searchCommand(context: CliContext): Command {
   return addWhere(new Command('search'))
-    .description('find a text in what was said, thought, and passed to and from tools')
-    .argument('<text>', 'as it stands there; capitals and small letters are alike')
+    .description('search the messages, thoughts and tool calls of conversations')
+    .argument('<text>', 'text to find; ignores case')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -35,10 +35,10 @@ export function searchCommand(context: CliContext): Command {
     )
     .action(async (text: string, options: WhereOptions) => {
       if (text.trim() === '')
-        throw new CraikError('usage', 'there is nothing to search for', {
+        throw new CraikError('usage', 'the search text is empty', {
           hint: 'craik transcripts search "parser test"',
         })
-      const rows = await inPlace(context, options, async (place) => {
+      const rows = await withTranscriptSource(context, options, async (place) => {
         using progress = new Progress(context, 'reading transcripts:')
         const found: Row[] = []
         let count = 0

@@ -10,19 +10,19 @@ import { formatOption, printable, printRecord } from '../output.ts'
 import { Progress } from '../progress.ts'
 import { writeTo } from '../sandbox/streams.ts'
 import { instantOf } from './list.ts'
-import { addWhere, inPlace, type Place, type WhereOptions } from './where.ts'
+import { addWhere, type TranscriptSelection, type WhereOptions, withTranscriptSource } from './where.ts'
 
-export function showCommand(context: CliContext): Command {
+export function showTranscriptCommand(context: CliContext): Command {
   return addWhere(new Command('show'))
     .description('print a conversation as Markdown; --format json prints its turns as data')
-    .argument('<id>', 'as in the list, or how it begins')
+    .argument('<id>', 'conversation id, or the start of it')
     .addOption(formatOption())
     .addHelpText(
       'after',
       '\nExamples:\n  craik transcripts show 0236f607\n  craik transcripts show 0236f607 --sandbox parser --format json\n',
     )
     .action(async (id: string, options: WhereOptions) => {
-      const { conversation, sandbox } = await inPlace(context, options, async (place) => ({
+      const { conversation, sandbox } = await withTranscriptSource(context, options, async (place) => ({
         conversation: await named(context, place, id),
         sandbox: place.sandbox,
       }))
@@ -37,7 +37,7 @@ export function showCommand(context: CliContext): Command {
 }
 
 /** By its whole id, or by the only one that begins so. */
-async function named(context: CliContext, place: Place, id: string): Promise<Conversation> {
+async function named(context: CliContext, place: TranscriptSelection, id: string): Promise<Conversation> {
   using progress = new Progress(context, 'reading transcripts:')
   let count = 0
   let found: Conversation | undefined
@@ -51,22 +51,29 @@ async function named(context: CliContext, place: Place, id: string): Promise<Con
   }
   if (found === undefined)
     throw new CraikError('not_found', 'no conversation has that id', {
-      hint: `see what there is:  craik transcripts list${place.sandbox === undefined ? '' : ` --sandbox ${place.sandbox}`}`,
+      hint: `list conversations:  craik transcripts list${place.sandbox === undefined ? '' : ` --sandbox ${place.sandbox}`}`,
     })
   if (others.length === 0) return found
-  throw new CraikError('conflict', `${others.length + 1} conversations have an id that begins so`, {
-    hint: `write more of it: ${[found.id, ...others].slice(0, 3).map(printable).join(', ')}`,
+  throw new CraikError('conflict', `${others.length + 1} conversations have an id that starts with this`, {
+    hint: `use more of the id: ${[found.id, ...others].slice(0, 3).map(printable).join(', ')}`,
   })
 }
 
 function conversationJson(conversation: Conversation): Json {
   const { harness, id, path, cwd, model, title, turns, usage, damage, ...times } = conversation
   return {
-    ...{ harness, id, path, title: title ?? null, workspace: cwd ?? null, model: model ?? null },
+    harness,
+    id,
+    path,
+    title: title ?? null,
+    workspace: cwd ?? null,
+    model: model ?? null,
     started: instantOf(times.startedAtMs),
     updated: instantOf(times.updatedAtMs),
     turns: turns.map(({ role, atMs, parts }) => ({
-      ...{ role, at: instantOf(atMs), parts: parts.map((part) => ({ ...part })) },
+      role,
+      at: instantOf(atMs),
+      parts: parts.map((part) => ({ ...part })),
     })),
     usage: usage ? { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens } : null,
     damage: { ...damage },

@@ -7,11 +7,11 @@ import { CraikError } from '../../errors.ts'
 import { LoginRecords } from '../../login-sandbox/records.ts'
 import type { SandboxBody } from '../../operator/api/bodies.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
-import { HARNESSES, type Harness } from '../../transcripts/conversation.ts'
+import { TRANSCRIPT_HARNESSES, type TranscriptHarness } from '../../transcripts/conversation.ts'
 import type { FindOptions } from '../../transcripts/find-transcripts.ts'
 import { homeFolder } from '../../transcripts/home-folder.ts'
 import type { CliContext } from '../context.ts'
-import { transcriptsPlace } from '../login-sandbox/transcripts-place.ts'
+import { transcriptDeps } from '../login-sandbox/transcript-deps.ts'
 import { printable } from '../output.ts'
 import { connect } from '../sandbox/connect.ts'
 import { Notes } from './notes.ts'
@@ -20,11 +20,11 @@ import { sandboxHome } from './sandbox-home.ts'
 export interface WhereOptions {
   readonly sandbox?: string
   readonly home?: string
-  readonly harness?: Harness
+  readonly harness?: TranscriptHarness
   readonly format?: string
 }
 
-export interface Place extends FindOptions {
+export interface TranscriptSelection extends FindOptions {
   /** A sandbox's id, or a folder. */
   readonly scope: string
   readonly sandbox?: string
@@ -32,22 +32,21 @@ export interface Place extends FindOptions {
 
 export function addWhere(command: Command): Command {
   return command
-    .option(
-      '--sandbox <id>',
-      'those in the home of a running sandbox, or in the volume of a login’s; id or name',
+    .option('--sandbox <id>', 'from a running sandbox, or the volume of a login sandbox; id or name')
+    .option('--home <folder>', 'from this home folder (default: your own home)')
+    .addOption(
+      new Option('--harness <name>', 'only conversations of this harness').choices(TRANSCRIPT_HARNESSES),
     )
-    .option('--home <folder>', 'those in a folder that is shaped like a home (default: your own home)')
-    .addOption(new Option('--harness <name>', 'only those of this program').choices(HARNESSES))
 }
 
-export async function inPlace<T>(
+export async function withTranscriptSource<T>(
   context: CliContext,
   options: WhereOptions,
-  work: (place: Place) => Promise<T>,
+  work: (place: TranscriptSelection) => Promise<T>,
 ): Promise<T> {
   if (options.sandbox !== undefined && options.home !== undefined)
-    throw new CraikError('usage', '--sandbox and --home are too much: transcripts are in one place', {
-      hint: 'craik transcripts list --sandbox ID',
+    throw new CraikError('usage', '--sandbox cannot be combined with --home', {
+      hint: 'use one of them:  craik transcripts list --sandbox ID',
     })
   const notes = new Notes()
   const common = {
@@ -69,7 +68,7 @@ export async function inPlace<T>(
     const { id } = sandbox
     const login = new LoginRecords(context.home.loginSandboxes).list().find((one) => one.sandboxId === id)
     if (login !== undefined)
-      return await work({ ...common, ...transcriptsPlace(context, login.login, notes.problem) })
+      return await work({ ...common, ...transcriptDeps(context, login.login, notes.problem) })
     const source = sandboxHome(client, id, context.signal)
     return await work({ ...common, source, scope: id, sandbox: id })
   } finally {
@@ -78,8 +77,7 @@ export async function inPlace<T>(
 }
 
 function homeOf({ environment }: CliContext, { home }: WhereOptions): string {
-  if (home === '')
-    throw new CraikError('usage', '--home is empty', { hint: 'leave it out for your own home' })
+  if (home === '') throw new CraikError('usage', '--home is empty', { hint: 'omit it to use your own home' })
   return resolve(home ?? (environment.HOME || homedir()))
 }
 
@@ -94,7 +92,7 @@ function realFolder(path: string): string {
 
 function requireHome({ isolation, name }: SandboxBody): void {
   if (isolation !== 'none') return
-  throw new CraikError('usage', `${printable(name)} runs on this machine itself and has no home of its own`, {
-    hint: 'what agents in it write is in your own home:  craik transcripts list',
+  throw new CraikError('usage', `${printable(name)} runs directly on the host and has no home of its own`, {
+    hint: 'list the conversations in your own home:  craik transcripts list',
   })
 }

@@ -1,16 +1,16 @@
 /** What a client is told, and how it is put out. */
 import type { ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Caller } from '../caller.ts'
-import { spelled } from './names.ts'
+import type { GatewayCaller } from '../caller.ts'
+import { formatDestination } from './names.ts'
 import { neverAllowed } from './never-reached.ts'
 import { registryOf } from './presets.ts'
-import { type Asked, HTTPS_PORT } from './rules.ts'
+import { type EgressRequest, HTTPS_PORT } from './rules.ts'
 
 /** Whoever does not leave after its answer is put out. */
 const LEAVE_DEADLINE_MS = 5_000
 
-export interface Answer {
+export interface EgressAnswer {
   readonly status: 400 | 403 | 429 | 431 | 501 | 502 | 503 | 504
   readonly text: string
   /** By which rule, of a refusal. */
@@ -19,7 +19,7 @@ export interface Answer {
   readonly allow?: string
 }
 
-const REASONS: Readonly<Record<Answer['status'], string>> = {
+const REASONS: Readonly<Record<EgressAnswer['status'], string>> = {
   400: 'Bad Request',
   403: 'Forbidden',
   429: 'Too Many Requests',
@@ -32,28 +32,35 @@ const REASONS: Readonly<Record<Answer['status'], string>> = {
 
 const WHY: Readonly<Record<string, string>> = {
   'egress.blocked': 'is blocked by a rule',
-  'egress.not_public': 'is refused: its address is not of the public internet',
-  'egress.token_endpoint': 'is refused: logins are renewed outside the sandbox, never from inside',
+  'egress.not_public': 'is refused: its address is not public',
+  'egress.token_endpoint': 'is refused: only the host refreshes logins, never a sandbox',
   'egress.damaged_rules': 'is refused: a rule of this sandbox was changed outside Craik',
-  'egress.tls': 'is refused: what was sent is not TLS for that host',
-  'egress.upgrade': 'is refused: a plain request may not become something else',
+  'egress.tls': 'is refused: the client did not send a TLS handshake for that host',
+  'egress.upgrade': 'is refused: a plain HTTP request cannot be upgraded',
 }
 
 /** `blocked by craik: …`, and the command that would allow it; where no command can, why not. */
-export function refusal(caller: Pick<Caller, 'sandboxId'>, asked: Asked, rule: string): Answer {
-  const to = `blocked by craik: egress to ${spelled(asked)}`
+export function egressRefusal(
+  caller: Pick<GatewayCaller, 'sandboxId'>,
+  asked: EgressRequest,
+  rule: string,
+): EgressAnswer {
+  const to = `blocked by craik: egress to ${formatDestination(asked)}`
   if (rule === 'egress.limit')
-    return { status: 429, rule, text: `${to} is refused: too many connections of this sandbox are open\n` }
+    return { status: 429, rule, text: `${to} is refused: this sandbox has too many open connections\n` }
   const why = WHY[rule]
   if (why !== undefined) return { status: 403, rule, text: `${to} ${why}\n` }
   const never = neverAllowed(asked)
   if (never !== undefined)
     return { status: 403, rule, text: `${to} cannot be allowed: ${never.reason}\n${never.hint}\n` }
   const allow = allowCommand(caller, asked)
-  return { status: 403, rule, text: `${to} is not granted\nallow it:  ${allow}\n`, allow }
+  return { status: 403, rule, text: `${to} is not allowed\nallow it:  ${allow}\n`, allow }
 }
 
-function allowCommand({ sandboxId }: Pick<Caller, 'sandboxId'>, { host, form, port }: Asked): string {
+function allowCommand(
+  { sandboxId }: Pick<GatewayCaller, 'sandboxId'>,
+  { host, form, port }: EgressRequest,
+): string {
   const name = form === 'ipv6' ? `[${host}]` : host
   const where = sandboxId === undefined ? '--all-sandboxes' : `--sandbox ${sandboxId}`
   const preset = registryOf(host, port)
@@ -61,21 +68,24 @@ function allowCommand({ sandboxId }: Pick<Caller, 'sandboxId'>, { host, form, po
   return `craik egress allow ${name}${port === HTTPS_PORT ? '' : `:${port}`} ${where}`
 }
 
-export function malformed(problem: string): Answer {
-  return { status: 400, rule: 'egress.malformed', text: `craik: the request is refused: ${problem}\n` }
+export function malformed(problem: string): EgressAnswer {
+  return { status: 400, rule: 'egress.malformed', text: `craik: invalid request: ${problem}\n` }
 }
 
-export function unreachable(asked: Asked, status: 502 | 504, reason: string): Answer {
-  return { status, text: `craik: ${spelled(asked)} could not be reached (${reason.replaceAll('_', ' ')})\n` }
+export function answerUnreachable(asked: EgressRequest, status: 502 | 504, reason: string): EgressAnswer {
+  return {
+    status,
+    text: `craik: cannot reach ${formatDestination(asked)} (${reason.replaceAll('_', ' ')})\n`,
+  }
 }
 
-export const UNRECORDED: Answer = {
+export const UNRECORDED: EgressAnswer = {
   status: 503,
-  text: 'craik: nothing may leave while no receipt can be written\n',
+  text: 'craik: egress is blocked because no receipt can be written\n',
 }
 
 /** On a stream that no HTTP server answers for any more. */
-export function answerStream(stream: Duplex, answer: Answer): void {
+export function answerStream(stream: Duplex, answer: EgressAnswer): void {
   if (stream.destroyed) return
   const { status, text, rule } = answer
   const named = rule === undefined ? '' : `Craik-Rule: ${rule}\r\n`
@@ -92,13 +102,13 @@ export function answerStream(stream: Duplex, answer: Answer): void {
 }
 
 /** npm, pip and others show no more of a refusal than this line. */
-function reasonOf({ status, rule, allow }: Answer): string {
+function reasonOf({ status, rule, allow }: EgressAnswer): string {
   if (allow !== undefined) return `${REASONS[status]} by craik, allow it with: ${allow}`
   return rule === undefined ? REASONS[status] : `${REASONS[status]} by craik, rule ${rule}`
 }
 
 /** `hasBody`: it is not read to its end, so the connection cannot be used again. */
-export function answerResponse(response: ServerResponse, answer: Answer, hasBody: boolean): void {
+export function answerResponse(response: ServerResponse, answer: EgressAnswer, hasBody: boolean): void {
   const { status, text, rule } = answer
   if (response.destroyed || response.headersSent) {
     response.destroy()

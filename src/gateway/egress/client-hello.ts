@@ -6,16 +6,16 @@ const HANDSHAKE = 0x16
 const CLIENT_HELLO = 1
 const SERVER_NAME = 0
 
-export type Hello =
+export type ClientHello =
   | { readonly is: 'tls'; readonly name: string | undefined }
   | { readonly is: 'incomplete' }
   | { readonly is: 'other' }
 
-const OTHER: Hello = { is: 'other' }
-const INCOMPLETE: Hello = { is: 'incomplete' }
+const OTHER: ClientHello = { is: 'other' }
+const INCOMPLETE: ClientHello = { is: 'incomplete' }
 
 /** Never more than a look: what was read is passed on as it came. */
-export function parseHello(bytes: Buffer): Hello {
+export function parseHello(bytes: Buffer): ClientHello {
   const parts: Buffer[] = []
   let at = 0
   let have = 0
@@ -44,7 +44,7 @@ export function parseHello(bytes: Buffer): Hello {
   }
 }
 
-function helloIn(body: Buffer): Hello {
+function helloIn(body: Buffer): ClientHello {
   try {
     let at = 2 + 32
     at += 1 + body.readUInt8(at)
@@ -81,10 +81,10 @@ export function readHello(
   stream: Duplex,
   head: Buffer,
   until: AbortSignal,
-): Promise<{ readonly hello: Hello; readonly bytes: Buffer }> {
+): Promise<{ readonly hello: ClientHello; readonly bytes: Buffer }> {
   return new Promise((resolve) => {
     let bytes = head
-    const finish = (hello: Hello) => {
+    const finish = (hello: ClientHello) => {
       stream.off('data', take)
       stream.off('end', giveUp)
       stream.off('close', giveUp)

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import type { Clock } from '../../lib/clock.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { checkGrant } from '../../policy/grant.ts'
-import { type Judgement, judge, plainJson, record } from '../../policy/judgement.ts'
+import { decideRequest, type PolicyDecision, plainJson, record } from '../../policy/policy-decision.ts'
 import type { DecisionRequest } from '../../policy/request.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
@@ -13,15 +13,15 @@ import type { Tables } from '../../store/store.ts'
 import {
   type EgressFacts,
   factsOf,
+  formatRequest,
   parseRulesDocument,
-  plainAsked,
   refusingRule,
   rulesDocument,
 } from './facts.ts'
-import { spelled } from './names.ts'
+import { formatDestination } from './names.ts'
 import type { EgressSealer } from './rule-procedures.ts'
 import type { RuleReader } from './rule-reader.ts'
-import { type Asked, type EgressRule, fittingRules } from './rules.ts'
+import { type EgressRequest, type EgressRule, fittingRules } from './rules.ts'
 import type { DecideEgressInput, DecideEgressOutput, RefuseEgressInput } from './tokens.ts'
 
 export interface DecideWork {
@@ -31,9 +31,9 @@ export interface DecideWork {
 }
 
 /** What would be decided; nothing is written. */
-export type Verdict =
-  | { readonly effect: 'allow'; readonly rule: EgressRule; readonly judgement: Judgement }
-  | { readonly effect: 'deny'; readonly rule?: EgressRule; readonly judgement: Judgement }
+export type EgressVerdict =
+  | { readonly effect: 'allow'; readonly rule: EgressRule; readonly judgement: PolicyDecision }
+  | { readonly effect: 'deny'; readonly rule?: EgressRule; readonly judgement: PolicyDecision }
   | {
       readonly effect: 'refuse'
       readonly rule?: EgressRule
@@ -43,7 +43,7 @@ export type Verdict =
 
 type Question = Pick<DecideEgressInput, 'caller' | 'asked' | 'isTokenEndpoint'>
 
-export async function judgeEgress(work: DecideWork, question: Question): Promise<Verdict> {
+export async function evaluateEgress(work: DecideWork, question: Question): Promise<EgressVerdict> {
   const { caller, asked, isTokenEndpoint } = question
   const { rules, damaged } = await work.reader.rulesFor(work.tables, caller.operator, caller.sandboxId)
   const fitting = damaged.length === 0 ? fittingRules(rules, asked) : []
@@ -54,14 +54,14 @@ export async function judgeEgress(work: DecideWork, question: Question): Promise
       schema: 'craik.egress_decision/1',
       ground: 'rules',
       count: 1,
-      asked: [plainAsked(asked, looksAtPath)],
+      asked: [formatRequest(asked, looksAtPath)],
       rules_digest: `sha256:${hash('sha256', document)}`,
       damaged: damaged.length,
     }
     return { effect: 'refuse', facts, document, ...(fitting[0] && { rule: fitting[0] }) }
   }
   if (isTokenEndpoint) return { effect: 'refuse', rule: fitting[0]!, facts: factsOf('token_endpoint', asked) }
-  let denied: Verdict | undefined
+  let denied: EgressVerdict | undefined
   for (const rule of fitting) {
     const verdict = await judgeRule(work, question, rule)
     if (verdict.effect === 'allow') return verdict
@@ -75,7 +75,7 @@ async function judgeRule(
   { tables, clock }: DecideWork,
   { caller, asked }: Question,
   rule: EgressRule,
-): Promise<Verdict> {
+): Promise<EgressVerdict> {
   const request: DecisionRequest = {
     operator: caller.operator,
     capability: 'network.egress',
@@ -85,7 +85,7 @@ async function judgeRule(
     policy_envelope_id: caller.policyEnvelopeId,
     grant_id: rule.grant_id!,
   }
-  const judgement = await judge(tables, request, clock)
+  const judgement = await decideRequest(tables, request, clock)
   if (judgement.evaluation.effect === 'deny') return { effect: 'deny', rule, judgement }
   const outcome = checkGrant(judgement.input.grant, judgement.input.request, judgement.input.now_ms)
   if (outcome === 'usable') return { effect: 'allow', rule, judgement }
@@ -93,7 +93,7 @@ async function judgeRule(
     schema: 'craik.egress_decision/1',
     ground: 'grant',
     count: 1,
-    asked: [plainAsked(asked)],
+    asked: [formatRequest(asked)],
     rule_id: rule.id,
     outcome,
   }
@@ -105,7 +105,7 @@ export async function decideEgress(
   sealer: EgressSealer,
   { isNoted, owner, ...question }: DecideEgressInput,
 ): Promise<DecideEgressOutput> {
-  const verdict = await judgeEgress(work, question)
+  const verdict = await evaluateEgress(work, question)
   const { asked, caller } = question
   if (verdict.effect === 'refuse') {
     const { facts, document } = verdict
@@ -177,18 +177,18 @@ function ruleOf(facts: EgressFacts): string {
   return refusingRule(facts) ?? 'egress.not_public'
 }
 
-export function operationOf({ protocol }: Asked): 'connect' | 'request' {
+export function operationOf({ protocol }: EgressRequest): 'connect' | 'request' {
   return protocol === 'connect' ? 'connect' : 'request'
 }
 
 const UNNAMED = 'egress/unnamed'
 
 /** `host:port` where that is a reference and looks like no secret. */
-function targetOf(asked: Asked): string {
-  const text = spelled(asked)
+function targetOf(asked: EgressRequest): string {
+  const text = formatDestination(asked)
   return REFERENCE.test(text) && !redactValue(text).redacted ? text : UNNAMED
 }
 
-function metadataOf({ host, port, protocol, method }: Asked) {
+function metadataOf({ host, port, protocol, method }: EgressRequest) {
   return { host, port, protocol, ...(method !== undefined && { method }) }
 }

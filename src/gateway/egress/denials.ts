@@ -1,7 +1,7 @@
 /** How refusals of egress are added up. */
 import { Denials, type DenialTerms } from '../denials.ts'
-import { type EgressFacts, MAX_TOLD } from './facts.ts'
-import type { Asked } from './rules.ts'
+import { type EgressFacts, MAX_LISTED } from './facts.ts'
+import type { EgressRequest } from './rules.ts'
 
 export function egressDenials(write: DenialTerms<EgressFacts>['write']): Denials<EgressFacts> {
   return new Denials({ write, together })
@@ -13,10 +13,10 @@ export function groundOf(facts: EgressFacts, rule: string): string {
 }
 
 function together(one: EgressFacts, other: EgressFacts): EgressFacts {
-  const told: Asked[] = [...one.asked]
+  const told: EgressRequest[] = [...one.asked]
   for (const asked of other.asked) {
     const isKnown = told.some(({ host, port }) => host === asked.host && port === asked.port)
-    if (!isKnown && told.length < MAX_TOLD) told.push(asked)
+    if (!isKnown && told.length < MAX_LISTED) told.push(asked)
   }
   return { ...one, count: one.count + other.count, asked: told } as EgressFacts
 }

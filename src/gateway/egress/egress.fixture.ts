@@ -13,7 +13,7 @@ import { selfSigned } from '../../../test/wire/certificate.ts'
 import { createEnvelope } from '../../policy/envelope.ts'
 import { type BuiltIn, envelopeFor, OPERATOR, TestClock } from '../../policy/policy.fixture.ts'
 import { builtInText } from '../../policy/profiles.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { createEgress, type Egress, type EgressOptions } from './egress.ts'
 import { SERVER_OPTIONS } from './limits.ts'
 import { parseTyped } from './rules.ts'
@@ -50,7 +50,7 @@ export interface LocalWeb {
 export interface Scene extends Omit<LocalWeb, 'web' | 'close'> {
   readonly store: InProcessStore
   readonly clock: TestClock
-  readonly caller: Caller
+  readonly caller: GatewayCaller
   readonly egress: Egress
   readonly port: number
   allow(
@@ -86,7 +86,7 @@ export async function openScene(options: SceneOptions = {}): Promise<Scene> {
   const profile = options.profile ?? 'strict'
   const envelope = await envelopeFor(profile, { taskId: null, id: 'policy_sandbox' })
   await createEnvelope(store, envelope, builtInText(profile), { operator: OPERATOR })
-  const caller: Caller = {
+  const caller: GatewayCaller = {
     operator: OPERATOR,
     policyEnvelopeId: envelope.id,
     sandboxId: SANDBOX,
@@ -108,7 +108,11 @@ export async function openScene(options: SceneOptions = {}): Promise<Scene> {
   })
   const proxy = await listening(proxyServer(egress, () => caller))
   return {
-    ...{ ...witnesses, store, clock, caller, egress },
+    ...witnesses,
+    store,
+    clock,
+    caller,
+    egress,
     port: portOf(proxy),
     allow: (typed, { methods, sandboxId = SANDBOX } = {}) =>
       store.write(addRule, {
@@ -141,7 +145,10 @@ export async function openWeb(answer?: SceneOptions['answer']): Promise<LocalWeb
   const open = await listening(createHttpServer(onRequest))
   const turns = new Map<string, number>()
   return {
-    ...{ seen, heads, lookedUp, dialled },
+    seen,
+    heads,
+    lookedUp,
+    dialled,
     web: {
       async resolve(host) {
         lookedUp.push(host)
@@ -166,7 +173,7 @@ export async function openWeb(answer?: SceneOptions['answer']): Promise<LocalWeb
 }
 
 /** What a gateway's server does for egress; whose a request is, its stream says. */
-export function proxyServer(egress: Egress, callerOf: (stream: Duplex) => Caller): Server {
+export function proxyServer(egress: Egress, callerOf: (stream: Duplex) => GatewayCaller): Server {
   const server = createHttpServer(SERVER_OPTIONS, (request, response) =>
     egress.handlePlain(callerOf(request.socket), request, response),
   )

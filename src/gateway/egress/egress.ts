@@ -1,18 +1,18 @@
 /** The egress proxy: what a gateway's HTTP server hands over that is not for the gateway itself. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Caller } from '../caller.ts'
-import { answerStream, malformed, refusal } from './answers.ts'
+import type { GatewayCaller } from '../caller.ts'
+import { answerStream, egressRefusal, malformed } from './answers.ts'
+import { type EgressConnectionOptions, EgressConnections } from './connections.ts'
 import { factsOf } from './facts.ts'
-import { DEFAULT_LIMITS, type EgressLimits } from './limits.ts'
-import { isProblem } from './names.ts'
-import { type PassageOptions, Passages } from './passages.ts'
+import { DEFAULT_EGRESS_LIMITS, type EgressLimits } from './limits.ts'
+import { isNameProblem } from './names.ts'
 import { parsePlainUrl } from './paths.ts'
-import { plain } from './plain.ts'
+import { forwardPlainHttp } from './plain.ts'
 import { tunnel } from './tunnel.ts'
 import { systemWeb, type Web } from './web.ts'
 
-export interface EgressOptions extends Omit<PassageOptions, 'web' | 'limits'> {
+export interface EgressOptions extends Omit<EgressConnectionOptions, 'web' | 'limits'> {
   /** For tests: the web, or a part of it. */
   readonly web?: Partial<Web>
   readonly limits?: Partial<EgressLimits>
@@ -20,21 +20,21 @@ export interface EgressOptions extends Omit<PassageOptions, 'web' | 'limits'> {
 
 export interface Egress {
   /** For `connect` of an HTTP server. */
-  handleConnect(caller: Caller, request: IncomingMessage, stream: Duplex, head: Buffer): void
+  handleConnect(caller: GatewayCaller, request: IncomingMessage, stream: Duplex, head: Buffer): void
   /** For a `request` in absolute form. */
-  handlePlain(caller: Caller, request: IncomingMessage, response: ServerResponse): void
+  handlePlain(caller: GatewayCaller, request: IncomingMessage, response: ServerResponse): void
   /** For `upgrade` in absolute form: refused. */
-  handleUpgrade(caller: Caller, request: IncomingMessage, stream: Duplex): void
+  handleUpgrade(caller: GatewayCaller, request: IncomingMessage, stream: Duplex): void
   /** For `clientError`: what is no HTTP, or has a head without end. */
-  handleMalformed(caller: Caller, error: Error, stream: Duplex): void
+  handleMalformed(caller: GatewayCaller, error: Error, stream: Duplex): void
   /** Ends what is open; everything has its receipt when it is done. Idempotent. */
   close(): Promise<void>
 }
 
 /** A server that hands over here is made with `SERVER_OPTIONS` of limits.ts. */
 export function createEgress(options: EgressOptions): Egress {
-  const limits = { ...DEFAULT_LIMITS, ...options.limits }
-  const passages = new Passages({ ...options, limits, web: { ...systemWeb(), ...options.web } })
+  const limits = { ...DEFAULT_EGRESS_LIMITS, ...options.limits }
+  const passages = new EgressConnections({ ...options, limits, web: { ...systemWeb(), ...options.web } })
   const running = new Set<Promise<void>>()
   let closed: Promise<void> | undefined
   const run = (work: Promise<void>, giveUp: () => void) => {
@@ -46,7 +46,7 @@ export function createEgress(options: EgressOptions): Egress {
       run(tunnel(passages, limits, caller, request, stream, head), () => stream.destroy())
     },
     handlePlain(caller, request, response) {
-      run(plain(passages, limits, caller, request, response), () => response.destroy())
+      run(forwardPlainHttp(passages, limits, caller, request, response), () => response.destroy())
     },
     handleUpgrade(caller, request, stream) {
       stream.on('error', () => {})
@@ -54,7 +54,7 @@ export function createEgress(options: EgressOptions): Egress {
     },
     handleMalformed(caller, error, stream) {
       stream.on('error', () => {})
-      const answer = malformed('it is not HTTP as it should be')
+      const answer = malformed('it is not valid HTTP')
       const isTooLong = (error as NodeJS.ErrnoException).code === 'HPE_HEADER_OVERFLOW'
       const refused = isTooLong ? { ...answer, status: 431 as const } : answer
       run(
@@ -74,18 +74,18 @@ export function createEgress(options: EgressOptions): Egress {
 }
 
 async function refuseUpgrade(
-  passages: Passages,
-  caller: Caller,
+  passages: EgressConnections,
+  caller: GatewayCaller,
   request: IncomingMessage,
   stream: Duplex,
 ): Promise<void> {
   const target = parsePlainUrl(request.url ?? '')
-  if (isProblem(target)) {
+  if (isNameProblem(target)) {
     await passages.refuse(caller, factsOf('malformed'))
     answerStream(stream, malformed(target.problem))
     return
   }
   const asked = { ...target.destination, protocol: 'http', method: request.method } as const
   await passages.refuse(caller, factsOf('upgrade', asked))
-  answerStream(stream, refusal(caller, asked, 'egress.upgrade'))
+  answerStream(stream, egressRefusal(caller, asked, 'egress.upgrade'))
 }

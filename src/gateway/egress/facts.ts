@@ -4,10 +4,10 @@ import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import { notPublic } from '../../lib/public-address.ts'
 import { reference } from '../../policy/request.ts'
 import { GRANT_OUTCOMES } from '../../receipts/kinds.ts'
-import { type Asked, fittingRules, type RuleTerms, ruleTerms } from './rules.ts'
+import { type EgressRequest, fittingRules, type RuleTerms, ruleTerms } from './rules.ts'
 
 /** Of many that were refused together so many are told by name. */
-export const MAX_TOLD = 5
+export const MAX_LISTED = 5
 
 const asked = z.strictObject({
   host: z.string().max(300),
@@ -22,7 +22,7 @@ const shared = {
   schema: z.literal('craik.egress_decision/1'),
   /** How many were refused so; of more than one not all are told. */
   count: z.int().min(1),
-  asked: z.array(asked).max(MAX_TOLD),
+  asked: z.array(asked).max(MAX_LISTED),
 }
 
 export const egressFacts = z.discriminatedUnion('ground', [
@@ -81,7 +81,7 @@ export function refusingRule(facts: EgressFacts, rules: readonly RuleTerms[] = [
   return ALWAYS[facts.ground]
 }
 
-function refusedByRules(rules: readonly RuleTerms[], asked: Asked): string | undefined {
+function refusedByRules(rules: readonly RuleTerms[], asked: EgressRequest): string | undefined {
   const [first] = fittingRules(rules, asked)
   if (first === undefined) return 'egress.no_rule'
   return first.effect === 'deny' ? 'egress.blocked' : undefined
@@ -107,18 +107,21 @@ export function parseRulesDocument(text: string): readonly RuleTerms[] {
 /** One refusal of one request. */
 export function factsOf<G extends Exclude<Ground, 'rules' | 'grant' | 'addresses'>>(
   ground: G,
-  asked?: Asked,
+  asked?: EgressRequest,
 ): EgressFacts {
   return {
     schema: 'craik.egress_decision/1',
     ground,
     count: 1,
-    asked: asked === undefined ? [] : [plainAsked(asked)],
+    asked: asked === undefined ? [] : [formatRequest(asked)],
   }
 }
 
 /** Without what is undefined; the path is left out, which may hold a secret, unless a rule could have looked at it. */
-export function plainAsked({ host, form, port, protocol, method, path }: Asked, withPath = false): Asked {
+export function formatRequest(
+  { host, form, port, protocol, method, path }: EgressRequest,
+  withPath = false,
+): EgressRequest {
   return {
     host,
     form,

@@ -1,7 +1,7 @@
 /** The head of a plain request: refused where two readers could disagree about it, passed on without what is for one hop. */
 import type { IncomingMessage } from 'node:http'
 import { MAX_HEADERS } from './limits.ts'
-import { type Destination, isProblem, type Problem, parseAuthority } from './names.ts'
+import { type Destination, isNameProblem, type NameProblem, parseAuthority } from './names.ts'
 
 const HOP_BY_HOP = new Set([
   'connection',
@@ -21,10 +21,10 @@ const REQUEST_ONLY = new Set(['expect', 'host', 'content-length'])
 export type BodyLength = 'none' | 'chunked' | number
 
 /** How long the body is, or why nobody could be sure. */
-export function bodyLength(request: Pick<IncomingMessage, 'rawHeaders'>): BodyLength | Problem {
+export function bodyLength(request: Pick<IncomingMessage, 'rawHeaders'>): BodyLength | NameProblem {
   const lengths = valuesOf(request.rawHeaders, 'content-length')
   const codings = valuesOf(request.rawHeaders, 'transfer-encoding')
-  if (lengths.length + codings.length > 1) return { problem: 'it says more than once how long its body is' }
+  if (lengths.length + codings.length > 1) return { problem: 'it has more than one body length' }
   if (codings.length === 1)
     return codings[0]!.toLowerCase() === 'chunked'
       ? 'chunked'
@@ -32,20 +32,20 @@ export function bodyLength(request: Pick<IncomingMessage, 'rawHeaders'>): BodyLe
   if (lengths.length === 0) return 'none'
   return /^(?:0|[1-9][0-9]{0,14})$/.test(lengths[0]!)
     ? Number(lengths[0])
-    : { problem: 'its content length is no number' }
+    : { problem: 'its content length is not a number' }
 }
 
 /** The Host header is there once, or in HTTP/1.0 not at all, and says the same as the URL. */
 export function checkHead(
   { rawHeaders, httpVersion }: Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>,
   { host, port }: Destination,
-): Problem | undefined {
+): NameProblem | undefined {
   if (rawHeaders.length > 2 * MAX_HEADERS) return { problem: `it has more than ${MAX_HEADERS} headers` }
   const hosts = valuesOf(rawHeaders, 'host')
   if (hosts.length === 0 && httpVersion === '1.0') return undefined
   const said = hosts.length === 1 ? parseAuthority(hosts[0]!, 80) : undefined
-  const isSame = said !== undefined && !isProblem(said) && said.host === host && said.port === port
-  return isSame ? undefined : { problem: 'its Host header is not the host of its URL' }
+  const isSame = said !== undefined && !isNameProblem(said) && said.host === host && said.port === port
+  return isSame ? undefined : { problem: 'its Host header differs from the host of its URL' }
 }
 
 /** By name, in the order of their coming; each name with all its values. */

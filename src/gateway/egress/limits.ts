@@ -16,7 +16,7 @@ export interface EgressLimits {
   readonly recheckMs: number
 }
 
-export const DEFAULT_LIMITS: EgressLimits = {
+export const DEFAULT_EGRESS_LIMITS: EgressLimits = {
   connectionsPerCaller: 256,
   lookupMs: 10_000,
   connectMs: 15_000,

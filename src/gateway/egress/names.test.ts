@@ -1,11 +1,11 @@
 import { isIPv4, isIPv6 } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isProblem, parseAuthority, parseHost, parseHostAndPort, spelled } from './names.ts'
+import { formatDestination, isNameProblem, parseAuthority, parseHost, parseHostAndPort } from './names.ts'
 
 const canonical = (text: string) => {
   const found = parseAuthority(text)
-  return isProblem(found) ? undefined : spelled(found)
+  return isNameProblem(found) ? undefined : formatDestination(found)
 }
 
 describe('the authority of a request', () => {
@@ -97,7 +97,7 @@ describe('the authority of a request', () => {
     fc.assert(
       fc.property(fc.oneof(hostLike, fc.webAuthority(), fc.ipV4Extended(), fc.ipV6()), (text) => {
         const found = parseAuthority(`${text.includes(':') && isIPv6(text) ? `[${text}]` : text}`, 443)
-        if (isProblem(found)) return
+        if (isNameProblem(found)) return
         const { hostname } = new URL(`http://${text.includes(':') && isIPv6(text) ? `[${text}]` : text}/`)
         const plain = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
         if (found.form !== 'ipv4' || isIPv4(plain)) expect(found.host).toBe(plain)
@@ -116,7 +116,7 @@ describe('a host as a person types it', () => {
   ])('%s is %s', (text, host) => expect(parseHost(text)).toMatchObject({ host }))
 
   it.each(['℀.com', 'a b.example', 'a\u200d.example', 'a\u00a0b.example'])('%j is refused', (text) =>
-    expect(isProblem(parseHostAndPort(text, 443))).toBe(true),
+    expect(isNameProblem(parseHostAndPort(text, 443))).toBe(true),
   )
 })
 

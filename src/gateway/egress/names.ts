@@ -21,37 +21,37 @@ export interface Destination extends Host {
 }
 
 /** Why a text leads nowhere, for whoever sent it. */
-export interface Problem {
+export interface NameProblem {
   readonly problem: string
 }
 
-export function isProblem(value: object): value is Problem {
+export function isNameProblem(value: object): value is NameProblem {
   return 'problem' in value
 }
 
 /** `host:port`, as it is shown and as a client may send it. */
-export function spelled({ host, form, port }: Destination): string {
+export function formatDestination({ host, form, port }: Destination): string {
   return `${form === 'ipv6' ? `[${host}]` : host}:${port}`
 }
 
 /** The target of a CONNECT, or with a default port the authority of a URL or a Host header; ASCII only. */
-export function parseAuthority(text: string, defaultPort?: number): Destination | Problem {
+export function parseAuthority(text: string, defaultPort?: number): Destination | NameProblem {
   if (/[^\x21-\x7e]/.test(text))
-    return { problem: 'it holds a blank, a control character or one outside ASCII' }
+    return { problem: 'it contains a space, a control character or a non-ASCII character' }
   return parseHostAndPort(text, defaultPort)
 }
 
 /** As a person types it: also with letters outside ASCII. */
-export function parseHostAndPort(text: string, defaultPort?: number): Destination | Problem {
+export function parseHostAndPort(text: string, defaultPort?: number): Destination | NameProblem {
   if (text.length > MAX_TEXT_LENGTH) return { problem: 'it is too long' }
-  if (text.includes('@')) return { problem: 'it names a user before an @' }
+  if (text.includes('@')) return { problem: 'it contains a user name before an @' }
   const split = /^(\[[^[\]]*\]|[^:[\]]*)(?::([0-9]*))?$/.exec(text)
   if (split === null) return { problem: 'it is not of the form host:port' }
   const [, name, digits] = split as unknown as [string, string, string | undefined]
   const port = digits === undefined ? defaultPort : parsePort(digits)
-  if (port === undefined) return { problem: 'its port is no number from 1 to 65535' }
+  if (port === undefined) return { problem: 'its port is not a number from 1 to 65535' }
   const host = parseHost(name)
-  return isProblem(host) ? host : { ...host, port }
+  return isNameProblem(host) ? host : { ...host, port }
 }
 
 export function parsePort(digits: string): number | undefined {
@@ -60,25 +60,25 @@ export function parsePort(digits: string): number | undefined {
 }
 
 /** A name or an address; an IPv6 address is in brackets. */
-export function parseHost(text: string): Host | Problem {
+export function parseHost(text: string): Host | NameProblem {
   if (text.length > MAX_TEXT_LENGTH) return { problem: 'its host is too long' }
   if (/[\p{Cc}\p{Zs}\p{Zl}\p{Zp}]/u.test(text))
-    return { problem: 'its host holds a blank or a control character' }
-  if (text.includes('%')) return { problem: 'its host is percent-encoded, or has a zone' }
+    return { problem: 'its host contains a space or a control character' }
+  if (text.includes('%')) return { problem: 'its host is percent-encoded or has a zone' }
   if (text.startsWith('[')) return parseIpv6(text)
   const ascii = /^[\x21-\x7e]*$/.test(text) ? text.toLowerCase() : domainToASCII(text)
   const name = ascii.endsWith('.') ? ascii.slice(0, -1) : ascii
-  if (name === '') return { problem: 'its host is empty, or no name' }
+  if (name === '') return { problem: 'its host is empty or not a name' }
   return /(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/.test(name) ? parseIpv4(name) : parseName(name)
 }
 
-function parseName(name: string): Host | Problem {
+function parseName(name: string): Host | NameProblem {
   if (name.length > MAX_NAME_LENGTH) return { problem: 'its host is longer than 253 characters' }
   const labels = name.split('.')
   const isLabel = (label: string) => /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/.test(label)
-  if (!labels.every(isLabel)) return { problem: 'its host is not spelled as a name is' }
+  if (!labels.every(isLabel)) return { problem: 'its host is not a valid name' }
   if (labels.some((label) => label.startsWith('xn--')) && !isEncodedOnce(name))
-    return { problem: 'its host is an encoded name that stands for none' }
+    return { problem: 'its host is an invalid internationalized name' }
   return { host: name, form: 'name' }
 }
 
@@ -89,19 +89,19 @@ function isEncodedOnce(name: string): boolean {
 }
 
 /** Octal, hexadecimal and shortened forms are what every resolver takes them for. */
-function parseIpv4(name: string): Host | Problem {
+function parseIpv4(name: string): Host | NameProblem {
   try {
     const { hostname } = new URL(`http://${name}/`)
     if (isIPv4(hostname)) return { host: hostname, form: 'ipv4' }
   } catch {
     // Said below.
   }
-  return { problem: 'its host ends in a number, and is no address' }
+  return { problem: 'its host ends in a number but is not an address' }
 }
 
-function parseIpv6(text: string): Host | Problem {
+function parseIpv6(text: string): Host | NameProblem {
   const address = text.slice(1, -1)
-  if (!text.endsWith(']') || !isIPv6(address)) return { problem: 'its host is no IPv6 address' }
+  if (!text.endsWith(']') || !isIPv6(address)) return { problem: 'its host is not an IPv6 address' }
   const host = new URL(`http://[${address}]/`).hostname.slice(1, -1)
   // A system dials the IPv4 address that such a one stands for.
   const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(host)

@@ -13,8 +13,8 @@ export function neverAllowed({ host, form }: Host, below = false): NeverAllowed 
   if (problem !== undefined) return { reason: `its address is ${problem}`, hint: insteadOf(problem) }
   if (form !== 'name' || host.includes('.') || below) return undefined
   return {
-    reason: 'a name without a dot is of a local network',
-    hint: `name it in full:  ${host}.example.com`,
+    reason: 'a name without a dot belongs to a local network',
+    hint: `use the full name:  ${host}.example.com`,
   }
 }
 
@@ -23,16 +23,16 @@ export function insteadOf(problem: string): string {
   switch (problem) {
     case 'loopback':
     case 'unspecified':
-      return 'inside, that is the sandbox itself, and needs no rule: run the server in it; to reach one in it from here:  craik sandbox forward ID PORT'
+      return 'in a sandbox, that is the sandbox itself and needs no rule; to reach its server from the host:  craik sandbox forward ID PORT'
     case 'link-local':
     case 'metadata':
-      return 'machines of a cloud get their credentials there, so that no rule opens it; what a sandbox may use of your logins goes in by itself:  craik accounts'
+      return 'no rule can allow it: cloud machines get credentials there; list the logins that sandboxes can use:  craik accounts'
     case 'private':
     case 'carrier-grade NAT':
     case 'not of the public internet':
-      return 'from a sandbox only the public internet is reached; what is needed of a local network is copied in:  craik sandbox cp FILE ID:'
+      return 'sandboxes can reach only the public internet; copy files from a local network:  craik sandbox cp FILE ID:'
     default:
-      return 'only addresses of the public internet are ever reached from a sandbox'
+      return 'sandboxes can reach only the public internet'
   }
 }
 

@@ -1,5 +1,5 @@
 /** Paths of plain HTTP requests, as far as a rule may speak of them: segment by segment, without ways around. */
-import { type Destination, isProblem, type Problem, parseAuthority } from './names.ts'
+import { type Destination, isNameProblem, type NameProblem, parseAuthority } from './names.ts'
 
 const MAX_URL_LENGTH = 8 * 1024
 
@@ -12,16 +12,16 @@ export interface PlainTarget {
 }
 
 /** The absolute form of a request's target. Only http: what is inside TLS goes through CONNECT. */
-export function parsePlainUrl(text: string): PlainTarget | Problem {
+export function parsePlainUrl(text: string): PlainTarget | NameProblem {
   if (text.length > MAX_URL_LENGTH) return { problem: `its URL is longer than ${MAX_URL_LENGTH} characters` }
   if (/[^\x21-\x7e]/.test(text))
-    return { problem: 'its URL holds a blank, a control character or one outside ASCII' }
-  if (/^https:/i.test(text)) return { problem: 'https goes through CONNECT, not through a plain request' }
+    return { problem: 'its URL contains a space, a control character or a non-ASCII character' }
+  if (/^https:/i.test(text)) return { problem: 'https requires CONNECT, not a plain request' }
   const parts = /^http:\/\/([^/?#]*)(\/[^?#]*)?(\?[^#]*)?$/i.exec(text)
   if (parts === null) return { problem: 'its URL is not of the form http://host/path' }
   const [, authority, path = '/', query = ''] = parts as unknown as [string, string, string?, string?]
   const destination = parseAuthority(authority, 80)
-  if (isProblem(destination)) return destination
+  if (isNameProblem(destination)) return destination
   return { destination, target: `${path}${query}`, path: canonicalPath(path) }
 }
 

@@ -6,15 +6,15 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { pipeline } from 'node:stream'
-import type { Caller } from '../caller.ts'
-import { type Answer, answerResponse, malformed, unreachable } from './answers.ts'
+import type { GatewayCaller } from '../caller.ts'
+import { answerResponse, answerUnreachable, type EgressAnswer, malformed } from './answers.ts'
+import { type EgressConnection, type EgressConnections, isAnswer } from './connections.ts'
 import { factsOf } from './facts.ts'
 import { type BodyLength, bodyLength, checkHead, passedOn } from './headers.ts'
 import type { EgressLimits } from './limits.ts'
-import { isProblem, type Problem, spelled } from './names.ts'
-import { isAnswer, type Passage, type Passages } from './passages.ts'
+import { formatDestination, isNameProblem, type NameProblem } from './names.ts'
 import { type PlainTarget, parsePlainUrl } from './paths.ts'
-import type { Asked } from './rules.ts'
+import type { EgressRequest } from './rules.ts'
 
 const MAX_ANSWER_HEAD_BYTES = 64 * 1024
 /** A tunnel by another name, and an echo of what was sent with credentials in it. */
@@ -25,10 +25,10 @@ interface Plain extends PlainTarget {
   readonly body: BodyLength
 }
 
-export async function plain(
-  passages: Passages,
+export async function forwardPlainHttp(
+  passages: EgressConnections,
   limits: EgressLimits,
-  caller: Caller,
+  caller: GatewayCaller,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -37,25 +37,25 @@ export async function plain(
   request.on('error', () => gone.abort())
   response.on('error', () => gone.abort())
   const parsed = parsePlain(request)
-  if (isProblem(parsed)) {
+  if (isNameProblem(parsed)) {
     await passages.refuse(caller, factsOf('malformed'))
     answerResponse(response, malformed(parsed.problem), true)
     return
   }
   const { destination, method, path } = parsed
-  const asked: Asked = { ...destination, protocol: 'http', method, path }
+  const asked: EgressRequest = { ...destination, protocol: 'http', method, path }
   const passage = await passages.open(caller, asked, gone.signal)
   if (isAnswer(passage)) answerResponse(response, passage, parsed.body !== 'none')
   else await exchange(passage, limits, { request, response, parsed, asked })
 }
 
-function parsePlain(request: IncomingMessage): Plain | Problem {
+function parsePlain(request: IncomingMessage): Plain | NameProblem {
   const target = parsePlainUrl(request.url ?? '')
-  if (isProblem(target)) return target
+  if (isNameProblem(target)) return target
   const body = bodyLength(request)
   if (typeof body === 'object') return body
   const method = request.method ?? ''
-  if (REFUSED_METHODS.includes(method)) return { problem: `the method ${method} is not passed on` }
+  if (REFUSED_METHODS.includes(method)) return { problem: `the method ${method} is not supported` }
   return checkHead(request, target.destination) ?? { ...target, method, body }
 }
 
@@ -63,46 +63,46 @@ interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly parsed: Plain
-  readonly asked: Asked
+  readonly asked: EgressRequest
 }
 
 /** One request and its answer; both ends are settled when it is over. */
-async function exchange(passage: Passage, limits: EgressLimits, told: Exchange): Promise<void> {
+async function exchange(passage: EgressConnection, limits: EgressLimits, told: Exchange): Promise<void> {
   const { response, asked } = told
   const { socket } = passage
   const { promise, resolve } = Promise.withResolvers<string>()
   let httpStatus: number | undefined
-  const fail = (outcome: string, answer: Answer) => {
+  const fail = (outcome: string, answer: EgressAnswer) => {
     if (!response.headersSent) answerResponse(response, answer, true)
     else response.destroy()
     resolve(outcome)
   }
   const total = setTimeout(
-    () => fail('too_long', unreachable(asked, 504, 'too_long')),
+    () => fail('too_long', answerUnreachable(asked, 504, 'too_long')),
     limits.totalMs,
   ).unref()
-  const stop = () => fail('ended', unreachable(asked, 502, 'no_longer_allowed'))
+  const stop = () => fail('ended', answerUnreachable(asked, 502, 'no_longer_allowed'))
   passage.until.addEventListener('abort', stop, { once: true })
-  socket.setTimeout(limits.idleMs, () => fail('idle', unreachable(asked, 504, 'idle')))
+  socket.setTimeout(limits.idleMs, () => fail('idle', answerUnreachable(asked, 504, 'idle')))
   response.once('close', () => resolve(response.writableFinished ? 'closed' : 'client_gone'))
   try {
     const upstream = send(passage, told)
-    upstream.once('error', () => fail('upstream_broke', unreachable(asked, 502, 'broke_off')))
+    upstream.once('error', () => fail('upstream_broke', answerUnreachable(asked, 502, 'broke_off')))
     // Nothing that was asked for here becomes something else.
-    upstream.once('upgrade', () => fail('upstream_broke', unreachable(asked, 502, 'changed_protocols')))
+    upstream.once('upgrade', () => fail('upstream_broke', answerUnreachable(asked, 502, 'changed_protocols')))
     upstream.once('response', (answer) => {
       httpStatus = answer.statusCode
       try {
         response.writeHead(answer.statusCode!, answer.statusMessage, headersOf(answer))
       } catch {
-        return fail('upstream_broke', unreachable(asked, 502, 'unreadable_head'))
+        return fail('upstream_broke', answerUnreachable(asked, 502, 'unreadable_head'))
       }
       // Before the client is: an answer that broke off must not look like one that was read to its end.
       answer.once('error', () => resolve('upstream_broke'))
       pipeline(answer, response, () => {})
     })
   } catch {
-    fail('malformed', malformed('its head cannot be passed on'))
+    fail('malformed', malformed('its headers cannot be forwarded'))
   }
   if (passage.until.aborted) stop()
   const outcome = await promise
@@ -120,7 +120,7 @@ async function exchange(passage: Passage, limits: EgressLimits, told: Exchange):
 }
 
 /** Its length is said as the client said it: a body that nobody announced would be read as another request. */
-function send({ socket }: Passage, { request, parsed }: Exchange): ClientRequest {
+function send({ socket }: EgressConnection, { request, parsed }: Exchange): ClientRequest {
   const { method, target, body, destination } = parsed
   const upstream = httpRequest({
     createConnection: () => socket,
@@ -134,7 +134,7 @@ function send({ socket }: Passage, { request, parsed }: Exchange): ClientRequest
   upstream.on('error', () => {})
   upstream.setHeader(
     'host',
-    destination.port === 80 ? spelled(destination).slice(0, -3) : spelled(destination),
+    destination.port === 80 ? formatDestination(destination).slice(0, -3) : formatDestination(destination),
   )
   for (const [name, values] of passedOn(request.rawHeaders, 'request')) upstream.setHeader(name, values)
   upstream.setHeader('connection', 'close')

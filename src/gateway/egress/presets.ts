@@ -43,7 +43,7 @@ export function presetCalled(name: string): {
   readonly hosts: readonly string[]
 } {
   if (Object.hasOwn(PRESETS, name)) return PRESETS[name as keyof typeof PRESETS]
-  throw new CraikError('usage', `there is no preset ${JSON.stringify(name.slice(0, 60))}`, {
-    hint: `these exist: ${Object.keys(PRESETS).join(', ')}`,
+  throw new CraikError('usage', `unknown preset ${JSON.stringify(name.slice(0, 60))}`, {
+    hint: `use one of: ${Object.keys(PRESETS).join(', ')}`,
   })
 }

@@ -4,7 +4,7 @@ import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newId } from '../../lib/ids.ts'
-import { createGrant, revokeGrant } from '../../policy/grant-procedures.ts'
+import { createGrantIn, revokeGrantIn } from '../../policy/grant-procedures.ts'
 import { parseInput } from '../../policy/request.ts'
 import type { ReceiptRef, ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { RecordSealer } from '../../receipts/record-seal.ts'
@@ -36,7 +36,7 @@ export async function addRule(work: RuleWork, input: AddRuleInput): Promise<Rule
   const expiresAtMs = input.expiresAtMs ?? nowMs + LONGEST_MS
   for (const old of (await ownRules(work, operator, sandboxId)).filter((rule) => isReplaced(rule, input)))
     await drop(work, old, approvedBy)
-  const { grant } = await createGrant(
+  const { grant } = await createGrantIn(
     work.tables,
     {
       terms: {
@@ -79,7 +79,7 @@ export async function removeRule(
   const rule = work.reader.rule(row)
   if (rule !== undefined) return drop(work, rule, operator)
   throw new CraikError('tampered', `egress rule ${id} was changed outside Craik`, {
-    hint: 'nothing in its scope is allowed while it is there; check the log:  craik receipts verify',
+    hint: 'its scope allows nothing until the rule is removed; check the log:  craik receipts verify',
   })
 }
 
@@ -170,8 +170,8 @@ async function insert(work: RuleWork, given: EgressRule): Promise<RuleChange> {
   const rule = parseInput(egressRule, given, 'the egress rule')
   const scope = rule.sandbox_id ?? ANY_SCOPE
   if ((await tables.egressRules.list({ operator: rule.operator, scope }, MAX_RULES)).length >= MAX_RULES)
-    throw new CraikError('limit_reached', `there are ${MAX_RULES} egress rules in this scope already`, {
-      hint: 'remove some:  craik egress list   craik egress deny RULE',
+    throw new CraikError('limit_reached', `this scope already has ${MAX_RULES} egress rules`, {
+      hint: 'list them:  craik egress list   and remove one:  craik egress deny RULE',
     })
   const document = canonicalJson(rule as unknown as Json)
   const seal = await sealer.sealRecord(tables, sealOfRule(rule.id), document)
@@ -184,7 +184,7 @@ async function drop(work: RuleWork, rule: EgressRule, operator: string): Promise
   await tables.egressRules.remove(rule.id)
   const grant = rule.grant_id === null ? undefined : await tables.grants.get(rule.grant_id)
   if (grant !== undefined && grant.revokedAtMs === null)
-    await revokeGrant(tables, { id: grant.id, operator }, sealer, clock)
+    await revokeGrantIn(tables, { id: grant.id, operator }, sealer, clock)
   return { rule, receipt: await appendChange(work, rule, 'remove', operator) }
 }
 

@@ -7,7 +7,7 @@ import type { Store, Tables } from '../../store/store.ts'
 import { type EgressRule, egressRule, MAX_RULES } from './rules.ts'
 
 /** Says whether a record is as Craik sealed it. */
-export type SealCheck = (what: string, document: string, seal: string) => boolean
+export type RuleSealCheck = (what: string, document: string, seal: string) => boolean
 
 /** The scope of rules for all of an operator's sandboxes. */
 export const ANY_SCOPE = 'any'
@@ -20,11 +20,11 @@ export interface FoundRules {
 }
 
 export class RuleReader {
-  readonly #isSealed: SealCheck
+  readonly #isSealed: RuleSealCheck
   /** What was checked and parsed, for as long as its row is the very same. */
   readonly #known = new Map<string, { readonly row: SealedRow; readonly rule: EgressRule }>()
 
-  constructor(isSealed: SealCheck) {
+  constructor(isSealed: RuleSealCheck) {
     this.#isSealed = isSealed
   }
 
@@ -96,6 +96,6 @@ export async function listRules(
 
 export function unknownRule(id: string): CraikError {
   return new CraikError('not_found', `unknown egress rule: ${id}`, {
-    hint: 'see them with:  craik egress list',
+    hint: 'list them:  craik egress list',
   })
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { reference } from '../../policy/request.ts'
-import { type Host, isProblem, parseHost, parsePort } from './names.ts'
+import { type Host, isNameProblem, parseHost, parsePort } from './names.ts'
 import { neverAllowed } from './never-reached.ts'
 import { canonicalPath, isWithin } from './paths.ts'
 
@@ -12,7 +12,7 @@ const MAX_HOSTS = 64
 const MAX_PORTS = 8
 
 /** What is asked of the rules. */
-export interface Asked {
+export interface EgressRequest {
   readonly host: string
   readonly form: Host['form']
   readonly port: number
@@ -23,15 +23,15 @@ export interface Asked {
 }
 
 const port = z.int().min(1).max(65_535)
-const method = z.string().regex(/^[A-Z]{1,20}$/, 'must be the name of a method, such as GET')
+const method = z.string().regex(/^[A-Z]{1,20}$/, 'must be an HTTP method, such as GET')
 const host = z
   .string()
-  .refine((text) => parsePattern(text) === text, { message: 'is no host in canonical form' })
+  .refine((text) => parsePattern(text) === text, { message: 'is not a host in canonical form' })
 const path = z
   .string()
   .max(1000)
   .refine((text) => canonicalPath(encodeURI(text)) === text, {
-    message: 'is no path in canonical form',
+    message: 'is not a path in canonical form',
   })
 
 /** What is compared; a digest of these is what a decision was made from. */
@@ -61,20 +61,23 @@ export const egressRule = ruleTerms
   })
   .superRefine(({ effect, ports, grant_id }, context) => {
     if (effect === 'allow' && (ports === null || grant_id === null))
-      context.addIssue({ code: 'custom', message: 'a rule that allows has ports and a grant' })
+      context.addIssue({ code: 'custom', message: 'a rule that allows needs ports and a grant' })
   })
 
 export type RuleTerms = z.infer<typeof ruleTerms>
 export type EgressRule = z.infer<typeof egressRule>
 
 /** Those that fit, the most exact first; or the one that denies. */
-export function fittingRules<Rule extends RuleTerms>(rules: readonly Rule[], asked: Asked): readonly Rule[] {
+export function fittingRules<Rule extends RuleTerms>(
+  rules: readonly Rule[],
+  asked: EgressRequest,
+): readonly Rule[] {
   const fitting = rules.filter((rule) => fits(rule, asked))
   const denying = fitting.filter(({ effect }) => effect === 'deny')
   return denying.length > 0 ? denying : fitting.sort((a, b) => exactness(b, asked) - exactness(a, asked))
 }
 
-function fits({ effect, hosts, ports, methods, path }: RuleTerms, asked: Asked): boolean {
+function fits({ effect, hosts, ports, methods, path }: RuleTerms, asked: EgressRequest): boolean {
   if (!hosts.some((pattern) => fitsHost(pattern, asked))) return false
   if (ports?.includes(asked.port) === false) return false
   if (effect === 'deny') return true
@@ -85,7 +88,10 @@ function fits({ effect, hosts, ports, methods, path }: RuleTerms, asked: Asked):
 }
 
 /** Why a rule that allows, and is about this host, does not fit; undefined: it fits, or is about another. */
-export function missedBy(rule: RuleTerms, asked: Asked): 'port' | 'tunnel' | 'method' | 'path' | undefined {
+export function missedBy(
+  rule: RuleTerms,
+  asked: EgressRequest,
+): 'port' | 'tunnel' | 'method' | 'path' | undefined {
   const { effect, hosts, ports, methods, path } = rule
   if (effect === 'deny' || !hosts.some((pattern) => fitsHost(pattern, asked))) return undefined
   if (asked.protocol === 'connect' && (methods !== null || path !== null)) return 'tunnel'
@@ -95,12 +101,12 @@ export function missedBy(rule: RuleTerms, asked: Asked): 'port' | 'tunnel' | 'me
 }
 
 /** A pattern with a star fits names only, and never the name that follows the star. */
-function fitsHost(pattern: string, { host, form }: Asked): boolean {
+function fitsHost(pattern: string, { host, form }: EgressRequest): boolean {
   if (!pattern.startsWith('*.')) return pattern === patternOf({ host, form })
   return form === 'name' && host.length > pattern.length - 1 && host.endsWith(pattern.slice(1))
 }
 
-function exactness({ hosts, path }: RuleTerms, asked: Asked): number {
+function exactness({ hosts, path }: RuleTerms, asked: EgressRequest): number {
   return (hosts.includes(patternOf(asked)) ? 10_000 : 0) + (path?.length ?? 0)
 }
 
@@ -112,7 +118,7 @@ function patternOf({ host, form }: Host): string {
 export function parsePattern(text: string): string | undefined {
   const star = text.startsWith('*.')
   const host = parseHost(star ? text.slice(2) : text)
-  if (isProblem(host)) return undefined
+  if (isNameProblem(host)) return undefined
   if (host.form !== 'name') return star ? undefined : patternOf(host)
   if (!host.host.includes('.') || (star && isSuffix(host.host))) return undefined
   return star ? `*.${host.host}` : host.host
@@ -141,15 +147,18 @@ export function parseTyped(text: string, methods?: readonly string[]): TypedRule
   const host = parseTypedHost(split[1]!)
   const port = split[2] === undefined ? HTTPS_PORT : parsePort(split[2])
   if (port === undefined)
-    throw new CraikError('usage', `the port of ${shown(text)} is no number from 1 to 65535`)
+    throw new CraikError('usage', `the port of ${shown(text)} is not a number from 1 to 65535`)
   const isLimited = path !== undefined || methods !== undefined
   if (isLimited && port === HTTPS_PORT)
-    throw new CraikError('usage', `methods and paths of ${host} cannot be seen inside TLS`, {
-      hint: `leave them out, or say the port of plain HTTP:  craik egress allow ${host}:80${path ?? ''} --sandbox ID`,
+    throw new CraikError('usage', `cannot check methods and paths of ${host} inside TLS`, {
+      hint: `remove them, or add the port of plain HTTP:  craik egress allow ${host}:80${path ?? ''} --sandbox ID`,
     })
   const plain = path === undefined ? null : canonicalPath(path)
   if (plain === undefined)
-    throw new CraikError('usage', `the path of ${shown(text)} climbs, is encoded twice, or hides a separator`)
+    throw new CraikError(
+      'usage',
+      `the path of ${shown(text)} contains "..", an encoded separator or double encoding`,
+    )
   return {
     hosts: [host],
     ports: [port],
@@ -170,15 +179,19 @@ function hintForUrl(text: string): string {
 export function parseTypedHost(text: string): string {
   const star = text.startsWith('*.')
   const host = parseHost(star ? text.slice(2) : text)
-  if (isProblem(host)) throw new CraikError('usage', `${shown(text)} cannot be allowed: ${host.problem}`)
+  if (isNameProblem(host)) throw new CraikError('usage', `${shown(text)} cannot be allowed: ${host.problem}`)
   const never = neverAllowed(host, star)
   if (never !== undefined)
     throw new CraikError('usage', `${shown(text)} cannot be allowed: ${never.reason}`, { hint: never.hint })
   const pattern = parsePattern(text)
   if (pattern === undefined)
-    throw new CraikError('usage', `${shown(text)} cannot be allowed: it would cover what anybody may own`, {
-      hint: 'name a host, or *. and a name of two labels or more: *.example.com',
-    })
+    throw new CraikError(
+      'usage',
+      `${shown(text)} cannot be allowed: it would cover domains that anyone can register`,
+      {
+        hint: 'use a host, or *. and a name of two or more labels: *.example.com',
+      },
+    )
   return pattern
 }
 

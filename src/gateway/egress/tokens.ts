@@ -4,7 +4,7 @@ import type { Begin } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { procedure } from '../../store/store.ts'
 import type { EgressFacts } from './facts.ts'
-import type { Asked, EgressRule, TypedRule } from './rules.ts'
+import type { EgressRequest, EgressRule, TypedRule } from './rules.ts'
 
 /** Whose a request is, as plain data. */
 export interface CallerFacts {
@@ -40,7 +40,7 @@ export interface DenyHostInput {
 
 export interface DecideEgressInput {
   readonly caller: CallerFacts
-  readonly asked: Asked
+  readonly asked: EgressRequest
   readonly isTokenEndpoint: boolean
   /** False: a denial is told and not written down; whoever asks counts it. */
   readonly isNoted: boolean

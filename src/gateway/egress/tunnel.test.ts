@@ -60,7 +60,7 @@ describe('a tunnel', () => {
     expect(answer).toContain(
       `HTTP/1.1 403 Forbidden by craik, allow it with: craik egress allow allowed.example:8443 --sandbox ${SANDBOX}\r\n`,
     )
-    expect(answer).toContain('blocked by craik: egress to allowed.example:8443 is not granted\n')
+    expect(answer).toContain('blocked by craik: egress to allowed.example:8443 is not allowed\n')
     expect(answer).toContain(`craik egress allow allowed.example:8443 --sandbox ${SANDBOX}`)
     expect(await denials()).toMatchObject([
       {
@@ -78,7 +78,7 @@ describe('a tunnel', () => {
     ['169.254.169.254:80', 'its address is link-local'],
     ['[::1]:8080', 'its address is loopback'],
     ['localhost:3000', 'its address is loopback'],
-    ['database:5432', 'a name without a dot is of a local network'],
+    ['database:5432', 'a name without a dot belongs to a local network'],
   ])('to %s is refused without a command, because no rule can allow it', async (target, reason) => {
     await begin()
     const { answer } = await openTunnel(scene.port, target)
@@ -107,7 +107,7 @@ describe('a tunnel', () => {
     const first = await openTls(scene.port, 'rebind.example')
     expect(scene.lookedUp).toEqual(['rebind.example'])
     const { answer } = await openTunnel(scene.port, 'rebind.example:443')
-    expect(answer).toContain('its address is not of the public internet')
+    expect(answer).toContain('its address is not public')
     expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden by craik, rule egress\.not_public\r\n/)
     expect(scene.dialled).toEqual([`${PUBLIC}:443`])
     first.destroy()

@@ -1,23 +1,23 @@
 /** CONNECT: a tunnel to a host that a rule allows, and on the port of HTTPS only for TLS towards that host. */
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { answerStream, malformed } from './answers.ts'
-import { type Hello, readHello } from './client-hello.ts'
+import { type ClientHello, readHello } from './client-hello.ts'
+import { type EgressConnection, type EgressConnections, isAnswer } from './connections.ts'
 import { factsOf } from './facts.ts'
 import type { EgressLimits } from './limits.ts'
-import { isProblem, parseAuthority, parseHost } from './names.ts'
-import { isAnswer, type Passage, type Passages } from './passages.ts'
-import { type Asked, HTTPS_PORT } from './rules.ts'
+import { isNameProblem, parseAuthority, parseHost } from './names.ts'
+import { type EgressRequest, HTTPS_PORT } from './rules.ts'
 import { splice } from './splice.ts'
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection Established\r\n\r\n'
 const CLEAN: readonly string[] = ['closed', 'client_gone']
 
 export async function tunnel(
-  passages: Passages,
+  passages: EgressConnections,
   limits: EgressLimits,
-  caller: Caller,
+  caller: GatewayCaller,
   request: IncomingMessage,
   client: Duplex,
   head: Buffer,
@@ -28,12 +28,15 @@ export async function tunnel(
   const destination = parseAuthority(request.url ?? '')
   const hasBody =
     request.headers['content-length'] !== undefined || request.headers['transfer-encoding'] !== undefined
-  if (isProblem(destination) || hasBody) {
+  if (isNameProblem(destination) || hasBody) {
     await passages.refuse(caller, factsOf('malformed'))
-    answerStream(client, malformed(isProblem(destination) ? destination.problem : 'a CONNECT has no body'))
+    answerStream(
+      client,
+      malformed(isNameProblem(destination) ? destination.problem : 'a CONNECT request cannot have a body'),
+    )
     return
   }
-  const asked: Asked = { ...destination, protocol: 'connect' }
+  const asked: EgressRequest = { ...destination, protocol: 'connect' }
   const passage = await passages.open(caller, asked, gone.signal)
   if (isAnswer(passage)) {
     answerStream(client, passage)
@@ -48,8 +51,8 @@ export async function tunnel(
 
 /** The first bytes, once they are TLS for the host that was asked for; otherwise it is over. */
 async function helloFor(
-  asked: Asked,
-  passage: Passage,
+  asked: EgressRequest,
+  passage: EgressConnection,
   client: Duplex,
   head: Buffer,
   { helloMs }: EgressLimits,
@@ -69,8 +72,8 @@ async function helloFor(
 }
 
 /** Without a name it is for whoever answers at the address that was judged. */
-function isFor({ name }: Extract<Hello, { is: 'tls' }>, { host }: Asked): boolean {
+function isFor({ name }: Extract<ClientHello, { is: 'tls' }>, { host }: EgressRequest): boolean {
   if (name === undefined) return true
   const named = parseHost(name)
-  return !isProblem(named) && named.host === host
+  return !isNameProblem(named) && named.host === host
 }

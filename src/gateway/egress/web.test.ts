@@ -20,7 +20,7 @@ it('leaves no failure to nobody when the client had hung up before the name was 
       return []
     },
   }
-  const gone = AbortSignal.abort(new Error('the client left'))
+  const gone = AbortSignal.abort(new Error('the client disconnected'))
   expect(await lookUp(web, 'a.example', 1_000, gone)).toMatchObject({ outcome: 'failed' })
   await turn()
   await turn()

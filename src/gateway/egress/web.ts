@@ -1,8 +1,8 @@
 /** The way to a host: looked up once, every address judged, and only what was judged is dialled. */
 import { lookup } from 'node:dns/promises'
 import { connect, type Socket } from 'node:net'
-import { Gate } from '../../lib/gate.ts'
 import { notPublic } from '../../lib/public-address.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 import type { EgressLimits } from './limits.ts'
 import type { Destination } from './names.ts'
 
@@ -20,19 +20,19 @@ export interface Web {
   notPublic(address: string): string | undefined
 }
 
-export type Reached =
+export type ConnectResult =
   | { readonly outcome: 'connected'; readonly socket: Socket; readonly address: string }
   | { readonly outcome: 'not_public'; readonly addresses: readonly string[] }
   | { readonly outcome: 'failed'; readonly status: 502 | 504; readonly reason: string }
 
-export async function reach(
+export async function connectUpstream(
   web: Web,
   { host, form, port }: Destination,
   limits: Pick<EgressLimits, 'lookupMs' | 'connectMs'>,
   until: AbortSignal,
-): Promise<Reached> {
+): Promise<ConnectResult> {
   const addresses = form === 'name' ? await lookUp(web, host, limits.lookupMs, until) : [host]
-  if (!Array.isArray(addresses)) return addresses as Reached
+  if (!Array.isArray(addresses)) return addresses as ConnectResult
   // One that may not be reached among others that may is an attempt at something.
   if (addresses.some((address) => web.notPublic(address) !== undefined))
     return { outcome: 'not_public', addresses }
@@ -45,7 +45,7 @@ export async function lookUp(
   host: string,
   lookupMs: number,
   until: AbortSignal,
-): Promise<readonly string[] | Extract<Reached, { outcome: 'failed' }>> {
+): Promise<readonly string[] | Extract<ConnectResult, { outcome: 'failed' }>> {
   const deadline = AbortSignal.timeout(lookupMs)
   try {
     const found = await abortable(web.resolve(host, until), AbortSignal.any([until, deadline]))
@@ -64,7 +64,7 @@ async function dialFirst(
   port: number,
   connectMs: number,
   until: AbortSignal,
-): Promise<Reached> {
+): Promise<ConnectResult> {
   const deadline = AbortSignal.timeout(connectMs)
   const signal = AbortSignal.any([until, deadline])
   let reason = 'unreachable'
@@ -83,7 +83,7 @@ async function dialFirst(
 
 /** This machine's own lookups and connections. */
 export function systemWeb(): Web {
-  const lookups = new Gate(LOOKUPS_AT_ONCE)
+  const lookups = new Semaphore(LOOKUPS_AT_ONCE)
   return {
     notPublic,
     resolve: (host, until) =>

@@ -3,20 +3,25 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
-import { callPlace } from '../../providers/dispatch.fixture.ts'
+import { callScene } from '../../providers/dispatch.fixture.ts'
 import { account, MemoryBroker } from '../gateway.fixture.ts'
 import { githubRoute } from './route.ts'
 
 const FLOOD = 150
 
 test('a flood of uses of the login that are not granted is counted, and each is told', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   const login = account({ id: 'gh', family: 'github', kind: 'oauth', baseUrl: 'https://api.github.com' })
   const { store } = at
   const route = githubRoute({ store, log: store.log, clock: at.clock, broker: new MemoryBroker(login) })
   const caller = {
-    ...{ operator: OPERATOR, policyEnvelopeId: 'policy_team', sandboxId: 'sandbox-1', scope: {} },
-    ...{ credentials: 'broker' as const, sentinelFor: () => undefined, grantFor: async () => undefined },
+    operator: OPERATOR,
+    policyEnvelopeId: 'policy_team',
+    sandboxId: 'sandbox-1',
+    scope: {},
+    credentials: 'broker' as const,
+    sentinelFor: () => undefined,
+    grantFor: async () => undefined,
   }
   const server = createServer((request, response) => void route.handle(caller, request, response))
   server.listen(0, '127.0.0.1')

@@ -1,6 +1,6 @@
 /** Uses of a login that were refused in a flood: added up by their rule, in one receipt with a count. */
 import type { ReceiptLog } from '../../receipts/log.ts'
-import { type DenialCaller, Denials, linksOf } from '../denials.ts'
+import { type DenialCaller, Denials, denialLinks } from '../denials.ts'
 
 interface RefusedUse {
   readonly rule: string
@@ -25,7 +25,7 @@ function append(log: ReceiptLog, caller: DenialCaller, { rule, operation, target
     capability: 'login.use',
     operation,
     target,
-    links: linksOf(caller),
+    links: denialLinks(caller),
     decision: { effect: 'deny', rule, missing: [], replayable: false },
     metadata: { denied_kind: 'egress', count },
   })

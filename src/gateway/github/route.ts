@@ -10,13 +10,13 @@ import type { Clock } from '../../lib/clock.ts'
 import { CredentialMask } from '../../lib/credential-mask.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { decide, denialIn, deniedError } from '../../policy/decide.ts'
-import { judge } from '../../policy/judgement.ts'
+import { decideRequest } from '../../policy/policy-decision.ts'
 import { parseRequest } from '../../policy/request.ts'
 import type { ReceiptLog } from '../../receipts/log.ts'
 import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { Store } from '../../store/store.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { faultMessage, isConfigFault, sameAddress } from '../config-fault.ts'
 import { githubDenials } from './refusals.ts'
 import { apiTarget, type GithubTarget, gitTarget } from './target.ts'
@@ -76,7 +76,7 @@ export interface GithubOptions {
 export interface GithubRoute {
   /** Whether a request that came without a proxy's form is about GitHub. */
   isFor(request: IncomingMessage, account: Account | undefined): boolean
-  handle(caller: Caller, request: IncomingMessage, response: ServerResponse): Promise<void>
+  handle(caller: GatewayCaller, request: IncomingMessage, response: ServerResponse): Promise<void>
   close(): Promise<void>
 }
 
@@ -101,7 +101,7 @@ export function githubRoute(options: GithubOptions): GithubRoute {
     async handle(caller, request, response) {
       const until = new AbortController()
       response.once('close', () => {
-        if (!response.writableFinished) until.abort(new CraikError('interrupted', 'the client left'))
+        if (!response.writableFinished) until.abort(new CraikError('interrupted', 'the client disconnected'))
       })
       const accounts = await options.broker.accounts(until.signal).catch((error: unknown) => {
         if (!isConfigFault(error)) throw error
@@ -110,17 +110,17 @@ export function githubRoute(options: GithubOptions): GithubRoute {
       if (accounts === undefined) return
       const account = accounts.find(({ family }) => family === 'github')
       if (account === undefined) {
-        answer(response, 401, 'there is no GitHub login on the host: log in there with  gh auth login')
+        answer(response, 401, 'the host has no GitHub login; log in there:  gh auth login')
         return
       }
       const { method = 'GET', url = '/' } = request
       const target = url.startsWith('/git/') ? gitTarget(method, url, account) : apiTarget(url, account)
       if (target === undefined) {
-        answer(response, 404, 'this is nothing that git or gh asks for')
+        answer(response, 404, 'not a route of git or gh')
         return
       }
       if (!presentsOwn(request, caller, account.id)) {
-        answer(response, 401, 'the credential is not the one that this sandbox was given')
+        answer(response, 401, 'the credential is not the one of this sandbox')
         return
       }
       await pass({ ...options, agent, denials }, caller, account, target, request, response, until.signal)
@@ -140,7 +140,7 @@ interface PassPlace extends GithubOptions {
 
 async function pass(
   place: PassPlace,
-  caller: Caller,
+  caller: GatewayCaller,
   account: Account,
   { url, credential: form, target, operation }: GithubTarget,
   request: IncomingMessage,
@@ -197,7 +197,7 @@ async function pass(
       answerRefused(response, status, upstream)
     } else if ((upstream.headers['content-encoding'] ?? 'identity') !== 'identity') {
       upstream.body.on('error', () => {}).destroy()
-      throw new CraikError('provider_failed', 'GitHub compressed its answer unasked')
+      throw new CraikError('provider_failed', 'GitHub sent a compressed response that Craik did not request')
     } else {
       const answered = Object.entries(picked(upstream, ANSWERED))
       response.writeHead(
@@ -211,7 +211,7 @@ async function pass(
     failure = until.aborted ? 'cancelled' : codeOf(error)
     if (response.headersSent) response.destroy()
     else if (isConfigFault(error)) answer(response, 500, faultMessage(error))
-    else answer(response, 502, `GitHub could not be reached, or its answer could not be read (${failure})`)
+    else answer(response, 502, `cannot reach GitHub or read its response (${failure})`)
   }
   const observed = (name: string, value: number): Measure => ({ name, value, source: 'observed' })
   await decision.open.end({
@@ -231,10 +231,10 @@ async function pass(
 /** In a flood policy is asked before anything is written: what it refuses is counted. Undefined: it refuses nothing. */
 async function refusedUnwritten(
   { store, clock, denials }: PassPlace,
-  caller: Caller,
+  caller: GatewayCaller,
   asked: Parameters<typeof deniedError>[1],
 ): Promise<string | undefined> {
-  const { evaluation } = await store.read((tables) => judge(tables, parseRequest(asked), clock))
+  const { evaluation } = await store.read((tables) => decideRequest(tables, parseRequest(asked), clock))
   if (evaluation.effect === 'allow') return undefined
   const { operation, target } = asked
   denials.count(caller, { rule: evaluation.rule, operation, target, count: 1 }, evaluation.rule)
@@ -250,7 +250,7 @@ function pathFact({ pathname }: URL): { readonly path?: string } {
 /** What was presented is the caller's own stand-in, or nothing at all. */
 function presentsOwn(
   { headers: { authorization } }: IncomingMessage,
-  caller: Caller,
+  caller: GatewayCaller,
   accountId: string,
 ): boolean {
   if (authorization === undefined || caller.credentials === 'forward') return true
@@ -307,8 +307,8 @@ const NUMBERS = ANSWERED.filter((name) => name === 'retry-after' || name.startsW
 function answerRefused(response: ServerResponse, status: 401 | 403, upstream: Dispatcher.ResponseData): void {
   const numbers = Object.entries(picked(upstream, NUMBERS)).filter(([, value]) => /^\d{1,12}$/.test(value))
   const what =
-    status === 401 ? 'does not accept the login of the host' : 'does not permit this to the login of the host'
-  const message = `craik: GitHub ${what} (${status}); see there:  gh auth status`
+    status === 401 ? 'rejected the login of the host' : 'does not allow this for the login of the host'
+  const message = `craik: GitHub ${what} (${status}); check there:  gh auth status`
   response.writeHead(status, {
     ...Object.fromEntries(numbers),
     'content-type': 'application/json; charset=utf-8',
@@ -323,7 +323,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 async function* counted(request: IncomingMessage, bytes: { out: number }): AsyncGenerator<Buffer> {
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes.out += chunk.length
-    if (bytes.out > BODY_BYTES) throw new CraikError('too_large', 'more was sent than GitHub takes')
+    if (bytes.out > BODY_BYTES) throw new CraikError('too_large', 'the request is larger than GitHub accepts')
     yield chunk
   }
 }

@@ -7,14 +7,14 @@ import type { CallIdentity, Failed, Hop, Unanswered } from '../../providers/disp
 import { findRoute, type Route } from '../../providers/dispatch/route.ts'
 import { reportOf, settle } from '../../providers/dispatch/settlement.ts'
 import { takeTurn } from '../../providers/dispatch/turn.ts'
-import type { ProviderPlace } from '../../providers/dispatch-types.ts'
-import type { Caller } from '../caller.ts'
+import type { ProviderDeps } from '../../providers/dispatch-types.ts'
+import type { GatewayCaller } from '../caller.ts'
 import type { RefusalReceipts } from '../refusal-receipts.ts'
-import { chooseLogin, type Login, type LoginPlace, type LoginRefusal, loginsFor } from './login.ts'
+import { chooseLogin, type Login, type LoginDeps, type LoginRefusal, loginsFor } from './login.ts'
 import type { ModelRoute } from './routes.ts'
 import type { Upstreams } from './upstream.ts'
 
-export interface ModelCallPlace extends ProviderPlace, LoginPlace {
+export interface ModelCallDeps extends ProviderDeps, LoginDeps {
   readonly upstreams: Upstreams
   /** What has to be settled before the gateway may close, and what could not be. */
   readonly pending: Set<Promise<unknown>>
@@ -25,7 +25,13 @@ export interface ModelCallPlace extends ProviderPlace, LoginPlace {
 /** Nothing that only counts, lists or connects is billed. */
 export const SIDE: Asked = { inputBytes: 0, maxOutputTokens: null, capCanBeSet: true }
 
-export function identityOf({ operator, policyEnvelopeId, grantFor, scope, sandboxId }: Caller): CallIdentity {
+export function callIdentity({
+  operator,
+  policyEnvelopeId,
+  grantFor,
+  scope,
+  sandboxId,
+}: GatewayCaller): CallIdentity {
   const found = new Map<string, Promise<string | undefined>>()
   return {
     operator,
@@ -50,10 +56,10 @@ export interface Addressed {
 
 /** Where it goes and with whose login; or why it goes nowhere. */
 export async function addressed(
-  place: ModelCallPlace,
+  place: ModelCallDeps,
   hop: Hop,
   asked: {
-    readonly caller: Caller
+    readonly caller: GatewayCaller
     readonly wanted: ModelRoute
     readonly accounts: readonly Account[]
     readonly presented: readonly string[]
@@ -82,7 +88,7 @@ export interface Underway<Result> {
 
 /** From the admission on something is held and begun, so whatever happens is settled. `act` calls `end` once. */
 export async function underway<Result>(
-  place: ModelCallPlace,
+  place: ModelCallDeps,
   hop: Hop,
   route: Route,
   { asked, free }: { readonly asked: Asked; readonly free: boolean },
@@ -125,7 +131,7 @@ export async function underway<Result>(
   }
 }
 
-function track({ pending, report }: ModelCallPlace, work: Promise<unknown>): void {
+function track({ pending, report }: ModelCallDeps, work: Promise<unknown>): void {
   const tracked = work.catch(report).finally(() => pending.delete(tracked))
   pending.add(tracked)
 }

@@ -37,19 +37,15 @@ export interface Scanned {
   readonly members: Members | JsonFault | undefined
 }
 
-/** What the thread is sent, and what it answers. The bytes move from thread to thread; nothing is shared. */
+/** A body for the thread: the first bytes of memory that both threads see. */
 export interface ScanJob extends ScanTerms {
-  readonly bytes: ArrayBuffer
+  readonly memory: SharedArrayBuffer
+  readonly length: number
 }
+/** The thread returns bytes only if it unpacked them. Otherwise the main thread uses its own copy. */
 export type ScanAnswer =
   | { readonly fault: ScanFault }
-  | (Omit<Scanned, 'bytes'> & { readonly bytes: ArrayBuffer })
-
-/** The memory of these bytes and of no others, so that it can move to another thread. */
-export function movable(bytes: Buffer): ArrayBuffer {
-  const { buffer, byteLength } = bytes
-  return (byteLength === buffer.byteLength ? buffer : new Uint8Array(bytes).buffer) as ArrayBuffer
-}
+  | (Omit<Scanned, 'bytes'> & { readonly unpacked: ArrayBuffer | undefined })
 
 /** Text rarely shrinks to a tenth. JSON that repeats itself may shrink more, and is small then. */
 export const RATIO_MAX = 100

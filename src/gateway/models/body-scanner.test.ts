@@ -13,7 +13,7 @@ import { BodyScanner } from './body-scanner.ts'
 const MESSAGE = { type: 'message', model: 'm', content: [], usage: { input_tokens: 1, output_tokens: 1 } }
 const HANGS = new URL('./scan-worker.fixture.ts', import.meta.url)
 /** Too long to be read on the main thread. */
-const FILLER = 'x'.repeat(20_000)
+const FILLER = 'x'.repeat(300_000)
 const body = (system = FILLER) => JSON.stringify({ model: 'm', max_tokens: 100, system, messages: [] })
 const never = new AbortController().signal
 
@@ -109,8 +109,20 @@ test('the thread knows nothing but what it is sent, and gives back the same byte
     return scanner.close()
   })
   const terms = { coding: 'identity', maxBytes: 1e6, lookInto: {} } as const
-  const scanned = await scanner.scan(Buffer.from(body()), terms, never)
+  const scanned = await scanner.scan([Buffer.from(body())], terms, never)
   expect(scanned).toMatchObject({ bytes: Buffer.from(body()) })
+})
+
+test.each([1, 3, 300, 20_000])('a body whose pieces number %i comes back whole', async (count) => {
+  const scanner = new BodyScanner({ scanMs: 10_000, scanWaitMs: 10_000, scanIdleMs: 10_000 }, HANGS)
+  cleanups.push(() => scanner.close())
+  const terms = { coding: 'identity', maxBytes: 1e6, lookInto: {} } as const
+  const whole = Buffer.from(body('x'.repeat(100_000)))
+  const size = Math.ceil(whole.length / count)
+  const pieces = Array.from({ length: count }, (_, at) =>
+    Buffer.from(whole.subarray(at * size, (at + 1) * size)),
+  )
+  expect(await scanner.scan(pieces, terms, never)).toMatchObject({ bytes: whole, members: {} })
 })
 
 test('a body whose client is gone is waited for by nobody', async () => {
@@ -118,13 +130,13 @@ test('a body whose client is gone is waited for by nobody', async () => {
   cleanups.push(() => scanner.close())
   const terms = { coding: 'identity', maxBytes: 1e6, lookInto: {} } as const
   const client = new AbortController()
-  const hanging = scanner.scan(Buffer.from(body(`hang here ${FILLER}`)), terms, never)
-  const waiting = scanner.scan(Buffer.from(body()), terms, client.signal)
+  const hanging = scanner.scan([Buffer.from(body(`hang here ${FILLER}`))], terms, never)
+  const waiting = scanner.scan([Buffer.from(body())], terms, client.signal)
   client.abort()
   expect(await waiting).toBe('gone')
   scanner.abandon()
   expect(await hanging).toBe('gone')
-  expect(await scanner.scan(Buffer.from(body()), terms, never)).toMatchObject({ members: {} })
+  expect(await scanner.scan([Buffer.from(body())], terms, never)).toMatchObject({ members: {} })
 })
 
 const NUMBERS = `{"model":"m","x":[${'1,'.repeat(2_000_000)}1]}`
@@ -193,8 +205,11 @@ const noQuota = ({ at }: GatewayScene) =>
   setQuota(
     at.store,
     {
-      ...{ scope_kind: 'provider', scope_ref: 'provider_anthropic' },
-      ...{ requests_per_minute: 0, tokens_per_minute: null, concurrent: null },
+      scope_kind: 'provider',
+      scope_ref: 'provider_anthropic',
+      requests_per_minute: 0,
+      tokens_per_minute: null,
+      concurrent: null,
     },
     OPERATOR,
   )

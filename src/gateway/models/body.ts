@@ -9,18 +9,18 @@ import type { LookInto } from './json-members.ts'
 export type BodyFault = ScanFault | ScannerFault | 'too_slow' | 'no_room' | 'pieces'
 
 /** What the requests of one caller have in memory, and the thread that reads them. */
-export interface Room {
+export interface MemoryBudget {
   heldBytes: number
   readonly scanner: BodyScanner
 }
 
 /** What one request has in memory, its answer included, counted against what its caller may have. */
-export class HeldBytes {
-  readonly #room: Room
+export class BufferedBytes {
+  readonly #room: MemoryBudget
   readonly #max: number
   #counted = 0
 
-  constructor(room: Room, { heldBytes }: GatewayLimits) {
+  constructor(room: MemoryBudget, { heldBytes }: GatewayLimits) {
     this.#room = room
     this.#max = heldBytes
   }
@@ -49,33 +49,33 @@ export function describeFault(fault: BodyFault, { bodyBytes, bodyMs, scanMs }: G
     case 'too_large':
       return { status: 413, message: `the request is larger than ${bodyBytes} bytes` }
     case 'ratio':
-      return { status: 413, message: `the body unpacks to more than ${RATIO_MAX} times its size` }
+      return { status: 413, message: `the body decompresses to more than ${RATIO_MAX} times its size` }
     case 'scan_slow':
       return { status: 413, message: `the request could not be read within ${scanMs} ms` }
     case 'too_slow':
-      return { status: 408, message: `the request was not whole within ${bodyMs} ms` }
+      return { status: 408, message: `the request was not complete within ${bodyMs} ms` }
     case 'pieces':
-      return { status: 400, message: 'the request comes in too many small chunks; send larger ones' }
+      return { status: 400, message: 'the request has too many small chunks; send larger ones' }
     case 'no_room':
-      return { status: 429, message: 'this sandbox has too much in requests at once; wait for answers' }
+      return { status: 429, message: 'this sandbox has too much data in open requests; wait for responses' }
     case 'busy':
       return {
         status: 429,
-        message: 'other large requests of this sandbox are being read; send them one after the other',
+        message: 'Craik is reading other large requests of this sandbox; send them one after the other',
         headers: { 'retry-after': '1' },
       }
     case 'scan_failed':
       return {
         status: 503,
-        message: 'requests of this sandbox could not be read several times; wait a minute',
+        message: 'several requests of this sandbox could not be read; wait a minute',
         headers: { 'retry-after': '60' },
       }
     case 'coding':
-      return { status: 415, message: 'the body must be plain, gzip or zstd' }
+      return { status: 415, message: 'the body must be uncompressed, gzip or zstd' }
     case 'not_utf8':
       return { status: 400, message: 'the body is not UTF-8' }
     case 'gone':
-      return { status: 400, message: 'the request broke off' }
+      return { status: 400, message: 'the client disconnected during the request' }
   }
 }
 
@@ -85,13 +85,13 @@ export interface BodyTerms {
   /** Tells the client that its body is awaited, if it waits for that. */
   readonly awaited: () => void
   readonly until: AbortSignal
-  readonly held: HeldBytes
+  readonly held: BufferedBytes
 }
 
 /** The bytes after decompression. */
 export async function readBody(
   request: IncomingMessage,
-  { scanner }: Room,
+  { scanner }: MemoryBudget,
   limits: GatewayLimits,
   { lookInto, awaited, until, held }: BodyTerms,
 ): Promise<Scanned | BodyFault> {
@@ -151,21 +151,21 @@ const PIECE_BYTES = 256
 
 async function collect(
   request: IncomingMessage,
-  held: HeldBytes,
+  held: BufferedBytes,
   limits: GatewayLimits,
   slot: LargeSlot,
   awaited: () => void,
-): Promise<Buffer | BodyFault> {
+): Promise<Buffer[] | BodyFault> {
   const announced = Number(request.headers['content-length'] ?? 0)
   if (announced > limits.bodyBytes) return 'too_large'
   const fault = announced > LARGE_BODY_BYTES ? await slot.take() : undefined
   if (fault !== undefined) return fault
   if (request.destroyed) return 'gone'
-  const { promise, resolve } = Promise.withResolvers<Buffer | BodyFault>()
+  const { promise, resolve } = Promise.withResolvers<Buffer[] | BodyFault>()
   const pieces: Buffer[] = []
   let bytes = 0
   const timer = setTimeout(() => done('too_slow'), limits.bodyMs)
-  const done = (result: Buffer | BodyFault) => {
+  const done = (result: Buffer[] | BodyFault) => {
     clearTimeout(timer)
     request.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone)
     request.on('error', () => {})
@@ -183,18 +183,9 @@ async function collect(
     request.pause()
     void slot.take().then((fault) => (fault === undefined ? request.resume() : done(fault)))
   }
-  const onEnd = () => done(joined(pieces, bytes))
+  const onEnd = () => done(pieces)
   const onGone = () => done('gone')
   request.on('data', onData).once('end', onEnd).once('close', onGone).once('error', onGone)
   awaited()
   return promise
-}
-
-/** In memory of their own, which can be handed to another thread. */
-function joined(pieces: readonly Buffer[], bytes: number): Buffer {
-  if (pieces.length === 1) return pieces[0]!
-  const whole = Buffer.allocUnsafeSlow(bytes)
-  let at = 0
-  for (const piece of pieces) at += piece.copy(whole, at)
-  return whole
 }

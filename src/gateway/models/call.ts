@@ -10,26 +10,26 @@ import type { CallIdentity, Hop, RefusalNotes, Unanswered } from '../../provider
 import { nextHop } from '../../providers/dispatch/next-hop.ts'
 import type { ProviderRecord } from '../../providers/record.ts'
 import { findProvider } from '../../providers/registry.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import {
   type Addressed,
   addressed,
-  identityOf,
-  type ModelCallPlace,
+  callIdentity,
+  type ModelCallDeps,
   SIDE,
   underway,
 } from './admitted-call.ts'
-import type { HeldBytes } from './body.ts'
+import type { BufferedBytes } from './body.ts'
 import type { Client } from './client.ts'
 import type { GatewayConfig } from './config.ts'
-import type { Ask } from './dialects/dialect.ts'
-import { exchange, type Said } from './exchange.ts'
-import { heldNow, isNotRenewed, type Login, type LoginRefusal } from './login.ts'
+import type { ModelRequest } from './dialects/dialect.ts'
+import { exchange, type UpstreamResponse } from './exchange.ts'
+import { currentCredential, isNotRenewed, type Login, type LoginRefusal } from './login.ts'
 import type { ModelRoute } from './routes.ts'
 
 /** A call as far as its request's head tells. */
 export interface CallHead {
-  readonly caller: Caller
+  readonly caller: GatewayCaller
   readonly route: ModelRoute
   readonly record: ProviderRecord
   readonly config: GatewayConfig
@@ -47,8 +47,8 @@ export interface ModelAsk extends CallHead {
   readonly cleared: Cleared
   readonly body: Buffer | undefined
   /** Undefined: nothing is asked of a model. */
-  readonly ask: Ask | undefined
-  readonly held: HeldBytes
+  readonly ask: ModelRequest | undefined
+  readonly held: BufferedBytes
 }
 
 /** A call that nothing stands against so far. */
@@ -59,7 +59,7 @@ export interface Cleared extends Addressed {
 
 /** Undefined: the client has its answer. Otherwise why it has none, for whoever spells it. */
 export type Unserved =
-  | (Unanswered & { readonly said?: Said | undefined })
+  | (Unanswered & { readonly said?: UpstreamResponse | undefined })
   | LoginRefusal
   | 'other_dialect'
   | undefined
@@ -71,9 +71,9 @@ export const UNKNOWN_MODEL = 'unknown'
  * What can be decided before a body is read: whom it is for, the login, the grant and the quota of requests. Nobody whom these
  * refuse makes the gateway read anything. Policy, quotas and budgets decide again about what is really to be sent.
  */
-export async function clearCall(place: ModelCallPlace, head: CallHead): Promise<Cleared | Unserved> {
+export async function clearCall(place: ModelCallDeps, head: CallHead): Promise<Cleared | Unserved> {
   const { caller, record, config, route: wanted, accounts, presented } = head
-  const call = identityOf(caller)
+  const call = callIdentity(caller)
   const refusals = place.refusals.notesOf(caller)
   const hop: Hop = { place, call, record, cooldownMs: config.failover?.cooldown_ms, written: [], refusals }
   const model = wanted.kind === 'call' ? (wanted.model ?? UNKNOWN_MODEL) : wanted.model
@@ -83,7 +83,7 @@ export async function clearCall(place: ModelCallPlace, head: CallHead): Promise<
   return refused ?? { ...found, call, refusals }
 }
 
-export async function callModel(place: ModelCallPlace, asked: ModelAsk): Promise<Unserved> {
+export async function callModel(place: ModelCallDeps, asked: ModelAsk): Promise<Unserved> {
   const { config, cleared } = asked
   const { call, refusals } = cleared
   const written: string[] = []
@@ -107,7 +107,7 @@ export async function callModel(place: ModelCallPlace, asked: ModelAsk): Promise
 }
 
 async function attempt(
-  place: ModelCallPlace,
+  place: ModelCallDeps,
   hop: Hop,
   asked: ModelAsk,
   isStandIn: boolean,
@@ -173,13 +173,17 @@ async function withoutLogin(
 ): Promise<Unanswered | undefined> {
   if (refusals === undefined || refusals.isSingle()) return undefined
   // Any other fault is the call's own to tell.
-  const held = await heldNow(login, until).catch(() => undefined)
+  const held = await currentCredential(login, until).catch(() => undefined)
   if (!(held instanceof CraikError)) return undefined
   const isLater = isNotRenewed(held)
   refusals.count(isLater ? 'gateway.login_not_renewed' : 'gateway.credential', record.id)
   const { message: reason, hint = '' } = held
   return {
-    ...{ kind: 'failed', failure: isLater ? 'unreachable' : 'unauthorized', reason, hint },
-    ...{ receiptId: undefined, contentPassedOn: false },
+    kind: 'failed',
+    failure: isLater ? 'unreachable' : 'unauthorized',
+    reason,
+    hint,
+    receiptId: undefined,
+    contentPassedOn: false,
   }
 }

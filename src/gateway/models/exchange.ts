@@ -1,14 +1,14 @@
 /** One admitted request to one provider and its answer, passed on as it comes. What goes wrong is a result here. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { logInAgain } from '../../accounts/log-in-again.ts'
-import { Counterpart } from '../../providers/adapters/counterpart.ts'
+import { Upstream } from '../../providers/adapters/counterpart.ts'
 import { EVENT_CHARS_MAX } from '../../providers/adapters/limits.ts'
 import { type KnownNames, knownNames } from '../../providers/adapters/refusal.ts'
 import type { Ended } from '../../providers/dispatch/exchange.ts'
-import { SAID_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
-import type { HeldBytes } from './body.ts'
+import { MESSAGE_BYTES_MAX, WHOLE_ANSWER_BYTES_MAX } from '../limits.ts'
+import type { BufferedBytes } from './body.ts'
 import type { Client } from './client.ts'
-import type { AnswerReader, Loose } from './dialects/answer-reader.ts'
+import type { AnswerReader } from './dialects/answer-reader.ts'
 import { dataOf, EventBlocks, isEventStream, PieceList } from './event-blocks.ts'
 import {
   brokenEnd,
@@ -24,7 +24,7 @@ import {
 } from './failures.ts'
 import { headersDown, headersUp } from './headers.ts'
 import { parseAnswer, TooComplex } from './json-members.ts'
-import { type Held, isNoCredential, type Login } from './login.ts'
+import { type CallCredential, isNoCredential, type Login } from './login.ts'
 import {
   isTooFine,
   type UpstreamAnswer,
@@ -39,7 +39,7 @@ export interface Sending {
   readonly request: Pick<UpstreamRequest, 'path' | 'method' | 'body'>
   readonly headers: IncomingHttpHeaders
   readonly client: Client
-  readonly held: HeldBytes
+  readonly held: BufferedBytes
   /** Undefined: any JSON is an answer. */
   readonly reader: AnswerReader | undefined
   /** Cancelled by the client, by the gateway that closes, or when the call has lasted too long. */
@@ -49,17 +49,17 @@ export interface Sending {
 }
 
 /** A refusal in the provider's own words; of one that is about the credential, only what it is called. */
-export type Said = { readonly status: number } & (
+export type UpstreamResponse = { readonly status: number } & (
   | { readonly headers: Readonly<Record<string, string>>; readonly body: Buffer }
   | { readonly names: KnownNames }
 )
 
 export interface Exchanged {
   readonly ended: Ended
-  readonly said?: Said
+  readonly said?: UpstreamResponse
 }
 
-const NO_MEMORY = 'this sandbox has too much in answers at once; wait for others to end'
+const NO_MEMORY = 'this sandbox has too much data in open responses; wait for others to end'
 
 /** Why a call is given up that nobody cancelled. */
 export const TOO_LONG = Symbol('too long')
@@ -70,14 +70,14 @@ export async function exchange(sending: Sending): Promise<Exchanged> {
 
 class Passing {
   readonly #sending: Sending
-  #held: Held | undefined
+  #held: CallCredential | undefined
   /** Each that the call was made with: an answer may repeat the one before. */
   readonly #secrets = new Set<string>()
   #sent = false
   #answeredBytes = 0
   #events = 0
   #ended: Ended | undefined
-  #counterpart: { readonly secrets: number; readonly from: Counterpart } | undefined
+  #counterpart: { readonly secrets: number; readonly from: Upstream } | undefined
   /** The event in which the provider said that something is wrong. */
   #problemBlock: Buffer | undefined
 
@@ -91,10 +91,11 @@ class Passing {
       answer = await this.#ask()
       if (answer.status !== 200) return await this.#refused(answer)
       const type = String(answer.headers['content-type'] ?? '')
-      if (isCompressed(answer)) return this.#failed(this.#garbage('it compressed its answer unasked'))
+      if (isCompressed(answer))
+        return this.#failed(this.#garbage('it sent a compressed response that Craik did not request'))
       if (/^text\/event-stream\s*(?:;|$)/i.test(type)) return await this.#stream(answer)
       if (/^application\/json\s*(?:;|$)/i.test(type)) return await this.#whole(answer)
-      return this.#failed(this.#garbage('it answered with something else than events or JSON'))
+      return this.#failed(this.#garbage('its response is neither events nor JSON'))
     } catch (error) {
       return this.#thrown(error, answer)
     } finally {
@@ -108,7 +109,7 @@ class Passing {
     this.#hold(await login.credential(until))
     const answer = await this.#send()
     if (answer.status !== 401 || this.#held === undefined) return answer
-    let newer: Held | undefined
+    let newer: CallCredential | undefined
     try {
       newer = await login.renewed(this.#held, until)
     } catch (error) {
@@ -121,7 +122,7 @@ class Passing {
     return this.#send()
   }
 
-  #hold(held: Held | undefined): void {
+  #hold(held: CallCredential | undefined): void {
     this.#held = held
     if (held?.secret !== undefined) this.#secrets.add(held.secret)
   }
@@ -138,7 +139,7 @@ class Passing {
   }
 
   async #refused(answer: UpstreamAnswer): Promise<Exchanged> {
-    const gathered = await this.#gathered(answer, SAID_BYTES_MAX).catch(() => undefined)
+    const gathered = await this.#gathered(answer, MESSAGE_BYTES_MAX).catch(() => undefined)
     const body = typeof gathered === 'string' ? undefined : gathered
     const from = this.#from()
     const end = this.#withLogin(refusedEnd(from, answer.status, answer.headers, body ?? Buffer.alloc(0)))
@@ -165,11 +166,11 @@ class Passing {
     if (typeof body === 'string') return this.#failed(this.#tooMuch(body))
     this.#answeredBytes = body.length
     try {
-      const value = parseAnswer(body.toString('utf8')) as Loose
+      const value = parseAnswer(body)
       if (reader !== undefined && !reader.whole(value))
-        return this.#failed(this.#garbage('its answer is not one in this dialect'))
+        return this.#failed(this.#garbage('its response is not in this dialect'))
     } catch (error) {
-      return this.#failed(this.#unread(error, 'its answer is not JSON'))
+      return this.#failed(this.#unread(error, 'its response is not JSON'))
     }
     const ended = this.#answered()
     const { mask } = this.#from()
@@ -214,7 +215,7 @@ class Passing {
       return this.#failed(
         client.isSlow
           ? slowClientEnd(this.#from(), 200)
-          : failedEnd(this.#from(), 'broken_stream', 'its answer ends before it is complete', true, 200),
+          : failedEnd(this.#from(), 'broken_stream', 'its response ended before it was complete', true, 200),
       )
     const ended = this.#answered()
     client.end()
@@ -227,17 +228,17 @@ class Passing {
     for (const block of blocks) {
       this.#answeredBytes += block.length
       if (isTooFine(++this.#events, this.#answeredBytes))
-        return this.#garbage('it sends too many small events')
+        return this.#garbage('it sent too many small events')
       const data = dataOf(block)
       if (data === undefined) {
-        if (!isEventStream(block)) return this.#garbage('it sent a line that belongs to no event stream')
+        if (!isEventStream(block)) return this.#garbage('it sent a line that is not part of an event stream')
         continue
       }
       if (reader === undefined || reader.complete) continue
       try {
         reader.event(data)
       } catch (error) {
-        return this.#unread(error, 'one of its events is not one of this dialect')
+        return this.#unread(error, 'it sent an event that is not in this dialect')
       }
       if (reader.problem !== undefined) this.#problemBlock ??= block
     }
@@ -257,7 +258,7 @@ class Passing {
     if (until.aborted) {
       const late = until.reason === TOO_LONG
       const kind = late ? 'timeout' : 'cancelled'
-      const what = late ? 'it did not come to an end in time' : 'the call was cancelled'
+      const what = late ? 'its response did not end in time' : 'the call was cancelled'
       return this.#failed(failedEnd(this.#from(), kind, what, sent, answer?.status))
     }
     if (error instanceof UpstreamError) return this.#failed(brokenEnd(this.#from(), error, answer?.status))
@@ -295,13 +296,13 @@ class Passing {
       const piece = await answer.next()
       if (piece === undefined) return pieces.join()
       pieces.add(piece)
-      if (pieces.bytes > bytesMax) return 'its answer is too long'
+      if (pieces.bytes > bytesMax) return 'its response is too long'
       if (!this.#sending.held.take(piece.length)) return NO_MEMORY
     }
   }
 
   #unread(error: unknown, what: string): FailedEnd {
-    return error instanceof TooComplex ? this.#tooMuch('its answer is too complex') : this.#garbage(what)
+    return error instanceof TooComplex ? this.#tooMuch('its response is too complex') : this.#garbage(what)
   }
 
   #tooMuch(what: string): FailedEnd {
@@ -312,11 +313,11 @@ class Passing {
     return garbageEnd(this.#from(), what)
   }
 
-  #from(): Counterpart {
+  #from(): Upstream {
     const secrets = this.#secrets.size
     if (this.#counterpart?.secrets !== secrets) {
       const mask = this.#sending.upstreams.maskOf([...this.#secrets])
-      this.#counterpart = { secrets, from: new Counterpart(this.#sending.login.baseUrl, mask) }
+      this.#counterpart = { secrets, from: new Upstream(this.#sending.login.baseUrl, mask) }
     }
     return this.#counterpart.from
   }

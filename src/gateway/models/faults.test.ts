@@ -208,7 +208,7 @@ test('answers that are kept count as memory of the sandbox', async () => {
   const gateway = await behind(serve, { heldBytes: 1_000_000, callMs: 20_000 })
   await gateway.port()
   const refused = await Promise.race([1, 2, 3].map(() => gateway.ask('/v1/messages', BODY)))
-  expect(await refused.text()).toMatch(/too much in answers at once/)
+  expect(await refused.text()).toMatch(/too much data in open responses/)
 })
 
 test('a provider that sends thousands of events that say nothing is given up', async () => {

@@ -5,7 +5,9 @@ import {
   type LookInto,
   type Members,
   memberPutIn,
+  parseAnswer,
   scanObject,
+  TooComplex,
   VALUES_MAX,
   valueAt,
 } from './json-members.ts'
@@ -254,4 +256,67 @@ it('looks into the objects that are named, and reads short values', () => {
 
 it('refuses a member that is there twice in an object that it looks into', () => {
   expect(scan('{"a":{"b":1,"\\u0062":2}}', { a: {} })).toBe('duplicate')
+})
+
+const READ = ['usage', 'type', 'content', 'choices', 'error']
+/** JSON with members that readers know and members that they do not. */
+const answers = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { depthSize: 'small' },
+    fc.oneof(fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }), fc.string(), fc.boolean()),
+    fc.constant(null),
+    fc.array(tie('value'), { maxLength: 4 }),
+    fc.dictionary(fc.oneof(fc.constantFrom(...READ), fc.string()), tie('value'), { maxKeys: 4 }),
+  ),
+})).value
+
+function asRead(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(asRead)
+  if (typeof value !== 'object' || value === null) return value
+  const read = Object.entries(value).filter(([name]) => READ.includes(name))
+  return Object.fromEntries(read.map(([name, each]) => [name, asRead(each)]))
+}
+
+it('an answer is parsed as JSON.parse does, without the members that nobody reads', () => {
+  fc.assert(
+    fc.property(answers, fc.constantFrom(undefined, 1), (value, indent) => {
+      const text = JSON.stringify(value, null, indent)
+      expect(parseAnswer(text)).toEqual(asRead(JSON.parse(text)))
+      expect(parseAnswer(Buffer.from(text))).toEqual(parseAnswer(text))
+    }),
+  )
+})
+
+it('what JSON.parse refuses is no answer', () => {
+  fc.assert(
+    fc.property(answers, fc.nat(), fc.string({ maxLength: 1 }), (value, at, put) => {
+      const text = JSON.stringify(value)
+      const broken = text.slice(0, at % text.length) + put + text.slice((at % text.length) + 1)
+      let isJson = true
+      try {
+        JSON.parse(broken)
+      } catch {
+        isJson = false
+      }
+      if (isJson) parseAnswer(broken)
+      else expect(() => parseAnswer(broken)).toThrow(SyntaxError)
+    }),
+  )
+})
+
+it('of an answer with very many names or values, only what is read is built, within a bound', () => {
+  const names = Array.from({ length: 100_000 }, (_, at) => `"k${at}":1`).join(',')
+  expect(parseAnswer(`{"usage":{"input_tokens":1},"x":{${names}},${names}}`)).toEqual({
+    usage: { input_tokens: 1 },
+  })
+  expect(() => parseAnswer(`{"content":[${'1,'.repeat(300_000)}1]}`)).toThrow(TooComplex)
+  expect(() => parseAnswer(`{"x":[${'1,'.repeat(1_000_000)}1]}`)).toThrow(TooComplex)
+  expect(() => parseAnswer(`${'['.repeat(500)}${']'.repeat(500)}`)).toThrow(TooComplex)
+})
+
+it('of a function call, the text is kept, because only its length counts', () => {
+  const parts = '[{"functionCall":{"name":"f","args":{"a":1}}}]'
+  expect(parseAnswer(`{"parts":${parts}}`)).toEqual({
+    parts: [{ functionCall: '{"name":"f","args":{"a":1}}' }],
+  })
 })

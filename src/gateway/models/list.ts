@@ -1,13 +1,13 @@
 /** The models that a caller may use, as far as they are known here: one per provider that it has a grant for. */
 import type { Account } from '../../accounts/account.ts'
 import { findRoute } from '../../providers/dispatch/route.ts'
-import type { ProviderPlace } from '../../providers/dispatch-types.ts'
+import type { ProviderDeps } from '../../providers/dispatch-types.ts'
 import type { ProviderRecord } from '../../providers/record.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { anthropicMessages } from './dialects/anthropic-messages.ts'
 import { chatCompletions } from './dialects/chat-completions.ts'
 import type { Dialect } from './dialects/dialect.ts'
-import { gemini } from './dialects/gemini.ts'
+import { geminiDialect } from './dialects/gemini.ts'
 import { openaiResponses } from './dialects/openai-responses.ts'
 import { loginsFor, takesLogin } from './login.ts'
 
@@ -16,12 +16,12 @@ interface Model {
   readonly providerId: string
 }
 
-const DIALECTS: readonly Dialect[] = [anthropicMessages, openaiResponses, chatCompletions, gemini]
+const DIALECTS: readonly Dialect[] = [anthropicMessages, openaiResponses, chatCompletions, geminiDialect]
 
 /** Only what could be called now: its provider may be asked, is switched on, and has a login or needs none. */
 export async function usableModels(
-  place: Pick<ProviderPlace, 'store' | 'environment'>,
-  caller: Caller,
+  place: Pick<ProviderDeps, 'store' | 'environment'>,
+  caller: GatewayCaller,
   records: readonly ProviderRecord[],
   accounts: readonly Account[],
 ): Promise<readonly Model[]> {

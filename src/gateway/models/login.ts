@@ -4,9 +4,9 @@ import { CraikError, type ErrorCode } from '../../errors.ts'
 import { checkBaseUrl } from '../../providers/base-url.ts'
 import { CATALOGUE } from '../../providers/catalogue.ts'
 import type { Route } from '../../providers/dispatch/route.ts'
-import type { ProviderPlace } from '../../providers/dispatch-types.ts'
+import type { ProviderDeps } from '../../providers/dispatch-types.ts'
 import type { ProviderRecord } from '../../providers/record.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { sameAddress } from '../config-fault.ts'
 import type { Dialect } from './dialects/dialect.ts'
 import { meantBy } from './presented.ts'
@@ -18,19 +18,19 @@ export interface Login {
   readonly account: Account | undefined
   readonly baseUrl: string
   readonly billing: Route['billing']
-  credential(until: AbortSignal): Promise<Held | undefined>
+  credential(until: AbortSignal): Promise<CallCredential | undefined>
   /** After a 401: a newer one, if there is one to be had. */
-  renewed(refused: Held, until: AbortSignal): Promise<Held | undefined>
+  renewed(refused: CallCredential, until: AbortSignal): Promise<CallCredential | undefined>
 }
 
-export interface Held extends Pick<Credential, 'headers' | 'mergedHeaders' | 'generation'> {
+export interface CallCredential extends Pick<Credential, 'headers' | 'mergedHeaders' | 'generation'> {
   /** What must not come back: the value without its scheme. */
   readonly secret: string | undefined
 }
 
-export interface LoginPlace {
+export interface LoginDeps {
   readonly broker: Pick<Broker, 'credential' | 'refused'>
-  readonly credential: ProviderPlace['credential']
+  readonly credential: ProviderDeps['credential']
 }
 
 /** The logins of this machine that a provider's record stands for, in order of preference. */
@@ -75,8 +75,8 @@ function familyOf({ provider, metadata }: ProviderRecord): AccountFamily | undef
 export type LoginRefusal = 'not_own_credential' | 'no_credentials'
 
 export function chooseLogin(
-  place: LoginPlace,
-  caller: Caller,
+  place: LoginDeps,
+  caller: GatewayCaller,
   route: Route,
   dialect: Dialect,
   logins: readonly Account[],
@@ -93,11 +93,11 @@ export function chooseLogin(
   return account === undefined ? 'not_own_credential' : accountLogin(place, account)
 }
 
-function accountLogin({ broker }: LoginPlace, account: Account): Login {
+function accountLogin({ broker }: LoginDeps, account: Account): Login {
   const wrong = checkBaseUrl(account.baseUrl, { local: false })
   if (wrong !== undefined)
     throw new CraikError('invalid_config', `the base URL of the login ${account.id} ${wrong}`, {
-      hint: 'mend config/accounts.yaml, then see:  craik accounts',
+      hint: 'fix config/accounts.yaml, then list the logins:  craik accounts',
     })
   return {
     ref: account.id,
@@ -114,8 +114,8 @@ function accountLogin({ broker }: LoginPlace, account: Account): Login {
 
 /** The secret that a record names, or nothing at all: then what a client sends along is only dropped. */
 function secretLogin(
-  { credential }: LoginPlace,
-  caller: Caller,
+  { credential }: LoginDeps,
+  caller: GatewayCaller,
   { secretName, baseUrl = '', billing }: Route,
   dialect: Dialect,
   presented: readonly string[],
@@ -135,7 +135,7 @@ function secretLogin(
       if (!/^[\x21-\x7e]{1,16384}$/.test(value))
         throw new CraikError(
           'unavailable',
-          `the secret ${secretName} is no key (blanks or control characters)`,
+          `the secret ${secretName} is not a key: it contains spaces or control characters`,
         )
       return { headers: keyHeader(dialect, value), mergedHeaders: {}, generation: '', secret: value }
     },
@@ -147,7 +147,7 @@ function keyHeader({ wire }: Dialect, value: string): Record<string, string> {
   return wire === 'gemini' ? { 'x-goog-api-key': value } : { authorization: `Bearer ${value}` }
 }
 
-function held({ headers, mergedHeaders, generation }: Credential): Held {
+function held({ headers, mergedHeaders, generation }: Credential): CallCredential {
   const values = ['authorization', 'x-api-key', 'x-goog-api-key'].map((name) => headers[name])
   const value = values.find((each) => each !== undefined)
   return { headers, mergedHeaders, generation, secret: value?.replace(/^\S+\s+/, '') }
@@ -174,7 +174,10 @@ export function isNoCredential(error: unknown): error is CraikError {
 }
 
 /** The credential, or why there is none. */
-export async function heldNow(login: Login, until: AbortSignal): Promise<Held | CraikError | undefined> {
+export async function currentCredential(
+  login: Login,
+  until: AbortSignal,
+): Promise<CallCredential | CraikError | undefined> {
   try {
     return await login.credential(until)
   } catch (error) {

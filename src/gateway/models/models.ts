@@ -3,15 +3,15 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Broker } from '../../accounts/account.ts'
 import { CraikError } from '../../errors.ts'
-import type { ProviderPlace } from '../../providers/dispatch-types.ts'
+import type { ProviderDeps } from '../../providers/dispatch-types.ts'
 import { findProvider } from '../../providers/registry.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { faultMessage, isConfigFault } from '../config-fault.ts'
 import type { GatewayLimits } from '../limits.ts'
 import { answerRaw } from '../raw-answer.ts'
 import { RefusalReceipts } from '../refusal-receipts.ts'
-import type { ModelCallPlace } from './admitted-call.ts'
-import { describeFault, HeldBytes, type RefusedBody, type Room, readBody } from './body.ts'
+import type { ModelCallDeps } from './admitted-call.ts'
+import { BufferedBytes, describeFault, type MemoryBudget, type RefusedBody, readBody } from './body.ts'
 import { callModel, clearCall, type Unserved } from './call.ts'
 import { Client } from './client.ts'
 import { ConfigReader } from './config.ts'
@@ -22,12 +22,12 @@ import { listBody, usableModels } from './list.ts'
 import { presentedIn } from './presented.ts'
 import { dialectOfPath, type ModelRoute, routeOf } from './routes.ts'
 import type { Load } from './socket/session.ts'
-import { refusedEarly, toldError, words } from './unserved.ts'
+import { describeUnserved, formatUnserved, words } from './unserved.ts'
 import { type UpstreamOptions, Upstreams } from './upstream.ts'
 import { workspaceBody } from './workspace.ts'
 
 export interface ModelsOptions extends UpstreamOptions {
-  readonly place: ProviderPlace
+  readonly place: ProviderDeps
   readonly broker: Broker
   /** Faults of our own, which a client is told nothing more about. */
   readonly report: (error: unknown) => void
@@ -35,9 +35,14 @@ export interface ModelsOptions extends UpstreamOptions {
 
 export interface Models {
   /** Answers, always; also what is no route of its own. */
-  handle(caller: Caller, room: Room, request: IncomingMessage, response: ServerResponse): Promise<void>
+  handle(
+    caller: GatewayCaller,
+    room: MemoryBudget,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void>
   /** The same for whoever wants a WebSocket. */
-  upgrade(caller: Caller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void
+  upgrade(caller: GatewayCaller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void
   /** Ends what is going on, and resolves when it is settled. */
   close(): Promise<void>
 }
@@ -54,7 +59,7 @@ export function createModels(options: ModelsOptions, limits: GatewayLimits): Mod
 class ModelGateway implements Models {
   readonly #options: ModelsOptions
   readonly #limits: GatewayLimits
-  readonly #place: ModelCallPlace
+  readonly #place: ModelCallDeps
   readonly #config: ConfigReader
   readonly #refusals: RefusalReceipts
   readonly #closing = new AbortController()
@@ -72,8 +77,8 @@ class ModelGateway implements Models {
   }
 
   async handle(
-    caller: Caller,
-    room: Room,
+    caller: GatewayCaller,
+    room: MemoryBudget,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
@@ -89,10 +94,14 @@ class ModelGateway implements Models {
     await this.#track(going)
   }
 
-  upgrade(caller: Caller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void {
+  upgrade(caller: GatewayCaller, load: Load, request: IncomingMessage, stream: Duplex, head: Buffer): void {
     const going = this.#upgrade(caller, load, request, stream, head).catch((error: unknown) => {
       this.#options.report(error)
-      answerRaw(stream, '500 Internal Server Error', 'a fault on the host; see:  craik supervisor logs')
+      answerRaw(
+        stream,
+        '500 Internal Server Error',
+        'internal error on the host; check there:  craik supervisor logs',
+      )
     })
     void this.#track(going)
   }
@@ -104,7 +113,7 @@ class ModelGateway implements Models {
   }
 
   async #upgrade(
-    caller: Caller,
+    caller: GatewayCaller,
     load: Load,
     request: IncomingMessage,
     stream: Duplex,
@@ -114,7 +123,7 @@ class ModelGateway implements Models {
     const [path, query] = splitOnce(request.url ?? '')
     const wanted = routeOf('POST', path)
     if (!isSocketRoute(wanted)) {
-      answerRaw(stream, '426 Upgrade Required', 'here HTTP is spoken; ask again without an upgrade')
+      answerRaw(stream, '426 Upgrade Required', 'this route supports only HTTP; retry without an upgrade')
       return
     }
     const fault = handshakeFault(request)
@@ -126,7 +135,12 @@ class ModelGateway implements Models {
     const target = wanted.providerId ?? wanted.dialect.providerId
     await serveSocket(
       {
-        ...{ caller, load, wanted, presented, search, headers: request.headers },
+        caller,
+        load,
+        wanted,
+        presented,
+        search,
+        headers: request.headers,
         place: { ...this.#place, broker: this.#options.broker },
         config: this.#config,
         limits: this.#limits,
@@ -146,16 +160,16 @@ class ModelGateway implements Models {
     await this.#place.upstreams.close()
   }
 
-  async #unknown(caller: Caller, dialect: Dialect, client: Client): Promise<void> {
+  async #unknown(caller: GatewayCaller, dialect: Dialect, client: Client): Promise<void> {
     this.#refuse(caller, dialect, client, 'gateway.no_route', undefined, {
       status: 404,
-      message: 'the gateway has no such route; which ones there are: docs/gateway.md',
+      message: 'the gateway does not have this route; see docs/gateway.md',
     })
   }
 
   async #answer(
-    caller: Caller,
-    room: Room,
+    caller: GatewayCaller,
+    room: MemoryBudget,
     route: ModelRoute,
     query: string,
     request: IncomingMessage,
@@ -166,7 +180,7 @@ class ModelGateway implements Models {
     const tooLong = new AbortController()
     const timer = setTimeout(() => tooLong.abort(TOO_LONG), this.#limits.callMs)
     const until = AbortSignal.any([client.gone, this.#closing.signal, tooLong.signal])
-    const held = new HeldBytes(room, this.#limits)
+    const held = new BufferedBytes(room, this.#limits)
     try {
       const record = findProvider(config.records, route.providerId ?? dialect.providerId)
       const refuse = (
@@ -176,7 +190,7 @@ class ModelGateway implements Models {
         headers?: Readonly<Record<string, string>>,
       ) => this.#refuse(caller, dialect, client, rule, record.id, { status, message, headers })
       const refuseEarly = (why: Extract<Unserved, string>) => {
-        const { rule, status, message } = refusedEarly(why, record)
+        const { rule, status, message } = describeUnserved(why, record)
         refuse(rule, status, message)
       }
       const accounts = await this.#options.broker.accounts(until)
@@ -233,7 +247,7 @@ class ModelGateway implements Models {
   }
 
   #unserved(dialect: Dialect, client: Client, result: Exclude<Unserved, string | undefined>): void {
-    const { headers, ...error } = toldError(result, this.#place.clock.nowMs())
+    const { headers, ...error } = formatUnserved(result, this.#place.clock.nowMs())
     const said = result.kind === 'failed' ? result.said : undefined
     if (said !== undefined && !client.hasBegun) {
       if ('names' in said) client.fail(dialect, { ...error, ...said }, headers)
@@ -243,7 +257,7 @@ class ModelGateway implements Models {
   }
 
   #refuse(
-    caller: Caller,
+    caller: GatewayCaller,
     dialect: Dialect,
     client: Client,
     rule: string,
@@ -261,7 +275,8 @@ class ModelGateway implements Models {
       client.fail(dialect, { status, message: words(error.message, error.hint) })
       return
     }
-    this.#options.report(error)
+    // A client that disconnects aborts what its call waits for. That is no fault, and it would fill the log.
+    if (!client.gone.aborted || (error as Error).name !== 'AbortError') this.#options.report(error)
     const headers = isConfigFault(error) ? NO_RETRY : {}
     client.fail(dialect, { status: 500, message: words(faultMessage(error), '') }, headers)
   }

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Account } from '../../accounts/account.ts'
 import { isSentinel } from '../../accounts/sentinels.ts'
 import { isSecretKey } from '../../receipts/redaction/redact.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 
 /** Names of query parameters that hold a key; these never go on. */
 const KEY_PARAMETERS = new Set(['key', 'api_key', 'apikey', 'access_token', 'oauth_token', 'token', 'auth'])
@@ -46,7 +46,7 @@ export function presentedIn(headers: IncomingHttpHeaders, query: URLSearchParams
 export function meantBy(
   values: readonly string[],
   accounts: readonly Account[],
-  caller: Pick<Caller, 'sentinelFor'>,
+  caller: Pick<GatewayCaller, 'sentinelFor'>,
 ): Account | undefined {
   return accounts.find(({ id }) => {
     const sentinel = caller.sentinelFor(id)

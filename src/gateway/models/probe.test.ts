@@ -9,8 +9,13 @@ import { account, CERTIFICATE, gatewayScene, MemoryBroker } from '../gateway.fix
 const PROVIDER = 'provider_anthropic'
 const BODY = { model: 'claude-x', max_tokens: 2000, messages: [{ role: 'user', content: 'hi' }] }
 const MESSAGE = {
-  ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude-x', stop_reason: 'end_turn' },
-  ...{ content: [{ type: 'text', text: 'hello' }], usage: { input_tokens: 3, output_tokens: 1 } },
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude-x',
+  stop_reason: 'end_turn',
+  content: [{ type: 'text', text: 'hello' }],
+  usage: { input_tokens: 3, output_tokens: 1 },
 }
 
 /** A provider whose cooldown has just ended. It leaves requests for the model `slow` without an answer. */
@@ -32,7 +37,8 @@ async function halfOpen() {
     await tellBreaker({ store }, PROVIDER, undefined, { result: 'failed', failure: 'overloaded' })
   clock.advance(30_000)
   return {
-    ...{ gateway, seen },
+    gateway,
+    seen,
     asked: () => once(server, 'asked'),
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]()

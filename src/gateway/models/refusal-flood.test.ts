@@ -90,8 +90,11 @@ test.each<[string, string, number, Options, (gateway: GatewayScene) => Promise<u
       setQuota(
         at.store,
         {
-          ...{ scope_kind: 'provider', scope_ref: 'provider_anthropic' },
-          ...{ requests_per_minute: null, tokens_per_minute: 1, concurrent: null },
+          scope_kind: 'provider',
+          scope_ref: 'provider_anthropic',
+          requests_per_minute: null,
+          tokens_per_minute: 1,
+          concurrent: null,
         },
         OPERATOR,
       ),

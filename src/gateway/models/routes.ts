@@ -2,7 +2,7 @@
 import { anthropicMessages } from './dialects/anthropic-messages.ts'
 import { chatCompletions } from './dialects/chat-completions.ts'
 import type { Dialect } from './dialects/dialect.ts'
-import { codeAssist, gemini } from './dialects/gemini.ts'
+import { codeAssist, geminiDialect } from './dialects/gemini.ts'
 import { openaiResponses } from './dialects/openai-responses.ts'
 import { WORKSPACE_PATH } from './workspace.ts'
 
@@ -61,7 +61,7 @@ const FIXED: Readonly<Record<string, Found>> = {
   },
   '/v1/chat/completions': { kind: 'call', dialect: chatCompletions, path: () => '/chat/completions' },
   '/v1/models': { kind: 'list', method: 'GET', dialect: openaiResponses, path: () => '/models' },
-  '/v1beta/models': { kind: 'list', method: 'GET', dialect: gemini, path: () => '/models' },
+  '/v1beta/models': { kind: 'list', method: 'GET', dialect: geminiDialect, path: () => '/models' },
   [WORKSPACE_PATH]: { kind: 'workspace', method: 'GET', dialect: openaiResponses, path: () => '' },
 }
 
@@ -76,7 +76,7 @@ function findRoute(path: string): Found | undefined {
     const [, model, verb] = google as unknown as [string, string, string]
     return {
       kind: verb === 'countTokens' ? 'side' : 'call',
-      dialect: gemini,
+      dialect: geminiDialect,
       model: decoded(model),
       path: (asked) => `/models/${encodeURIComponent(asked)}:${verb}`,
     }
@@ -107,6 +107,6 @@ function decoded(text: string): string {
 export function dialectOfPath(path: string): Dialect {
   const rest = path.replace(/^\/p\/[^/]*/, '')
   if (rest.startsWith('/v1/messages')) return anthropicMessages
-  if (rest.startsWith('/v1beta/') || rest.startsWith('/v1internal')) return gemini
+  if (rest.startsWith('/v1beta/') || rest.startsWith('/v1internal')) return geminiDialect
   return openaiResponses
 }

@@ -2,8 +2,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ScanJob } from './body-scan.ts'
 
-parentPort!.on('message', ({ bytes }: ScanJob) => {
-  const text = Buffer.from(bytes)
+parentPort!.on('message', ({ memory, length }: ScanJob) => {
+  const text = Buffer.from(memory, 0, length)
   if (text.includes('hang here')) for (;;);
   if (text.includes('die here')) process.exit(1)
 })

@@ -35,7 +35,8 @@ async function counting(
     ...(grants && { grants }),
   })
   return {
-    ...{ paths, gateway },
+    paths,
+    gateway,
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]()
       server.closeAllConnections()
@@ -82,7 +83,8 @@ test('a budget with nothing left, of tokens or dollars, and a quota of tokens do
   expect([402, 429]).toContain(call.status)
   const counted = await gateway.ask('/v1/messages/count_tokens', BODY)
   expect({ status: counted.status, body: await counted.json() }).toEqual({
-    ...{ status: 200, body: { input_tokens: 12 } },
+    status: 200,
+    body: { input_tokens: 12 },
   })
   expect(paths).toEqual(['/v1/messages/count_tokens'])
   const { bodies, calls } = await settled(gateway)
@@ -114,8 +116,13 @@ test('counting is a request to a quota of requests', async () => {
 })
 
 const MESSAGE = {
-  ...{ id: 'msg_1', type: 'message', role: 'assistant', model: 'claude-x', stop_reason: 'end_turn' },
-  ...{ content: [{ type: 'text', text: 'hello' }], usage: { input_tokens: 3, output_tokens: 1 } },
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude-x',
+  stop_reason: 'end_turn',
+  content: [{ type: 'text', text: 'hello' }],
+  usage: { input_tokens: 3, output_tokens: 1 },
 }
 
 function limitCounting(path: string, response: ServerResponse): void {
@@ -125,7 +132,9 @@ function limitCounting(path: string, response: ServerResponse): void {
 
 const coolingDown = ({ at }: GatewayScene, forMs: number) =>
   at.store.write(breakerReport, {
-    ...{ providerId: 'provider_anthropic', probeId: undefined, cooldownMs: forMs },
+    providerId: 'provider_anthropic',
+    probeId: undefined,
+    cooldownMs: forMs,
     report: { result: 'failed', failure: 'rate_limited', retryAfterMs: forMs },
   })
 

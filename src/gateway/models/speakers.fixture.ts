@@ -9,7 +9,7 @@ import { account, CERTIFICATE } from '../gateway.fixture.ts'
 
 export const HELLO: Act = { kind: 'text', text: 'hello there' }
 
-export interface Speaker {
+export interface DialectClient {
   readonly name: string
   readonly path: string
   readonly body: Record<string, unknown>
@@ -19,7 +19,7 @@ export interface Speaker {
   login(baseUrl: string): Account
 }
 
-export const ANTHROPIC: Speaker = {
+export const ANTHROPIC: DialectClient = {
   name: 'anthropic_messages',
   path: '/v1/messages',
   body: {
@@ -33,7 +33,7 @@ export const ANTHROPIC: Speaker = {
   start: (script) => startAnthropic(script, CERTIFICATE),
   login: (baseUrl) => account({ baseUrl }),
 }
-const RESPONSES: Speaker = {
+const RESPONSES: DialectClient = {
   name: 'openai_responses',
   path: '/v1/responses',
   body: {
@@ -48,7 +48,7 @@ const RESPONSES: Speaker = {
   start: (script) => startResponses(script, CERTIFICATE),
   login: (baseUrl) => account({ id: 'secret/OPENAI_API_KEY', family: 'openai', baseUrl }),
 }
-export const CHAT: Speaker = {
+export const CHAT: DialectClient = {
   name: 'chat_completions',
   path: '/v1/chat/completions',
   body: {
@@ -63,7 +63,7 @@ export const CHAT: Speaker = {
   start: (script) => startChatCompletions(script, { certificate: CERTIFICATE }),
   login: (baseUrl) => account({ id: 'secret/OPENAI_API_KEY', family: 'openai', baseUrl }),
 }
-export const GEMINI: Speaker = {
+export const GEMINI: DialectClient = {
   name: 'gemini',
   path: '/v1beta/models/gemini-x:streamGenerateContent?alt=sse',
   body: {
@@ -75,6 +75,6 @@ export const GEMINI: Speaker = {
   start: (script) => startGemini(script, CERTIFICATE),
   login: (baseUrl) => account({ id: 'secret/GEMINI_API_KEY', family: 'gemini', baseUrl }),
 }
-export const SPEAKERS = [ANTHROPIC, RESPONSES, CHAT, GEMINI].map(
+export const DIALECT_CLIENTS = [ANTHROPIC, RESPONSES, CHAT, GEMINI].map(
   (speaker) => [speaker.name, speaker] as const,
 )

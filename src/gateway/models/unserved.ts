@@ -2,50 +2,50 @@
 import type { ProviderRecord } from '../../providers/record.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 import type { Unserved } from './call.ts'
-import { type DialectError, statusOf } from './dialects/dialect.ts'
+import { type DialectError, statusOfFailure } from './dialects/dialect.ts'
 
-export interface ToldError extends DialectError {
+export interface UnservedError extends DialectError {
   readonly headers: Readonly<Record<string, string>>
 }
 
 /** Refused before policy was asked: `rule` is what the receipt names. */
-export interface RefusedEarly {
+export interface EarlyRefusal {
   readonly rule: string
   readonly status: number
   readonly message: string
 }
 
-export function refusedEarly(
+export function describeUnserved(
   unserved: Extract<Unserved, string>,
   { id }: Pick<ProviderRecord, 'id'>,
-): RefusedEarly {
+): EarlyRefusal {
   switch (unserved) {
     case 'not_own_credential':
       return {
         rule: 'gateway.credential',
         status: 401,
         message:
-          'the credential that was sent is not one of this sandbox, or its login has ended on the host; send none, or the one that it was given, and see there:  craik accounts',
+          'the credential does not belong to this sandbox, or its login has ended on the host; send none, or the one of this sandbox, and check on the host:  craik accounts',
       }
     case 'no_credentials':
       return {
         rule: 'gateway.no_credentials',
         status: 403,
-        message: `this sandbox was made with --credentials none, and ${id} takes a login`,
+        message: `this sandbox was created with --credentials none, but ${id} requires a login`,
       }
     case 'other_dialect':
       return {
         rule: 'gateway.dialect',
         status: 400,
-        message: `${id} does not speak this dialect; see what it speaks:  craik provider show ${id}`,
+        message: `${id} does not support this dialect; show its dialect:  craik provider show ${id}`,
       }
   }
 }
 
-export function toldError(result: Exclude<Unserved, string | undefined>, nowMs: number): ToldError {
+export function formatUnserved(result: Exclude<Unserved, string | undefined>, nowMs: number): UnservedError {
   if (result.kind === 'failed') {
     const { failure, reason, hint } = result
-    return { status: statusOf(failure), message: words(reason, hint), headers: {} }
+    return { status: statusOfFailure(failure), message: words(reason, hint), headers: {} }
   }
   const { by, reason, hint, retryAtMs } = result
   const status = { policy: 403, budget: 402, quota: 429, provider: 503 }[by]

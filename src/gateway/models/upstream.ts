@@ -44,7 +44,7 @@ export class UpstreamError extends Error {
   readonly code: string
 
   constructor(sent: boolean, error: unknown) {
-    super('the call to the provider broke')
+    super('the connection to the provider broke')
     const { name, code } = error as { readonly name?: unknown; readonly code?: unknown }
     this.sent = sent
     // What cannot be parsed has a name and, at times, no code.

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Account } from '../../accounts/account.ts'
 import { sentinelsFrom } from '../../accounts/sentinels.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { account, gatewayScene, MemoryBroker, REAL_KEY } from '../gateway.fixture.ts'
 import { WORKSPACE_PATH } from './workspace.ts'
 
@@ -19,7 +19,7 @@ class CountingBroker extends MemoryBroker {
   }
 }
 
-async function asking(options: { credentials?: Caller['credentials']; logins?: Account[] } = {}) {
+async function asking(options: { credentials?: GatewayCaller['credentials']; logins?: Account[] } = {}) {
   const { credentials, logins = [LOGIN] } = options
   const broker = new CountingBroker(...logins)
   const scene = await gatewayScene({

@@ -4,7 +4,7 @@
  */
 import type { Account } from '../../accounts/account.ts'
 import { claimsOf } from '../../accounts/jwt.ts'
-import type { Caller } from '../caller.ts'
+import type { GatewayCaller } from '../caller.ts'
 import { meantBy } from './presented.ts'
 
 export const WORKSPACE_PATH = '/backend-api/wham/accounts/check'
@@ -20,7 +20,7 @@ const NUMBER = /^[\w-]{1,200}$/
 
 /** Undefined: what was presented, or the account number that was sent along, is not this caller's own. */
 export function workspaceBody(
-  caller: Pick<Caller, 'credentials' | 'sentinelFor'>,
+  caller: Pick<GatewayCaller, 'credentials' | 'sentinelFor'>,
   accounts: readonly Account[],
   presented: readonly string[],
   accountNumber: string | string[] | undefined,
@@ -35,7 +35,7 @@ export function workspaceBody(
 }
 
 function isOwn(
-  caller: Pick<Caller, 'credentials' | 'sentinelFor'>,
+  caller: Pick<GatewayCaller, 'credentials' | 'sentinelFor'>,
   logins: readonly Account[],
   presented: readonly string[],
   accountNumber: string,

@@ -19,10 +19,10 @@ import { CraikError } from '../../errors.ts'
 import type { SessionTerms } from '../harness.ts'
 import type { AgentProcess } from './agent-process.ts'
 import { boundedInput } from './bounded-input.ts'
-import { type AgentEvent, type AskedTool, type ToolState, Updates } from './events.ts'
-import { failureOf } from './failures.ts'
+import { type AgentEvent, type PendingTool, type ToolState, Updates } from './events.ts'
+import { agentFailure } from './failures.ts'
 
-export interface LinkOptions {
+export interface AgentLinkOptions {
   /** What it is called in errors. */
   readonly harness: string
   /** Where it works, inside. */
@@ -31,13 +31,13 @@ export interface LinkOptions {
   /** What it tells, as it comes, and in our own form; also what it tells again of a session that is taken up. */
   readonly onUpdate: (update: SessionUpdate, event: AgentEvent | undefined) => void
   /** Whether it may do what it asks leave for. Asked only during a turn. */
-  readonly permit: (tool: AskedTool, asked: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
+  readonly permit: (tool: PendingTool, asked: ToolCallUpdate, until: AbortSignal) => Promise<boolean>
   /** Aborts: nothing is waited for any more. */
   readonly kill: AbortSignal
-  readonly patience?: Partial<Patience> | undefined
+  readonly patience?: Partial<AgentTimeouts> | undefined
 }
 
-export interface Patience {
+export interface AgentTimeouts {
   /** From its start until it has a session. */
   readonly readyMs: number
   /** Between two signs of life while it does nothing that takes long. */
@@ -61,8 +61,12 @@ export interface LinkSession {
  * On an idle machine agents stop within a second and exit within two. A busy machine needs ten times as long, and an agent that is
  * killed before loses what it has not written yet. Only an agent that hangs makes anybody wait, and a second Ctrl-C kills it.
  */
-const PATIENCE: Patience = {
-  ...{ readyMs: 90_000, silentMs: 10 * 60_000, readMs: 5_000, cancelMs: 10_000, leaveMs: 20_000 },
+const PATIENCE: AgentTimeouts = {
+  readyMs: 90_000,
+  silentMs: 10 * 60_000,
+  readMs: 5_000,
+  cancelMs: 10_000,
+  leaveMs: 20_000,
 }
 /** How long an agent may take to stop and to exit. */
 export const AGENT_STOP_MS = PATIENCE.readMs + PATIENCE.cancelMs + PATIENCE.leaveMs
@@ -86,8 +90,8 @@ interface Turn {
 
 export class AgentLink {
   readonly #process: AgentProcess
-  readonly #options: LinkOptions
-  readonly #patience: Patience
+  readonly #options: AgentLinkOptions
+  readonly #patience: AgentTimeouts
   /** Of this turn: it keeps what is told of each tool. */
   #updates = new Updates()
   readonly #input: WritableStream<Uint8Array>
@@ -105,7 +109,7 @@ export class AgentLink {
   #closed: Promise<void> | undefined
   readonly #killed = () => this.#break(cancelled())
 
-  constructor(process: AgentProcess, options: LinkOptions) {
+  constructor(process: AgentProcess, options: AgentLinkOptions) {
     this.#process = process
     this.#options = options
     this.#patience = { ...PATIENCE, ...options.patience }
@@ -123,13 +127,13 @@ export class AgentLink {
           : { outcome: { outcome: 'selected', optionId: option.optionId } }
       })
     this.#input = boundedInput(process.input, MAX_UNREAD_BYTES, () =>
-      this.#breakStuck('it does not read what it is told'),
+      this.#breakStuck('it does not read its input'),
     )
     this.#connection = app.connect(
       ndJsonStream(this.#input, process.output, { maxMessageBytes: MAX_MESSAGE_BYTES }),
     )
     void process.ended.then(({ how, complaint }) =>
-      this.#break(failureOf(options.harness, `it ${how}`, complaint)),
+      this.#break(agentFailure(options.harness, `it ${how}`, complaint)),
     )
     void this.#connection.closed.then(() => this.#failSoon())
     options.kill.addEventListener('abort', this.#killed, { once: true })
@@ -156,7 +160,7 @@ export class AgentLink {
         }),
       )
       if (protocolVersion !== 1)
-        throw failureOf(harness, `it speaks version ${protocolVersion} of the protocol, and not 1`, '')
+        throw agentFailure(harness, `it uses protocol version ${protocolVersion}, expected 1`, '')
       const takes = agentCapabilities?.promptCapabilities ?? {}
       const asked = { cwd, mcpServers: [], ...(terms.meta && { _meta: terms.meta }) }
       const state = await this.#begin(asked, sessionId)
@@ -277,7 +281,7 @@ export class AgentLink {
     else this.#turn?.running.delete(id)
   }
 
-  async #permit(tool: AskedTool, asked: ToolCallUpdate): Promise<boolean> {
+  async #permit(tool: PendingTool, asked: ToolCallUpdate): Promise<boolean> {
     const turn = this.#turn
     if (turn === undefined || turn.cancel.aborted || turn.over.signal.aborted) return false
     if (this.#givenUp !== undefined) return false
@@ -298,12 +302,12 @@ export class AgentLink {
     if (this.#givenUp !== undefined) return
     clearTimeout(this.#silence)
     const patienceMs = this.#patience.silentMs * (this.#turn.running.size > 0 ? 6 : 1)
-    const what = `nothing was heard of it for ${Math.round(patienceMs / 60_000)} min`
+    const what = `it sent nothing for ${Math.round(patienceMs / 60_000)} min`
     this.#silence = setTimeout(() => this.#breakStuck(what), patienceMs)
   }
 
   #timer(ms: number, what: string): NodeJS.Timeout {
-    return setTimeout(() => this.#break(failureOf(this.#options.harness, what, '')), ms)
+    return setTimeout(() => this.#break(agentFailure(this.#options.harness, what, '')), ms)
   }
 
   #noteRead(): void {
@@ -329,7 +333,7 @@ export class AgentLink {
 
   #breakStuck(what: string): void {
     this.#isStuck = true
-    this.#break(failureOf(this.#options.harness, what, ''))
+    this.#break(agentFailure(this.#options.harness, what, ''))
   }
 
   #break(error: CraikError): void {
@@ -339,12 +343,15 @@ export class AgentLink {
 
   /** Its output ended: if that was its end, how it ended says more. */
   #failSoon(): void {
-    setTimeout(() => this.#break(failureOf(this.#options.harness, 'it stopped talking', '')), 2_000).unref()
+    setTimeout(
+      () => this.#break(agentFailure(this.#options.harness, 'it closed its output', '')),
+      2_000,
+    ).unref()
   }
 
   async #untilReady<T>(answer: Promise<T>): Promise<T> {
     const { readyMs } = this.#patience
-    const late = this.#timer(readyMs, `it did not answer within ${readyMs / 1000} s`)
+    const late = this.#timer(readyMs, `it did not respond within ${readyMs / 1000} s`)
     try {
       return await this.#until(answer)
     } finally {
@@ -359,7 +366,7 @@ export class AgentLink {
       if (error instanceof CraikError) throw error
       // The stream closed under it: how the agent ended says more, and comes in a moment.
       if (!(error instanceof RequestError)) return this.#broken.promise
-      throw failureOf(this.#options.harness, error.message, detailOf(error), error.code)
+      throw agentFailure(this.#options.harness, error.message, detailOf(error), error.code)
     }
   }
 }

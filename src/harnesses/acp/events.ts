@@ -1,6 +1,6 @@
 /** What an agent tells while it works, in one form for all of them. It comes from inside: it is cut to size, never believed. */
 import type { SessionUpdate, ToolCallContent, ToolCallUpdate } from '@agentclientprotocol/sdk'
-import { askedIn, commandIn, type Told, toldAfter } from './asked.ts'
+import { commandIn, describeToolCall, mergeToolCallText, type ToolCallText } from './tool-call-text.ts'
 
 export const TOOL_KINDS = [
   'read',
@@ -35,7 +35,7 @@ export interface ToolState {
 }
 
 /** A tool that leave is asked for. */
-export interface AskedTool extends ToolState {
+export interface PendingTool extends ToolState {
   /** All lines of what it wants to do: what is decided on, and what a person is shown. */
   readonly asks: string
 }
@@ -56,7 +56,7 @@ const MAX_PARTS = 64
 /** Puts together what agents tell in pieces. */
 export class Updates {
   readonly #tools = new Map<string, ToolState>()
-  readonly #told = new Map<string, Told>()
+  readonly #told = new Map<string, ToolCallText>()
 
   /** Undefined: nothing that a person would want to see. */
   take(update: SessionUpdate): AgentEvent | undefined {
@@ -86,10 +86,10 @@ export class Updates {
   }
 
   /** A call as it stands when leave is asked for it. */
-  asked(update: ToolCallUpdate): AskedTool {
+  asked(update: ToolCallUpdate): PendingTool {
     const before = this.#told.get(idOf(update))
     const tool = this.#tool(update)
-    return { ...tool, asks: askedIn(update, tool.kind, before) }
+    return { ...tool, asks: describeToolCall(update, tool.kind, before) }
   }
 
   /** A call as it stands after an update. */
@@ -101,7 +101,7 @@ export class Updates {
       this.#tools.delete(oldest!)
       this.#told.delete(oldest!)
     }
-    const told = toldAfter(this.#told.get(id), update)
+    const told = mergeToolCallText(this.#told.get(id), update)
     this.#told.set(id, told)
     const content = (update.content ?? []).slice(0, MAX_PARTS)
     const diffs = content.flatMap((part) => (part.type === 'diff' ? [statOf(part)] : []))

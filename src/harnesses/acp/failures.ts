@@ -8,7 +8,7 @@ const AUTH_REQUIRED = -32000
 /** What agents print between the lines that matter: frames of a stack, and empty ones. */
 const NOISE = /^\s*(?:at |\^|$)/
 
-export function failureOf(harness: string, what: string, complaint: string, code?: number): CraikError {
+export function agentFailure(harness: string, what: string, complaint: string, code?: number): CraikError {
   const said = complaint
     .split('\n')
     .filter((line) => !NOISE.test(line))

@@ -9,7 +9,8 @@ const given = (block: ContentBlock, takes = {}) => promptForAgent([block], paths
 describe('what a person asks in an editor', () => {
   it('names files as the agent sees them', () => {
     expect(given({ type: 'text', text: 'fix /srv/parser/a.ts' })).toEqual({
-      ...{ type: 'text', text: 'fix /workspace/home/project/a.ts' },
+      type: 'text',
+      text: 'fix /workspace/home/project/a.ts',
     })
     const link = {
       type: 'resource_link',
@@ -18,7 +19,9 @@ describe('what a person asks in an editor', () => {
       _meta: { x: 1 },
     } as const
     expect(given(link)).toEqual({
-      ...{ type: 'resource_link', name: 'a.ts', uri: 'file:///workspace/home/project/a.ts#L1' },
+      type: 'resource_link',
+      name: 'a.ts',
+      uri: 'file:///workspace/home/project/a.ts#L1',
     })
   })
 
@@ -26,7 +29,8 @@ describe('what a person asks in an editor', () => {
     const file: ContentBlock = { type: 'resource', resource: { uri: 'file:///srv/parser/a', text: 'one' } }
     expect(given(file)).toEqual({ type: 'text', text: 'file:///workspace/home/project/a:\none' })
     expect(given(file, { embeddedContext: true })).toEqual({
-      ...{ type: 'resource', resource: { uri: 'file:///workspace/home/project/a', text: 'one' } },
+      type: 'resource',
+      resource: { uri: 'file:///workspace/home/project/a', text: 'one' },
     })
   })
 
@@ -38,6 +42,6 @@ describe('what a person asks in an editor', () => {
       uri: 'file:///srv/x.png',
     }
     expect(given(picture, { image: true })).toEqual({ type: 'image', data: 'AA==', mimeType: 'image/png' })
-    expect(() => given(picture)).toThrow('codex takes no images in a prompt')
+    expect(() => given(picture)).toThrow('codex does not accept images in a prompt')
   })
 })

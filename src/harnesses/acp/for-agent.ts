@@ -38,12 +38,12 @@ function blockForAgent(
           },
         }
       if ('text' in resource) return { type: 'text', text: `${uri}:\n${resource.text}` }
-      throw notTaken(harness, 'files that are no text')
+      throw notTaken(harness, 'binary files')
     }
     case 'image':
     case 'audio': {
       const { type, data, mimeType } = block
-      if (!takes[type]) throw notTaken(harness, type === 'image' ? 'images' : 'sound')
+      if (!takes[type]) throw notTaken(harness, type === 'image' ? 'images' : 'audio')
       return { type, data, mimeType }
     }
     default:
@@ -52,5 +52,7 @@ function blockForAgent(
 }
 
 function notTaken(harness: string, what: string): CraikError {
-  return new CraikError('usage', `${harness} takes no ${what} in a prompt`, { hint: 'ask without' })
+  return new CraikError('usage', `${harness} does not accept ${what} in a prompt`, {
+    hint: 'remove it from the prompt',
+  })
 }

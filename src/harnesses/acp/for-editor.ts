@@ -41,7 +41,9 @@ export function updateForEditor(update: SessionUpdate, paths: WorkspacePaths): S
       return {
         sessionUpdate: 'plan',
         entries: update.entries.slice(0, MAX_PARTS).map(({ content, priority, status }) => ({
-          ...{ content: paths.textToHost(line(content)), priority, status },
+          content: paths.textToHost(line(content)),
+          priority,
+          status,
         })),
       }
     case 'available_commands_update':
@@ -50,7 +52,8 @@ export function updateForEditor(update: SessionUpdate, paths: WorkspacePaths): S
         availableCommands: update.availableCommands
           .slice(0, MAX_PARTS)
           .map(({ name, description, input }) => ({
-            ...{ name: line(name), description: line(description) },
+            name: line(name),
+            description: line(description),
             ...(input && 'hint' in input && { input: { hint: line(input.hint) } }),
           })),
       }
@@ -95,7 +98,8 @@ export function stateForEditor({ modes, configOptions }: LoadSessionResponse): L
       modes: {
         currentModeId: line(modes.currentModeId),
         availableModes: modes.availableModes.slice(0, MAX_PARTS).map(({ id, name, description }) => ({
-          ...{ id: line(id), name: line(name) },
+          id: line(id),
+          name: line(name),
           ...(description && { description: line(description) }),
         })),
       },

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CraikError } from '../../errors.ts'
 import type { AgentEvent, ToolState } from './events.ts'
 import { localAgent } from './local-agent.fixture.ts'
-import { type PromptRequest, promptAgent } from './talk.ts'
+import { type AgentPrompt, promptAgent } from './talk.ts'
 
 let home: string
 beforeEach(() => {
@@ -15,13 +15,17 @@ beforeEach(() => {
 afterEach(() => rmSync(home, { recursive: true, force: true }))
 
 /** A prompt to the fixture, with what was told and what leave was asked for. */
-async function prompt(text: string, more: Partial<PromptRequest> = {}, script?: string) {
+async function prompt(text: string, more: Partial<AgentPrompt> = {}, script?: string) {
   const agent = localAgent(home, script)
   const events: AgentEvent[] = []
   const asked: ToolState[] = []
   const never = new AbortController().signal
   const ended = promptAgent(agent, {
-    ...{ harness: 'fixture', cwd: home, text, cancel: never, kill: never },
+    harness: 'fixture',
+    cwd: home,
+    text,
+    cancel: never,
+    kill: never,
     onEvent: (event) => events.push(event),
     permit: async (tool) => {
       asked.push(tool)
@@ -284,7 +288,7 @@ describe('an agent that', () => {
     const { end } = await prompt('SAY: x\nWAIT', { patience: { silentMs: 200 } })
     expect(end).toMatchObject({
       code: 'harness_failed',
-      message: expect.stringContaining('nothing was heard'),
+      message: expect.stringContaining('sent nothing for'),
     })
   })
 })

@@ -1,11 +1,11 @@
 /** One prompt to an agent over the Agent Client Protocol: a session is begun or taken up again, asked once, and left. */
 import type { StopReason } from '@agentclientprotocol/sdk'
 import type { SessionTerms } from '../harness.ts'
-import { AgentLink, cancelled, type Patience } from './agent-link.ts'
+import { AgentLink, type AgentTimeouts, cancelled } from './agent-link.ts'
 import type { AgentProcess } from './agent-process.ts'
-import type { AgentEvent, AskedTool } from './events.ts'
+import type { AgentEvent, PendingTool } from './events.ts'
 
-export interface PromptRequest {
+export interface AgentPrompt {
   /** What it is called in errors. */
   readonly harness: string
   /** Where it works, inside. */
@@ -18,14 +18,14 @@ export interface PromptRequest {
   readonly onSession?: (sessionId: string) => void | Promise<void>
   readonly onEvent: (event: AgentEvent) => void
   /** Whether it may do what it asks leave for. */
-  readonly permit: (tool: AskedTool, until: AbortSignal) => Promise<boolean>
+  readonly permit: (tool: PendingTool, until: AbortSignal) => Promise<boolean>
   /** Aborts: the agent is asked to stop, and has a while to say that it did. */
   readonly cancel: AbortSignal
   /** Aborts: nothing is waited for any more. */
   readonly kill: AbortSignal
   /** Aborts with an error: the agent is given up for it. */
   readonly giveUp?: AbortSignal
-  readonly patience?: Partial<Patience>
+  readonly patience?: Partial<AgentTimeouts>
 }
 
 export interface PromptEnd {
@@ -33,12 +33,16 @@ export interface PromptEnd {
   readonly stopReason: StopReason
 }
 
-export async function promptAgent(process: AgentProcess, request: PromptRequest): Promise<PromptEnd> {
+export async function promptAgent(process: AgentProcess, request: AgentPrompt): Promise<PromptEnd> {
   const { harness, cwd, text, terms, kill, cancel, patience } = request
   // What is told of a session that is taken up again is what was said before.
   let isTold = false
   const link = new AgentLink(process, {
-    ...{ harness, cwd, terms, kill, patience },
+    harness,
+    cwd,
+    terms,
+    kill,
+    patience,
     onUpdate(_, event) {
       if (isTold && event !== undefined) request.onEvent(event)
     },

@@ -19,7 +19,8 @@ export function workspacePaths(host: string | null, inside: string): WorkspacePa
   const toHost = moved(inside, host)
   const toInside = host === null ? () => undefined : moved(host, inside)
   return {
-    ...{ toHost, toInside },
+    toHost,
+    toInside,
     textToHost: movedInText(inside, toHost),
     textToInside: host === null ? (text) => text : movedInText(host, toInside),
     uriToHost: (uri) => movedUri(uri, toHost),

@@ -32,7 +32,8 @@ export const claudeCode: Harness = {
       path: '.claude.json',
       content: `${JSON.stringify(
         {
-          ...{ hasCompletedOnboarding: true, theme: 'dark' },
+          hasCompletedOnboarding: true,
+          theme: 'dark',
           projects: { [INSIDE.workspace]: { hasTrustDialogAccepted: true } },
         },
         null,

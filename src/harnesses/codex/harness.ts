@@ -1,6 +1,6 @@
 /** Codex, through the adapter that speaks the Agent Client Protocol for it. */
 import { INSIDE } from '../../sidecar/protocol.ts'
-import type { Harness, HarnessPlace } from '../harness.ts'
+import type { Harness, HarnessContext } from '../harness.ts'
 
 export const codex: Harness = {
   name: 'codex',
@@ -29,7 +29,7 @@ export const codex: Harness = {
  * whatever it brings along runs in the sandbox alone; a prompt that is not to take it for granted says so. A server of its own in the background would
  * copy all of Codex into the home first, and outlive the terminal.
  */
-function configFile({ gateway, login }: HarnessPlace): string {
+function configFile({ gateway, login }: HarnessContext): string {
   const base = login?.kind === 'api_key' ? `${gateway}/v1` : `${gateway}/backend-api/codex`
   return `check_for_update_on_startup = false
 chatgpt_base_url = "${gateway}/backend-api"

@@ -40,7 +40,9 @@ it('takes back the trust in every folder of a session, and leaves the rest of it
     projects: { [folder]: { trust_level: 'trusted' }, '/other': { trust_level: 'trusted' } },
   }
   const messages = ['thread/start', 'thread/resume', 'thread/fork'].map((method, id) => ({
-    ...{ id, method, params: { cwd: folder, config } },
+    id,
+    method,
+    params: { cwd: folder, config },
   }))
   const { lines } = await told(messages.map((each) => `${JSON.stringify(each)}\n`).join(''))
   const projects = { [folder]: UNTRUSTED, '/other': UNTRUSTED }

@@ -32,7 +32,8 @@ export const gemini: Harness = {
           },
           privacy: { usageStatisticsEnabled: false },
           general: {
-            ...{ enableAutoUpdate: false, enableAutoUpdateNotification: false },
+            enableAutoUpdate: false,
+            enableAutoUpdateNotification: false,
             // A session that is taken up again leaves an empty file beside its own, for which it would remove both.
             sessionRetention: { enabled: false },
           },

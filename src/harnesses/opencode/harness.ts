@@ -1,12 +1,14 @@
 /** OpenCode, which speaks the Agent Client Protocol itself, and works with whichever key there is. */
-import type { Harness, HarnessLogin, HarnessPlace } from '../harness.ts'
+import type { Harness, HarnessContext, HarnessLogin } from '../harness.ts'
 
 /** Its own name for each provider, the variable that the stand-in is in, where it is served, and a model to begin with. */
 const PROVIDERS: Readonly<
   Partial<Record<HarnessLogin['family'], { name: string; key: string; path: string; model: string }>>
 > = {
   openrouter: {
-    ...{ name: 'openrouter', key: 'OPENROUTER_API_KEY', path: '/p/provider_openrouter/v1' },
+    name: 'openrouter',
+    key: 'OPENROUTER_API_KEY',
+    path: '/p/provider_openrouter/v1',
     model: 'anthropic/claude-sonnet-4.5',
   },
   anthropic: { name: 'anthropic', key: 'ANTHROPIC_API_KEY', path: '/v1', model: 'claude-sonnet-4-5' },
@@ -42,7 +44,7 @@ export const opencode: Harness = {
 }
 
 /** Its free models are reached without any login, by a network that there is not: only what has a login is offered. */
-function configFile({ gateway, login, model }: HarnessPlace): string {
+function configFile({ gateway, login, model }: HarnessContext): string {
   const provider = login && PROVIDERS[login.family]
   const chosen = provider && `${provider.name}/${model ?? provider.model}`
   const config = {

@@ -124,7 +124,7 @@ describe('names', () => {
       expect(() => parseHarnesses(typed)).toThrow(expect.objectContaining({ code: 'usage' }))
     expect(() => checkHarnesses(['x'])).toThrow(
       expect.objectContaining({
-        hint: 'there are: all, claude-code, codex, gemini, kimi, opencode, and npm',
+        hint: 'use one of: all, claude-code, codex, gemini, kimi, opencode or npm',
       }),
     )
   })

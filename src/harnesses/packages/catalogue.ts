@@ -27,7 +27,10 @@ const FORM = 1
 const file = z
   .string()
   .regex(/^node_modules(?:\/[A-Za-z0-9@._+-]+)+$/)
-  .refine((path) => !path.split('/').some((part) => part === '..' || part === '.'), 'must not lead upwards')
+  .refine(
+    (path) => !path.split('/').some((part) => part === '..' || part === '.'),
+    'must not contain . or ..',
+  )
 /** One that lies beside the recipe: it is put into the folder as it is. */
 const ownFile = z.string().regex(/^[a-z][a-z0-9-]{0,40}\.mjs$/)
 const program = z.string().regex(/^[a-z][a-z0-9-]{0,40}$/)
@@ -142,7 +145,11 @@ export function sourceFrom(name: PackageName, parts: HarnessParts, architecture:
   const key = sha256(canonicalJson({ form: FORM, kind: 'harness', name, architecture: known, files }))
   const { 'harness.json': _, ...forNpm } = recipe
   return {
-    ...{ name, version, key, architecture: known, settings: parsed },
+    name,
+    version,
+    key,
+    architecture: known,
+    settings: parsed,
     id: `${name}-${version}-${key.slice(0, 12)}`,
     packages: { ...dependencies, ...optionalDependencies },
     locked: Object.keys(lockFile.parse(parse(parts['package-lock.json'])).packages).length - 1,
@@ -159,8 +166,8 @@ export function parseHarnesses(typed: string): readonly PackageName[] {
 export function checkHarnesses(names: readonly string[]): readonly PackageName[] {
   const wrong = names.find((name) => !PACKAGE_NAMES.some((known) => known === name))
   if (wrong !== undefined)
-    throw new CraikError('usage', `${JSON.stringify(wrong.slice(0, 60))} is no harness`, {
-      hint: `there are: all, ${[...HARNESS_NAMES].sort().join(', ')}, and npm`,
+    throw new CraikError('usage', `unknown harness: ${JSON.stringify(wrong.slice(0, 60))}`, {
+      hint: `use one of: all, ${[...HARNESS_NAMES].sort().join(', ')} or npm`,
     })
   return PACKAGE_NAMES.filter((name) => names.includes(name))
 }
@@ -169,8 +176,8 @@ function requireArchitecture(name: string, { programs }: PackageSettings, wanted
   const known = ARCHITECTURES.find((one) => one === wanted)
   const runs = known && Object.values(programs).every((one) => !('native' in one) || one.native[known])
   if (known !== undefined && runs) return known
-  throw new CraikError('unavailable', `there is no ${name} for ${wanted} that Craik has tried`, {
-    hint: 'see which there are:  craik harness list',
+  throw new CraikError('unavailable', `Craik has no tested ${name} for ${wanted}`, {
+    hint: 'list the harnesses:  craik harness list',
   })
 }
 
@@ -178,8 +185,8 @@ function readPart(name: PackageName, part: string): Buffer {
   try {
     return readFileSync(packageFile(`image/harnesses/${name}/${part}`))
   } catch (cause) {
-    throw new CraikError('unavailable', `the recipe’s image/harnesses/${name}/${part} is missing`, {
-      hint: 'install craik again',
+    throw new CraikError('unavailable', `the file image/harnesses/${name}/${part} is missing`, {
+      hint: 'reinstall craik',
       cause,
     })
   }

@@ -37,7 +37,8 @@ const owner = (craikHome = home) => ({ craikHome, environment: { XDG_CACHE_HOME:
 const all = () => harnessesFolder(owner())
 const install = (options: Partial<InstallOptions> = {}) =>
   ensureHarnesses(['kimi'], {
-    ...{ craikHome: home, mounted: async () => [] },
+    craikHome: home,
+    mounted: async () => [],
     ...options,
     environment: { ...(options.environment ?? npm.environment), ...owner().environment },
   })
@@ -48,7 +49,10 @@ describe('installing a harness', () => {
   it('asks npm for exactly what the lock names, without scripts, and keeps what is needed', async () => {
     const [made] = await install()
     expect(made).toEqual({
-      ...{ name: 'kimi', version: kimi.version, id: kimi.id, made: true },
+      name: 'kimi',
+      version: kimi.version,
+      id: kimi.id,
+      made: true,
       folder: join(all(), kimi.id),
     })
     expect(calls()).toHaveLength(1)
@@ -92,8 +96,12 @@ describe('installing a harness', () => {
     await install({
       environment: {
         ...npm.environment,
-        ...{ OPENAI_API_KEY: 'key', GITHUB_TOKEN: 'token', NODE_OPTIONS: '--inspect' },
-        ...{ 'npm_config_//x/:_authToken': 'token', npm_config_registry: 'r', HTTPS_PROXY: 'p' },
+        OPENAI_API_KEY: 'key',
+        GITHUB_TOKEN: 'token',
+        NODE_OPTIONS: '--inspect',
+        'npm_config_//x/:_authToken': 'token',
+        npm_config_registry: 'r',
+        HTTPS_PROXY: 'p',
         NODE_EXTRA_CA_CERTS: '/ca',
       },
     })
@@ -134,7 +142,7 @@ describe('an installation that does not get to its end', () => {
   const nothingLeft = () => readdirSync(all()).filter((name) => name !== 'lock')
 
   it.each([
-    ['no network', 'npm error code ENOTFOUND', 'unavailable', /registry cannot be reached \(ENOTFOUND\)/],
+    ['no network', 'npm error code ENOTFOUND', 'unavailable', /registry is unreachable \(ENOTFOUND\)/],
     ['no space', 'npm error code ENOSPC', 'disk_full', /no space left/],
     ['a hash that differs', 'npm error code EINTEGRITY', 'unavailable', /npm failed \(EINTEGRITY\)/],
   ])('leaves nothing and says why: %s', async (_, said, code, message) => {

@@ -8,7 +8,7 @@ import { CraikError } from '../../errors.ts'
 import { ensurePrivateFolder } from '../../lib/private-files.ts'
 import { ensureCacheOfHome } from '../../lib/user-cache.ts'
 import { waitForFileLock } from '../../lib/wait-for-lock.ts'
-import { type OnProgress, within } from '../../sandboxes/backends/docker/image/progress.ts'
+import { type OnProgress, progressWithin } from '../../sandboxes/backends/docker/image/progress.ts'
 import { HARNESS_MANIFEST, harnessesFolder } from '../../sandboxes/harness-package.ts'
 import { removeTree } from '../../sandboxes/remove-tree.ts'
 import { type PackageName, type PackageSource, readPackage } from './catalogue.ts'
@@ -51,7 +51,7 @@ export async function ensureHarnesses(
       await ensureOne(readPackage(name), {
         ...options,
         signal: options.signal ?? new AbortController().signal,
-        progress: within(progress, index / names.length, (index + 1) / names.length),
+        progress: progressWithin(progress, index / names.length, (index + 1) / names.length),
       }),
     )
   return installed
@@ -72,10 +72,10 @@ async function ensureOne(source: PackageSource, options: Options): Promise<Insta
     await mkdir(all, { recursive: true, mode: 0o755 })
     // Whatever the umask took away: others get here only through the mounts of their sandbox.
     await chmod(all, 0o755)
-    using _lock = await waitForFileLock(join(all, 'lock'), 'lock of the harnesses', {
+    using _lock = await waitForFileLock(join(all, 'lock'), 'harnesses lock', {
       doing: 'installs a harness',
       signal,
-      onWait: () => progress({ part: 0, doing: 'waiting for another craik that installs a harness' }),
+      onWait: () => progress({ part: 0, doing: 'waiting for another craik process that installs a harness' }),
     })
     if (await isGood()) return { name, version, id, folder, made: false }
     await removeAbandoned(all)
@@ -104,7 +104,10 @@ async function fill(folder: string, source: PackageSource, options: Options): Pr
     progress({ part: 0.9 * Math.min(1, fetched / locked), doing: `fetching ${name} ${version}` })
   tell()
   await npmInstall(architecture, {
-    ...{ folder, environment, signal, mounted: await options.mounted() },
+    folder,
+    environment,
+    signal,
+    mounted: await options.mounted(),
     onFetched() {
       fetched += 1
       tell()

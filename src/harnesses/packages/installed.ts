@@ -35,7 +35,12 @@ export async function listInstalled(owner: PackageOwner): Promise<readonly Found
     const manifest = await readManifest(folder)
     const { files = 0, bytes = 0 } = manifest ?? {}
     found.push({
-      ...{ id, name: harnessName(id), version: harnessVersion(id), folder, files, bytes },
+      id,
+      name: harnessName(id),
+      version: harnessVersion(id),
+      folder,
+      files,
+      bytes,
       isCurrent: current.has(id),
     })
   }
@@ -56,7 +61,7 @@ export async function pruneInstalled(
   const installed = await listInstalled(owner)
   if (installed.length === 0) return { removed, kept }
   const folder = harnessesFolder(owner)
-  using _lock = await waitForFileLock(join(folder, 'lock'), 'lock of the harnesses', {
+  using _lock = await waitForFileLock(join(folder, 'lock'), 'harnesses lock', {
     doing: 'installs a harness',
     signal,
     onWait: () => {},

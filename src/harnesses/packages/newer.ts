@@ -1,6 +1,6 @@
 /** Which versions the registry has now, beside those that are pinned. */
 import { ARCHITECTURES, type HarnessName, readHarness } from './catalogue.ts'
-import { npmLatest } from './npm.ts'
+import { fetchLatestVersion } from './npm.ts'
 
 export interface PinnedPackage {
   readonly harness: HarnessName
@@ -25,14 +25,14 @@ export async function lookForNewer(
   for (const harness of names)
     for (const [name, pinned] of Object.entries(readHarness(harness).packages)) {
       if (ARCHITECTURES.some((one) => one !== process.arch && name.endsWith(`-${one}`))) continue
-      const latest = await npmLatest(name, { folder: '/', environment, mounted, signal })
-      found.push({ harness, package: name, pinned, latest, isNewer: isLater(latest, pinned) })
+      const latest = await fetchLatestVersion(name, { folder: '/', environment, mounted, signal })
+      found.push({ harness, package: name, pinned, latest, isNewer: isNewerVersion(latest, pinned) })
     }
   return found
 }
 
 /** By their numbers; a version that is still being tried is before the one that it becomes. */
-export function isLater(one: string, other: string): boolean {
+export function isNewerVersion(one: string, other: string): boolean {
   const [a, b] = [one, other].map((version) => version.split('-', 1)[0]!.split('.').map(Number))
   for (let at = 0; at < Math.max(a!.length, b!.length); at++) {
     const difference = (a![at] ?? 0) - (b![at] ?? 0)

@@ -58,11 +58,11 @@ export async function npmInstall(architecture: string, options: NpmOptions): Pro
 }
 
 /** The newest version that is offered to everybody. */
-export async function npmLatest(name: string, options: NpmOptions): Promise<string> {
+export async function fetchLatestVersion(name: string, options: NpmOptions): Promise<string> {
   const said = await npm(['view', name, 'version', '--json'], VIEW_DEADLINE_MS, options)
   const version = /^"([0-9][0-9A-Za-z.+-]{0,60})"$/.exec(said.trim())?.[1]
   if (version !== undefined) return version
-  throw new CraikError('unavailable', `npm does not say which version of ${name} is the newest`)
+  throw new CraikError('unavailable', `npm did not report the newest version of ${name}`)
 }
 
 async function npm(
@@ -72,7 +72,7 @@ async function npm(
 ): Promise<string> {
   const program = findHostProgram('npm', environment, mounted)
   if (program === undefined)
-    throw new CraikError('unavailable', 'npm is not on PATH, or somebody else could replace it', {
+    throw new CraikError('unavailable', 'npm is not on PATH, or other users could replace it', {
       hint: 'install it:  sudo apt-get install npm',
     })
   let said = ''
@@ -83,7 +83,10 @@ async function npm(
     cwd: folder,
     env: environmentFor(environment),
     inputs: [],
-    ...{ timeoutMs, graceMs: GRACE_MS, signal, maxOutputBytes: MAX_OUTPUT_BYTES },
+    timeoutMs,
+    graceMs: GRACE_MS,
+    signal,
+    maxOutputBytes: MAX_OUTPUT_BYTES,
     onStdout(chunk) {
       answer = (answer + chunk).slice(0, MAX_ANSWER_CHARS)
     },
@@ -125,12 +128,12 @@ function explain(said: string, end: string): CraikError {
     return new CraikError('disk_full', 'no space left to install a harness', { details })
   const offline = OFFLINE.exec(said)?.[1]
   if (offline !== undefined || end === 'timeout')
-    return new CraikError('unavailable', `npm’s registry cannot be reached (${offline ?? 'no answer'})`, {
+    return new CraikError('unavailable', `the npm registry is unreachable (${offline ?? 'no response'})`, {
       hint: 'check the network and npm’s settings:  npm ping',
       details,
     })
   const code = /^npm error code (\S{1,40})/m.exec(said)?.[1] ?? end
-  return new CraikError('unavailable', `npm failed (${code}): ${complaints[1] ?? 'it does not say why'}`, {
+  return new CraikError('unavailable', `npm failed (${code}): ${complaints[1] ?? 'no reason reported'}`, {
     hint: 'check npm’s settings:  npm ping',
     details,
   })

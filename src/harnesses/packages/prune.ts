@@ -40,7 +40,7 @@ export async function pruneTree(
         bytes += found.size
       } else
         throw new CraikError('unavailable', `npm installed ${path}, which is neither a file nor a folder`, {
-          hint: 'craik harness install --help',
+          hint: 'run:  craik harness install --help',
         })
     }
   }

@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { HeldFolder } from './held-folder.ts'
+import { OpenFolder } from './open-folder.ts'
 import { packFolder } from './pack.ts'
 import { rewriteTar } from './rewrite.ts'
 import { unpackInto } from './unpack.ts'
@@ -25,7 +25,7 @@ beforeEach(() => {
 // By descriptors: some of the paths are longer than any call takes.
 afterEach(() => execFileSync('rm', ['-rf', '--', base]))
 
-type Leaf = (folder: HeldFolder, name: string) => void
+type Leaf = (folder: OpenFolder, name: string) => void
 interface Branch {
   /** How many folders are in each other, with names of how many bytes. */
   readonly depth: number
@@ -57,7 +57,7 @@ const BRANCHES: fc.Arbitrary<Branch> = fc.record({
 })
 
 async function grow(top: string, { depth, nameBytes, leaves }: Branch): Promise<void> {
-  let folder = await HeldFolder.open(source)
+  let folder = await OpenFolder.open(source)
   for (let at = 0; at <= depth; at++) {
     const outer = folder
     folder = await outer.enterOrMake(at === 0 ? top : 'n'.repeat(nameBytes))

@@ -50,10 +50,10 @@ export function parseHeader(block: Buffer): Header | undefined {
   if (parseOctal(block, 148, 8, 'checksum') !== checksum(block)) throw broken('a checksum is wrong')
   const magic = block.toString('latin1', 257, 265)
   const posix = magic === 'ustar\x0000'
-  if (!posix && magic !== 'ustar  \0') throw broken('a header is of no known format')
+  if (!posix && magic !== 'ustar  \0') throw broken('a header has an unknown format')
   const type = block.toString('latin1', 156, 157)
   const kind = KINDS.get(type)
-  if (kind === undefined) throw broken(`an entry has the type ${JSON.stringify(type)}, which is not unpacked`)
+  if (kind === undefined) throw broken(`an entry has the unsupported type ${JSON.stringify(type)}`)
   const short = text(block.subarray(0, 100))
   const prefix = posix ? text(block.subarray(345, 500)) : ''
   const name = prefix === '' ? short : `${prefix}/${short}`
@@ -95,10 +95,11 @@ export function parsePax(body: Buffer): ReadonlyMap<string, string> {
     const end = at + length
     const equals = body.indexOf(0x3d, blank)
     if (length === 0 || end > body.length || body[end - 1] !== 0x0a || equals === -1 || equals >= end)
-      throw broken('an extended header does not parse')
+      throw broken('cannot parse an extended header')
     const key = body.toString('latin1', blank + 1, equals)
-    if (key.startsWith('GNU.sparse.')) throw broken('an entry is a sparse file, which is not unpacked')
-    if (records.has(key)) throw broken(`an extended header says ${JSON.stringify(key.slice(0, 40))} twice`)
+    if (key.startsWith('GNU.sparse.')) throw broken('an entry is a sparse file, which is unsupported')
+    if (records.has(key))
+      throw broken(`an extended header contains ${JSON.stringify(key.slice(0, 40))} twice`)
     records.set(key, decodeName(body.subarray(equals + 1, end - 1)))
     at = end
   }
@@ -108,7 +109,7 @@ export function parsePax(body: Buffer): ReadonlyMap<string, string> {
 /** A size in decimal digits and nothing else. */
 export function parseDecimalSize(value: string): number {
   const size = /^[0-9]{1,16}$/.test(value) ? Number(value) : Number.NaN
-  if (!Number.isSafeInteger(size)) throw broken('a size is no number')
+  if (!Number.isSafeInteger(size)) throw broken('a size is not a number')
   return size
 }
 
@@ -118,7 +119,7 @@ export function paddingOf(bytes: number): number {
 
 export function broken(why: string): CraikError {
   return new CraikError('boundary_failed', `refused to unpack the archive: ${why}`, {
-    hint: 'what came out of the sandbox is not what an honest archiver writes; look at it from inside',
+    hint: 'a program in the sandbox may have written a malformed archive; inspect the files inside the sandbox',
   })
 }
 
@@ -182,7 +183,7 @@ function parseTime(block: Buffer): number {
 
 function parseOctal(block: Buffer, at: number, width: number, what: string): number {
   const match = /^[ ]*([0-7]*)[ \0]*$/.exec(block.toString('latin1', at, at + width))
-  if (match === null) throw broken(`a ${what} is no number`)
+  if (match === null) throw broken(`a ${what} is not a number`)
   return match[1] === '' ? 0 : Number.parseInt(match[1]!, 8)
 }
 

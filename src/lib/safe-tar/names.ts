@@ -11,10 +11,10 @@ const NAME_DEPTH = 256
  * writes: absolute names, `..`, NUL.
  */
 export function componentsOf(name: string): readonly string[] {
-  if (name.includes('\0')) throw broken(`the name ${shown(name)} holds a NUL`)
-  if (name.startsWith('/')) throw broken(`the name ${shown(name)} is absolute`)
+  if (name.includes('\0')) throw broken(`the name ${quoteName(name)} contains a NUL`)
+  if (name.startsWith('/')) throw broken(`the name ${quoteName(name)} is absolute`)
   const components = name.split('/').filter((part) => part !== '' && part !== '.')
-  if (components.includes('..')) throw broken(`the name ${shown(name)} leads upwards`)
+  if (components.includes('..')) throw broken(`the name ${quoteName(name)} contains ..`)
   return components
 }
 
@@ -45,7 +45,7 @@ export function staysInside(link: string, depth: number): boolean {
 }
 
 /** For a person's eyes: short, and without what moves a terminal's cursor. */
-export function shown(name: string): string {
+export function quoteName(name: string): string {
   return JSON.stringify(cleaned(name))
 }
 

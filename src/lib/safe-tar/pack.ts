@@ -9,9 +9,9 @@ import { basename, resolve } from 'node:path'
 import { addAbortSignal, Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { BLOCK_BYTES, encodeHeader, type Header, paddingOf } from './header.ts'
-import { HeldFolder } from './held-folder.ts'
 import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
-import { nameProblem, shown } from './names.ts'
+import { nameProblem, quoteName } from './names.ts'
+import { OpenFolder } from './open-folder.ts'
 
 export interface PackOptions {
   readonly signal: AbortSignal
@@ -62,7 +62,7 @@ export async function packFolder(path: string, options: PackOptions): Promise<Pa
     )
   })
   if (!found.isDirectory() && !found.isFile())
-    throw new CraikError('usage', `cannot pack ${path}: it is no file and no folder`, {
+    throw new CraikError('usage', `cannot pack ${path}: not a file or folder`, {
       hint: 'name a file or a folder',
     })
   const chunks = found.isDirectory() ? pack.folder(path) : pack.file(path)
@@ -93,7 +93,7 @@ class Pack {
   }
 
   async *folder(path: string): AsyncGenerator<Buffer> {
-    const root = await HeldFolder.open(path)
+    const root = await OpenFolder.open(path)
     try {
       const top = this.#options.as ?? ''
       if (top !== '') yield this.#folderHeader(top, await lstat(root.at('.'), { bigint: true }))
@@ -115,7 +115,7 @@ class Pack {
   }
 
   /** `below` is the folder's path as the caller knows it, `prefix` what it is called in the archive. */
-  async *#entries(folder: HeldFolder, below: string, prefix: string): AsyncGenerator<Buffer> {
+  async *#entries(folder: OpenFolder, below: string, prefix: string): AsyncGenerator<Buffer> {
     for (const raw of (await readdir(folder.path, { encoding: 'buffer' })).sort(Buffer.compare)) {
       const name = raw.toString('utf8')
       const path = `${below}${name}`
@@ -125,7 +125,7 @@ class Pack {
     }
   }
 
-  async *#entry(folder: HeldFolder, name: string, path: string, packed: string): AsyncGenerator<Buffer> {
+  async *#entry(folder: OpenFolder, name: string, path: string, packed: string): AsyncGenerator<Buffer> {
     const problem = nameProblem(packed)
     if (problem !== undefined) return this.#skip(path, problem)
     const found = await lstat(folder.at(name), { bigint: true }).catch(() => undefined)
@@ -210,8 +210,8 @@ class Pack {
     const beyond = this.#announced > limits.bytes ? 'bytes' : 'entries'
     if (beyond === 'entries' && files + folders + links < limits.entries) return
     const most = `${limits[beyond].toLocaleString('en')} ${beyond}`
-    throw new CraikError('too_large', `with ${shown(path)} there is more to pack than ${most}`, {
-      hint: 'remove what is not needed, such as files of holes and caches',
+    throw new CraikError('too_large', `cannot pack ${quoteName(path)}: the archive would exceed ${most}`, {
+      hint: 'remove files that you do not need, such as caches and sparse files',
       details: { beyond },
     })
   }

@@ -11,7 +11,7 @@ import {
   parseHeader,
   parsePax,
 } from './header.ts'
-import { shown } from './names.ts'
+import { quoteName } from './names.ts'
 
 export interface TarEntry {
   readonly kind: Exclude<HeaderKind, 'extended' | 'long-name' | 'long-link'>
@@ -57,7 +57,7 @@ async function nextHeader(source: Source): Promise<Header | undefined> {
   for (;;) {
     const header = parseHeader(await source.take(BLOCK_BYTES))
     if (header === undefined) {
-      if (Object.keys(extension).length > 0) throw broken('it ends after a header that extends nothing')
+      if (Object.keys(extension).length > 0) throw broken('it ends after an extended header')
       return undefined
     }
     if (header.kind === 'extended' || header.kind === 'long-name' || header.kind === 'long-link') {
@@ -66,7 +66,7 @@ async function nextHeader(source: Source): Promise<Header | undefined> {
     }
     const entry = withKind({ ...header, ...extension })
     if (entry.kind !== 'file' && entry.bytes !== 0)
-      throw broken(`${shown(entry.name)} is no file and has a content`)
+      throw broken(`${quoteName(entry.name)} is not a file but has content`)
     return entry
   }
 }
@@ -147,7 +147,7 @@ class Source {
   async drain(most: number): Promise<void> {
     for (let seen = 0; await this.#fill(); this.#chunk = Buffer.alloc(0)) {
       seen += this.#chunk.length
-      if (seen > most) throw broken('it goes on after its end')
+      if (seen > most) throw broken('it contains data after its end')
     }
   }
 

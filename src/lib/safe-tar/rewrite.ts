@@ -5,7 +5,7 @@
 import { addAbortSignal, Readable } from 'node:stream'
 import { BLOCK_BYTES, broken, encodeHeader, type Header, paddingOf } from './header.ts'
 import { LeftOut, type LeftOutReason, type LeftOutReport } from './left-out.ts'
-import { componentsOf, isReadable, nameProblem, shown } from './names.ts'
+import { componentsOf, isReadable, nameProblem, quoteName } from './names.ts'
 import { readTar, type TarEntry } from './reader.ts'
 import { beyond } from './unpack-errors.ts'
 
@@ -57,7 +57,11 @@ class Rewrite {
   report(): RewriteReport {
     const { files, folders, links, bytes, announced } = this.#counts
     return {
-      ...{ files, folders, links, bytes, announcedBytes: announced },
+      files,
+      folders,
+      links,
+      bytes,
+      announcedBytes: announced,
       ...this.#leftOut.report(),
       changed: [],
     }
@@ -141,6 +145,6 @@ class Rewrite {
   }
 
   #skip({ name }: TarEntry, reason: LeftOutReason): undefined {
-    this.#leftOut.add(shown(name), reason)
+    this.#leftOut.add(quoteName(name), reason)
   }
 }

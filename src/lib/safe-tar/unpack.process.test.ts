@@ -236,9 +236,7 @@ describe('special things', () => {
         { name: 'pipe', type: '1', link: 'ok' },
       ),
     )
-    expect(report.skipped.map(({ reason }) => reason)).toEqual(
-      Array(3).fill('what is in its place is no file'),
-    )
+    expect(report.skipped.map(({ reason }) => reason)).toEqual(Array(3).fill('a special file is in the way'))
     expect(lstatSync(join(target, 'pipe')).isFIFO()).toBe(true)
   })
 
@@ -262,8 +260,8 @@ describe('special things', () => {
       rawArchive({ name: 'keep', body: 'x' }, { name: 'keep', type: '2', link: 'f' }),
     )
     expect(report.skipped.map(({ reason }) => reason)).toEqual([
-      'a folder is in its place',
-      'a folder is in its place',
+      'a folder is in the way',
+      'a folder is in the way',
     ])
     expect(everythingBelow(target)).toEqual(['keep', 'keep/f'])
   })

@@ -7,11 +7,11 @@ import { constants, lchown, link, lstat, open, rename, symlink, unlink } from 'n
 import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { broken } from './header.ts'
-import { HeldFolder } from './held-folder.ts'
 import type { LeftOutReason } from './left-out.ts'
-import { cleaned, componentsOf, isReadable, nameProblem, shown, staysInside } from './names.ts'
+import { cleaned, componentsOf, isReadable, nameProblem, quoteName, staysInside } from './names.ts'
+import { OpenFolder } from './open-folder.ts'
 import { readTar, type TarEntry } from './reader.ts'
-import { beyond, translated } from './unpack-errors.ts'
+import { beyond, translateUnpackError } from './unpack-errors.ts'
 import { writeWithHoles } from './write-with-holes.ts'
 
 export interface UnpackLimits {
@@ -42,16 +42,16 @@ export interface HoldBack {
   /** Judges a path below the folder, and where a symbolic link there leads to: what of the path is held back, if anything. */
   entry(path: string, linkTarget: string | undefined): string | undefined
   /** Judges a folder that exists on the host, before anything is put in it. */
-  folder(folder: HeldFolder): Promise<boolean>
+  folder(folder: OpenFolder): Promise<boolean>
 }
 
 /** Why an entry was passed over. */
 type SkipReason =
   | LeftOutReason
   | 'link leads outside'
-  | 'too many names for one file'
-  | 'a folder is in its place'
-  | 'what is in its place is no file'
+  | 'too many hard links to one file'
+  | 'a folder is in the way'
+  | 'a special file is in the way'
 
 interface Skipped {
   /** Made fit to be shown: no control characters, cut. */
@@ -91,7 +91,7 @@ export async function unpackInto(
   until: AbortSignal,
   options: UnpackOptions = {},
 ): Promise<HoldBackReport> {
-  const root = await HeldFolder.open(folder).catch((cause: NodeJS.ErrnoException) => {
+  const root = await OpenFolder.open(folder).catch((cause: NodeJS.ErrnoException) => {
     archive.destroy()
     throw new CraikError('not_found', `cannot unpack into ${folder}: no such folder (${cause.code})`, {
       cause,
@@ -103,7 +103,7 @@ export async function unpackInto(
     await unpacking.finish()
     return unpacking.report()
   } catch (error) {
-    throw translated(error, unpacking.current, options.shownAs ?? folder, until)
+    throw translateUnpackError(error, unpacking.current, options.shownAs ?? folder, until)
   } finally {
     await unpacking.close()
   }
@@ -130,7 +130,7 @@ class Skip extends Error {
 }
 
 class Unpacking {
-  readonly #root: HeldFolder
+  readonly #root: OpenFolder
   readonly #limits: UnpackLimits
   readonly #options: UnpackOptions
   /** Files that this archive brought, for its hard links. */
@@ -151,9 +151,9 @@ class Unpacking {
   /** Of folders that their owner could not fill otherwise: set when everything is in place. */
   readonly #closed: { readonly path: readonly string[]; readonly mode: number }[] = []
   /** Entries of one folder mostly follow each other. */
-  #recent: { readonly path: string; readonly folder: HeldFolder } | undefined
+  #recent: { readonly path: string; readonly folder: OpenFolder } | undefined
 
-  constructor(root: HeldFolder, limits: UnpackLimits, options: UnpackOptions) {
+  constructor(root: OpenFolder, limits: UnpackLimits, options: UnpackOptions) {
     this.#root = root
     this.#limits = limits
     this.#options = options
@@ -161,7 +161,7 @@ class Unpacking {
 
   /** The name of the entry that was taken last, fit to be shown. */
   get current(): string {
-    return this.#current === '' ? 'the archive' : shown(this.#current)
+    return this.#current === '' ? 'the archive' : quoteName(this.#current)
   }
 
   async take(entry: TarEntry): Promise<void> {
@@ -185,7 +185,7 @@ class Unpacking {
       const reason = reasonOf(error)
       if (reason === undefined) throw error
       this.#counts.skipped++
-      if (this.#skipped.length < LISTED) this.#skipped.push({ path: shown(entry.name), reason })
+      if (this.#skipped.length < LISTED) this.#skipped.push({ path: quoteName(entry.name), reason })
     }
   }
 
@@ -204,8 +204,14 @@ class Unpacking {
   report(): HoldBackReport {
     const { files, folders, links, bytes, skipped, held } = this.#counts
     return {
-      ...{ files, folders, links, bytes, skipped: this.#skipped, skippedCount: skipped },
-      ...{ heldBack: [...this.#heldBack], heldBackCount: held },
+      files,
+      folders,
+      links,
+      bytes,
+      skipped: this.#skipped,
+      skippedCount: skipped,
+      heldBack: [...this.#heldBack],
+      heldBackCount: held,
     }
   }
 
@@ -236,8 +242,7 @@ class Unpacking {
     const problem = nameProblem(path.join('/'))
     if (problem !== undefined) throw new Skip(problem)
     const strip = this.#options.strip ?? 0
-    if (path.length < strip)
-      throw broken(`the name ${shown(name)} is not below the folder that was asked for`)
+    if (path.length < strip) throw broken(`the name ${quoteName(name)} is not below the requested folder`)
     return path.slice(strip)
   }
 
@@ -265,7 +270,7 @@ class Unpacking {
   }
 
   /** Its owner can always work in it: what belongs into it may come later. */
-  async #makeFolder(folder: HeldFolder, path: readonly string[], mode: number): Promise<void> {
+  async #makeFolder(folder: OpenFolder, path: readonly string[], mode: number): Promise<void> {
     const name = path.at(-1)!
     const existed = await lstat(folder.at(name)).then(
       () => true,
@@ -282,7 +287,7 @@ class Unpacking {
     this.#counts.folders++
   }
 
-  async #writeFile(folder: HeldFolder, name: string, entry: TarEntry): Promise<void> {
+  async #writeFile(folder: OpenFolder, name: string, entry: TarEntry): Promise<void> {
     const temporary = folder.at(temporaryName())
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
     const file = await open(temporary, flags, 0o600)
@@ -309,7 +314,7 @@ class Unpacking {
   }
 
   /** Made under another name and moved into place, so that what was there is replaced and never followed. */
-  async #putLink(folder: HeldFolder, name: string, make: (at: string) => Promise<void>): Promise<void> {
+  async #putLink(folder: OpenFolder, name: string, make: (at: string) => Promise<void>): Promise<void> {
     const temporary = folder.at(temporaryName())
     await make(temporary)
     try {
@@ -321,7 +326,7 @@ class Unpacking {
     this.#counts.links++
   }
 
-  async #hardLink(folder: HeldFolder, name: string, source: readonly string[]): Promise<void> {
+  async #hardLink(folder: OpenFolder, name: string, source: readonly string[]): Promise<void> {
     if (source.length === 0) throw new Skip('link to nothing')
     // A file that was there before is the host's: it would have a second name, by which a sandbox could read or write it.
     if (!this.#isDisk && !this.#written.has(source.join('/'))) throw new Skip('link to nothing')
@@ -339,7 +344,7 @@ class Unpacking {
   }
 
   /** The folder with that path, made where it is missing; held until another one is asked for. */
-  async #folderAt(path: readonly string[]): Promise<HeldFolder> {
+  async #folderAt(path: readonly string[]): Promise<OpenFolder> {
     if (path.length === 0) return this.#root
     const key = path.join('/')
     if (this.#recent?.path === key) return this.#recent.folder
@@ -354,7 +359,7 @@ class Unpacking {
     return folder
   }
 
-  async #enterOrMake(outer: HeldFolder, name: string): Promise<HeldFolder> {
+  async #enterOrMake(outer: OpenFolder, name: string): Promise<OpenFolder> {
     if (this.#owner === undefined) return outer.enterOrMake(name)
     try {
       return await outer.enter(name)
@@ -370,8 +375,8 @@ class Unpacking {
   async #openFolder(
     path: readonly string[],
     make: boolean,
-    from: { readonly depth: number; readonly folder: HeldFolder } = { depth: 0, folder: this.#root },
-  ): Promise<HeldFolder> {
+    from: { readonly depth: number; readonly folder: OpenFolder } = { depth: 0, folder: this.#root },
+  ): Promise<OpenFolder> {
     let folder = await from.folder.enter('.')
     for (let depth = from.depth; depth < path.length; depth++) {
       const outer = folder
@@ -394,7 +399,7 @@ class Unpacking {
 async function requireReplaceable(path: string): Promise<void> {
   const found = await lstat(path).catch(() => undefined)
   if (found === undefined || found.isFile() || found.isSymbolicLink() || found.isDirectory()) return
-  throw new Skip('what is in its place is no file')
+  throw new Skip('a special file is in the way')
 }
 
 function temporaryName(): string {
@@ -411,11 +416,11 @@ function reasonOf(error: unknown): SkipReason | undefined {
     case 'ENAMETOOLONG':
       return 'name is too long'
     case 'EMLINK':
-      return 'too many names for one file'
+      return 'too many hard links to one file'
     case 'EISDIR':
     case 'ENOTEMPTY':
     case 'EEXIST':
-      return 'a folder is in its place'
+      return 'a folder is in the way'
     default:
       return undefined
   }

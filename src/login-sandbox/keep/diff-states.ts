@@ -1,5 +1,5 @@
 /** What changed in a sandbox between two looks at it, as Markdown. */
-import type { SandboxState, StatePart } from './state.ts'
+import type { SavedState, StatePart } from './state.ts'
 
 const TITLES: readonly (readonly [StatePart, string])[] = [
   ['debian', 'Debian packages'],
@@ -13,7 +13,7 @@ const TITLES: readonly (readonly [StatePart, string])[] = [
 const LISTED = 200
 
 /** Says so when nothing did. */
-export function diffStates(before: SandboxState, after: SandboxState): string {
+export function diffStates(before: SavedState, after: SavedState): string {
   const sections = TITLES.flatMap(([part, title]) => {
     const lines = linesOf(before[part], after[part])
     return lines.length === 0 ? [] : [`## ${title}\n\n${lines.join('\n')}\n`]
@@ -46,7 +46,7 @@ function ofAll(totals: Readonly<Record<string, number>>): string {
   const parts = Object.entries(totals).flatMap(([how, count]) =>
     count === 0 ? [] : [`${counted(count)} ${how}`],
   )
-  return `${parts.join(', ')} in all: entry.json and exit.json have them`
+  return `${parts.join(', ')} in all: see entry.json and exit.json`
 }
 
 function counted(count: number): string {

@@ -17,7 +17,11 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 const begin = (options: Partial<HeadlessRunOptions> = {}) =>
   HeadlessRun.begin({
-    ...{ inbox, login: 'octo', sandbox: 'octo-sandbox', argv: ['npm', 'test'], startedAtMs: AT_MS },
+    inbox,
+    login: 'octo',
+    sandbox: 'octo-sandbox',
+    argv: ['npm', 'test'],
+    startedAtMs: AT_MS,
     ...options,
   })
 const text = (run: HeadlessRun, name: string) => readFileSync(join(run.path, name), 'utf8')
@@ -76,7 +80,7 @@ it('ends a log where it is full, and says so', async () => {
   await run.stderr(Buffer.from('short\n'))
   await run.finish(0, AT_MS)
   expect(text(run, 'stdout.log')).toBe(
-    `${`${'x'.repeat(99)}\n`.repeat(10)}\n… cut: a log holds at most 1,000 bytes\n`,
+    `${`${'x'.repeat(99)}\n`.repeat(10)}\n… truncated: a log has at most 1,000 bytes\n`,
   )
   expect(text(run, 'meta.env')).toContain('STDOUT_CUT=1\n')
   expect(text(run, 'meta.env')).not.toContain('STDERR_CUT')

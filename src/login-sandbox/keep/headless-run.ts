@@ -8,7 +8,7 @@ import { type FileHandle, mkdir, open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
 import { createPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
-import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { joinCommand, quoteArgument } from '../../lib/shlex.ts'
 import { createRedactStream, redactText, redactValue } from '../../receipts/redaction/redact.ts'
 import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
@@ -33,7 +33,7 @@ export class HeadlessRun {
   readonly id: string
   readonly path: string
   readonly #options: HeadlessRunOptions
-  readonly #folder: HeldFolder
+  readonly #folder: OpenFolder
   readonly #logs: { readonly stdout: RunLog; readonly stderr: RunLog }
   #isClosed = false
 
@@ -41,7 +41,7 @@ export class HeadlessRun {
     id: string,
     path: string,
     options: HeadlessRunOptions,
-    folder: HeldFolder,
+    folder: OpenFolder,
     logs: { readonly stdout: RunLog; readonly stderr: RunLog },
   ) {
     this.id = id
@@ -127,7 +127,7 @@ export class HeadlessRun {
 async function makeFolder({
   inbox,
   startedAtMs,
-}: HeadlessRunOptions): Promise<{ readonly folder: HeldFolder; readonly id: string; readonly path: string }> {
+}: HeadlessRunOptions): Promise<{ readonly folder: OpenFolder; readonly id: string; readonly path: string }> {
   const outer = await openInbox(inbox)
   const shown = `${resolve(inbox)}/${FOLDER}`
   try {
@@ -197,6 +197,8 @@ class RunLog {
     await this.#file.appendFile(bytes.subarray(0, room))
     if (bytes.length <= room) return
     this.isCut = true
-    await this.#file.appendFile(`\n… cut: a log holds at most ${this.#maxBytes.toLocaleString('en')} bytes\n`)
+    await this.#file.appendFile(
+      `\n… truncated: a log has at most ${this.#maxBytes.toLocaleString('en')} bytes\n`,
+    )
   }
 }

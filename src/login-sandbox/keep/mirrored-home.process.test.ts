@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { HARNESSES } from '../../transcripts/conversation.ts'
+import { TRANSCRIPT_HARNESSES } from '../../transcripts/conversation.ts'
 import { findConversations } from '../../transcripts/find-transcripts.ts'
 import { READERS } from '../../transcripts/readers/all.ts'
 import {
@@ -41,7 +41,7 @@ beforeEach(() => {
 afterEach(() => rmSync(volume, { recursive: true }))
 
 it('has the transcripts of all five programs, under the paths that they have in a home', async () => {
-  for (const harness of HARNESSES)
+  for (const harness of TRANSCRIPT_HARNESSES)
     if (harness !== 'opencode') write(mirrored(PATHS[harness]), jsonl(LINES[harness](TWO)))
   mkdirSync(join(volume, 'opencode'))
   const database = openOpencodeDatabase(join(volume, 'opencode/opencode.db'))
@@ -49,7 +49,7 @@ it('has the transcripts of all five programs, under the paths that they have in 
   try {
     const found = await all(findConversations({ source: source(), redact: (said) => said, signal }))
     expect(found.map(({ harness, path, turns }) => [harness, path, turns.length]).sort()).toEqual(
-      HARNESSES.map((harness) => [harness, PATHS[harness], 4]).sort(),
+      TRANSCRIPT_HARNESSES.map((harness) => [harness, PATHS[harness], 4]).sort(),
     )
   } finally {
     database.close()

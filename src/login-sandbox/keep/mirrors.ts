@@ -24,7 +24,9 @@ export const MIRRORS: readonly Mirror[] = [
   { home: '.gemini/tmp', volume: 'gemini/tmp', kind: 'folder' },
   { home: '.kimi-code/sessions', volume: 'kimi/sessions', kind: 'folder' },
   {
-    ...{ home: '.local/share/opencode/opencode.db', volume: 'opencode/opencode.db', kind: 'file' },
+    home: '.local/share/opencode/opencode.db',
+    volume: 'opencode/opencode.db',
+    kind: 'file',
     companions: ['-wal', '-shm'],
   },
   // Where a user's MCP servers are. Each program writes through the link and leaves it a link.

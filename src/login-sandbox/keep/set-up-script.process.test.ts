@@ -42,7 +42,10 @@ function sh(
   args: readonly string[] = ['-s'],
 ): { code: number | null; stderr: string; stdout: string } {
   const { status, stderr, stdout } = spawnSync('/bin/sh', args, {
-    ...{ input, ...USER, cwd: '/', encoding: 'utf8' },
+    input,
+    ...USER,
+    cwd: '/',
+    encoding: 'utf8',
     env: { PATH: process.env.PATH, HOME: '/nowhere' },
   })
   return { code: status, stderr, stdout }
@@ -62,7 +65,10 @@ function write(path: string, content: string): void {
 const read = (path: string) => readFileSync(join(home, path), 'utf8')
 const git = (...args: string[]) =>
   execFileSync('git', ['config', '--global', ...args], {
-    ...{ ...USER, cwd: '/', env: { PATH: process.env.PATH, HOME: home }, encoding: 'utf8' },
+    ...USER,
+    cwd: '/',
+    env: { PATH: process.env.PATH, HOME: home },
+    encoding: 'utf8',
   })
     .trim()
     .split('\n')
@@ -121,7 +127,9 @@ describe('a new home', () => {
     setUp()
     for (const url of ['git@github.com:octo/hello.git', 'ssh://git@github.com/octo/hello.git']) {
       const rewritten = execFileSync('git', ['ls-remote', '--get-url', url], {
-        ...{ cwd: '/', env: { PATH: process.env.PATH, HOME: home }, encoding: 'utf8' },
+        cwd: '/',
+        env: { PATH: process.env.PATH, HOME: home },
+        encoding: 'utf8',
       })
       expect(rewritten.trim()).toBe('https://github.com/octo/hello.git')
     }
@@ -293,7 +301,7 @@ describe('what cannot be done', () => {
     symlinkSync(join(home, 'elsewhere'), join(home, '.codex'))
     const { code, stderr } = sh(setUpScript({ home, git: GIT }))
     expect(code).toBe(1)
-    expect(stderr).toContain('~/.codex/sessions is not linked')
+    expect(stderr).toContain('could not link ~/.codex/sessions')
     expect(readdirSync(join(home, 'elsewhere'))).toEqual(['x'])
     expect(isLink('.claude/projects')).toBe(true)
     expect(git('user.name')).toEqual(['Octo Cat'])
@@ -305,7 +313,7 @@ describe('what cannot be done', () => {
     const { code, stderr } = sh(setUpScript({ home, git: GIT }))
     chmodSync(join(home, '.claude/projects/-x'), 0o700)
     expect(code).toBe(1)
-    expect(stderr).toContain('~/.claude/projects is not linked')
+    expect(stderr).toContain('could not link ~/.claude/projects')
     expect(read('.claude/projects/-x/a.jsonl')).toBe('a')
     setUp()
     expect(read('.claude/projects/-x/a.jsonl')).toBe('a')

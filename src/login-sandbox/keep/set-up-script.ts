@@ -19,7 +19,7 @@ export interface SetUpOptions {
 export function setUpScript({ home, git, settings = [] }: SetUpOptions): string {
   for (const text of [home, git.name, git.email])
     if (/[\0\r\n]/.test(text))
-      throw new CraikError('usage', 'a name for git, its address or the home has more than one line')
+      throw new CraikError('usage', 'the git name, the git email or the home has more than one line')
   const seeds = settings.flatMap(({ path, content }) => {
     const mirror = MIRRORS.find((one) => one.home === path || path.startsWith(`${one.home}/`))
     if (mirror === undefined || content.includes('\0')) return []
@@ -143,7 +143,7 @@ put_link() {
   if ! there "$home/$1" && ln -s -- "$state/$2" "$home/$1"; then
     remember "$1"
   else
-    complain "~/$1 is not linked into ~/${LLM_STATE}"
+    complain "could not link ~/$1 into ~/${LLM_STATE}"
   fi
 }
 
@@ -154,7 +154,7 @@ remember() {
 link_folder() {
   at=$home/$1 to=$state/$2
   if ! parents "$1" || ! mkdir -p -- "$to"; then
-    complain "~/$1 is not linked: a part of its path is no folder"
+    complain "could not link ~/$1: a part of its path is not a folder"
   elif leads_to "$at" "$to"; then
     remember "$1"
   else
@@ -173,7 +173,7 @@ link_file() {
   name=$1 within=$2 at=$home/$1 to=$state/$2
   shift 2
   if ! parents "$name" || ! mkdir -p -- "\${to%/*}"; then
-    complain "~/$name is not linked: a part of its path is no folder"
+    complain "could not link ~/$name: a part of its path is not a folder"
   elif leads_to "$at" "$to"; then
     remember "$name"
   else
@@ -197,12 +197,12 @@ link_file() {
 seed() {
   if ! there "$state/$1"; then
     printf '%s' "$2" >"$state/$1.craik-moving" && mv -f -- "$state/$1.craik-moving" "$state/$1"
-  fi || complain "the settings $1 are not put into ~/${LLM_STATE}"
+  fi || complain "could not write the settings $1 to ~/${LLM_STATE}"
 }
 
 git_name() { git_name=$1; }
 git_email() { git_email=$1; }
-mkdir -p -- "$home/.config" "$state" || complain "there is no ~/${LLM_STATE}"`
+mkdir -p -- "$home/.config" "$state" || complain "~/${LLM_STATE} is missing"`
 
 /**
  * A lock that stays is of a git that was killed, and would keep every later one from writing. Which addresses are rewritten is a
@@ -228,5 +228,5 @@ if command -v git >/dev/null 2>&1; then
   set_git --replace-all commit.gpgsign false
   set_git --replace-all tag.gpgSign false
 else
-  complain 'there is no git'
+  complain 'git is not installed'
 fi`

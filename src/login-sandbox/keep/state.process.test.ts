@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { parseState, type SandboxState, STATE_LIMITS, sandboxState } from './state.ts'
+import { parseState, type SavedState, STATE_LIMITS, sandboxState } from './state.ts'
 import { stateScript } from './state-script.ts'
 
 const AT_MS = Date.UTC(2026, 10, 15, 9, 12, 44)
@@ -25,9 +25,12 @@ describe('the script', () => {
     mkdirSync(dirname(join(home, path)), { recursive: true })
     writeFileSync(join(home, path), content)
   }
-  const look = (env: Record<string, string> = {}): SandboxState => {
+  const look = (env: Record<string, string> = {}): SavedState => {
     const { stdout, stderr, status } = spawnSync('/bin/sh', ['-s'], {
-      ...{ input: stateScript(), cwd: '/', ...USER, maxBuffer: STATE_LIMITS.outputBytes },
+      input: stateScript(),
+      cwd: '/',
+      ...USER,
+      maxBuffer: STATE_LIMITS.outputBytes,
       env: { PATH: process.env.PATH, HOME: home, ...env },
     })
     expect([status, stderr.toString()]).toEqual([0, ''])
@@ -92,8 +95,8 @@ describe('a value that looks like a key', () => {
 
 describe('what a hostile inside writes', () => {
   it('is refused when it breaks off or never ends', () => {
-    expect(() => parseState(said('#npm', 'a=1'), AT_MS)).toThrow('broke off')
-    expect(() => parseState(Buffer.alloc(0), AT_MS)).toThrow('broke off')
+    expect(() => parseState(said('#npm', 'a=1'), AT_MS)).toThrow('is incomplete')
+    expect(() => parseState(Buffer.alloc(0), AT_MS)).toThrow('is incomplete')
     expect(() => parseState(Buffer.alloc(STATE_LIMITS.outputBytes + 1), AT_MS)).toThrow('longer')
   })
 

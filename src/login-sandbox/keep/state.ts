@@ -31,13 +31,13 @@ export const sandboxState = z.strictObject({
   programs: entries,
   environment: entries,
 })
-export type SandboxState = z.infer<typeof sandboxState>
+export type SavedState = z.infer<typeof sandboxState>
 
 /** They differ from one shell to the next and say nothing. */
 const PASSING: ReadonlySet<string> = new Set(['_', 'SHLVL', 'PWD', 'OLDPWD', '__proto__'])
 
 /** Of what `stateScript` wrote; refuses what broke off. What has a name is seen or counted: nothing hides behind its name. */
-export function parseState(output: Uint8Array, takenAtMs: number): SandboxState {
+export function parseState(output: Uint8Array, takenAtMs: number): SavedState {
   if (output.length > STATE_LIMITS.outputBytes) throw unreadable('is longer than 4 MiB')
   const parts: Record<StatePart, Map<string, string>> = {
     debian: new Map(),
@@ -55,7 +55,7 @@ export function parseState(output: Uint8Array, takenAtMs: number): SandboxState 
       current = parts[STATE_PARTS.find((part) => record === `#${part}`)!]
     } else if (current !== undefined) add(current, record)
   }
-  if (!isWhole) throw unreadable('broke off')
+  if (!isWhole) throw unreadable('is incomplete')
   const state = {
     version: 1,
     takenAt: new Date(takenAtMs).toISOString(),
@@ -103,10 +103,10 @@ function sorted(part: ReadonlyMap<string, string>): Record<string, string> {
 }
 
 function unreadable(problem: string): CraikError {
-  return new CraikError('boundary_failed', `what the sandbox says of its packages ${problem}`)
+  return new CraikError('boundary_failed', `the package list of the sandbox ${problem}`)
 }
 
 /** Whether two looks saw the same. */
-export function isSameState(one: SandboxState, other: SandboxState): boolean {
+export function isSameState(one: SavedState, other: SavedState): boolean {
   return STATE_PARTS.every((part) => JSON.stringify(one[part]) === JSON.stringify(other[part]))
 }

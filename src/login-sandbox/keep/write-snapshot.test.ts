@@ -14,11 +14,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { diffStates } from './diff-states.ts'
-import { parseState, type SandboxState } from './state.ts'
+import { parseState, type SavedState } from './state.ts'
 import { writeSnapshot } from './write-snapshot.ts'
 
 const AT = '2026-11-15T09-12-44Z'
-const state = (minute: number, ...records: string[]): SandboxState =>
+const state = (minute: number, ...records: string[]): SavedState =>
   parseState(
     Buffer.from([...records, '#end'].map((record) => `${record}\0`).join('')),
     Date.UTC(2026, 10, 15, 9, minute),
@@ -66,7 +66,7 @@ From 2026-11-15T09:00:00.000Z to 2026-11-15T09:05:00.000Z.
     const [debian = '', npm = ''] = diffStates(before, after).split('\n## ').slice(1)
     expect(debian.match(/^- added `a-/gm)).toHaveLength(200)
     expect(debian).toMatch(
-      /\n- and 11,802 more, of 12,000 added, 1 changed, 1 removed in all: entry\.json and exit\.json have them\n$/,
+      /\n- and 11,802 more, of 12,000 added, 1 changed, 1 removed in all: see entry\.json and exit\.json\n$/,
     )
     expect(npm.match(/^- added /gm)).toHaveLength(200)
     expect(npm).not.toContain('more')
@@ -86,7 +86,7 @@ describe('the inbox', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true }))
   const entry = state(0, '#npm', 'a=1')
-  const save = (exit: SandboxState) => writeSnapshot({ inbox, isoTimestamp: AT, entry, exit })
+  const save = (exit: SavedState) => writeSnapshot({ inbox, isoTimestamp: AT, entry, exit })
   const at = (name: string) => join(inbox, AT, name)
 
   it('gets three files that only their owner may read, and has them brought up to date in place', async () => {

@@ -3,18 +3,18 @@ import { lstatSync, readdirSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
 import { readPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
-import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { asExport, enterOwn, openInbox } from '../../transcripts/export/own-folder.ts'
 import { diffStates } from './diff-states.ts'
-import { isSameState, type SandboxState, sandboxState } from './state.ts'
+import { isSameState, type SavedState, sandboxState } from './state.ts'
 
 export interface SnapshotFiles {
   readonly inbox: string
   /** When the sandbox was entered, as the name of a folder: `2026-11-15T09-12-44Z`. */
   readonly isoTimestamp: string
-  readonly entry: SandboxState
+  readonly entry: SavedState
   /** As it is now, or was at the end. */
-  readonly exit: SandboxState
+  readonly exit: SavedState
 }
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/
@@ -34,7 +34,7 @@ export async function writeSnapshot({
   exit,
 }: SnapshotFiles): Promise<string | undefined> {
   if (!TIMESTAMP.test(isoTimestamp))
-    throw new CraikError('internal', 'a snapshot for the inbox has no time of its own')
+    throw new CraikError('internal', 'a snapshot for the inbox has no valid timestamp')
   const path = `${resolve(inbox)}/${isoTimestamp}`
   const outer = await openInbox(inbox)
   try {
@@ -61,7 +61,7 @@ export async function writeSnapshot({
 }
 
 /** As it was written before; whatever else is there is none. */
-function lastState(folder: HeldFolder): SandboxState | undefined {
+function lastState(folder: OpenFolder): SavedState | undefined {
   try {
     return sandboxState.parse(JSON.parse(readPrivateFile(folder.at('exit.json'), MAX_BYTES).toString()))
   } catch {
@@ -69,12 +69,12 @@ function lastState(folder: HeldFolder): SandboxState | undefined {
   }
 }
 
-function json(state: SandboxState): string {
+function json(state: SavedState): string {
   return `${JSON.stringify(state, undefined, 2)}\n`
 }
 
 /** The name gets the new file in one step, whatever it led to before: a link is replaced and not followed. */
-function replace(folder: HeldFolder, name: string, content: string): void {
+function replace(folder: OpenFolder, name: string, content: string): void {
   const path = folder.at(name)
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found?.isDirectory())
@@ -93,7 +93,7 @@ function isSame(path: string, content: string): boolean {
   }
 }
 
-function removeLeftOvers(folder: HeldFolder): void {
+function removeLeftOvers(folder: OpenFolder): void {
   for (const name of readdirSync(folder.path))
     if (LEFT_OVER.test(name)) rmSync(folder.at(name), { force: true })
 }

@@ -140,7 +140,7 @@ interface DamagedSandboxBody {
 export type ListedSandboxBody = SandboxBody | DamagedSandboxBody
 
 /** One of the limits of all sandboxes together. */
-export interface RoomBody {
+export interface CapacityBody {
   readonly limit: 'sandboxes' | 'running' | 'memory_bytes' | 'cpu_millis' | 'disk_bytes'
   readonly in_use: number
   readonly most: number

@@ -10,33 +10,33 @@ const bytes = (text: string) => Buffer.byteLength(text)
 const noNul = (text: string) => !text.includes('\0')
 
 const argv = z
-  .array(z.string().refine(noNul, 'must not hold a NUL byte'))
+  .array(z.string().refine(noNul, 'must not contain a NUL byte'))
   .min(1)
   .max(API_LIMITS.argvItems)
   .refine((items) => items[0] !== '', 'must name a program')
   .refine(
     (items) => items.reduce((sum, item) => sum + bytes(item) + 1, 0) <= API_LIMITS.argvBytes,
-    `is over ${API_LIMITS.argvBytes} bytes`,
+    `is larger than ${API_LIMITS.argvBytes} bytes`,
   )
 
 const environment = z
   .record(
     z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be letters, digits and _, at most 128'),
-    z.string().refine(noNul, 'must not hold a NUL byte'),
+    z.string().refine(noNul, 'must not contain a NUL byte'),
   )
   .refine((names) => Object.keys(names).length <= API_LIMITS.environmentNames, 'has too many names')
   .refine(
     (names) =>
       Object.entries(names).reduce((sum, [name, value]) => sum + bytes(name) + bytes(value) + 2, 0) <=
       API_LIMITS.environmentBytes,
-    `is over ${API_LIMITS.environmentBytes} bytes`,
+    `is larger than ${API_LIMITS.environmentBytes} bytes`,
   )
 
 const path = z
   .string()
   .min(1, 'must not be empty')
-  .refine((text) => bytes(text) <= API_LIMITS.pathBytes, `is over ${API_LIMITS.pathBytes} bytes`)
-  .refine(noNul, 'must not hold a NUL byte')
+  .refine((text) => bytes(text) <= API_LIMITS.pathBytes, `is larger than ${API_LIMITS.pathBytes} bytes`)
+  .refine(noNul, 'must not contain a NUL byte')
 
 const timeoutMs = z.int().min(1).max(API_LIMITS.timeoutMs)
 const positive = z.int().min(1)
@@ -57,7 +57,7 @@ export const sandboxParams = z.object({
   id: z.string().regex(SANDBOX_NAME, 'must be the id or name of a sandbox'),
 })
 export const jobParams = sandboxParams.extend({
-  job: z.string().regex(/^job_[0-9A-HJKMNP-TV-Z]{26}$/, 'must be job_ and a ULID'),
+  job: z.string().regex(/^job_[0-9A-HJKMNP-TV-Z]{26}$/, 'must be job_ followed by a ULID'),
 })
 export const processParams = sandboxParams.extend({ pid: count.refine((pid) => pid > 0) })
 export const portParams = sandboxParams.extend({ port: count.refine((port) => port > 0 && port < 65_536) })
@@ -84,7 +84,7 @@ export const importQuery = z.strictObject({
   name: snapshotName.optional(),
   digest: z
     .string()
-    .regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256: and 64 hexadecimal digits')
+    .regex(/^sha256:[0-9a-f]{64}$/, 'must be sha256: followed by 64 hexadecimal digits')
     .optional(),
 })
 const destination = z.string().min(1).max(API_LIMITS.destinationBytes)
@@ -177,7 +177,7 @@ export type CreateBody =
 export const keysBody = z.strictObject({
   keys: z.strictObject(
     Object.fromEntries(
-      API_KEYS.map(({ name }) => [name, z.string().refine(isHeaderSafe, 'is no key').optional()]),
+      API_KEYS.map(({ name }) => [name, z.string().refine(isHeaderSafe, 'is not a valid key').optional()]),
     ),
   ),
 })
@@ -209,7 +209,7 @@ const runnable = {
 }
 type Runnable = { readonly argv?: unknown; readonly command_ref?: unknown }
 const named = (spec: Runnable) => (spec.argv === undefined) !== (spec.command_ref === undefined)
-const NAMED = { error: 'takes either argv or command_ref' }
+const NAMED = { error: 'must set either argv or command_ref' }
 
 export const execBody = z
   .strictObject({
@@ -260,7 +260,7 @@ export const inputQuery = z
       .optional(),
     take: flag.default(false),
   })
-  .refine(({ turn, take }) => turn !== undefined || !take, 'take needs a turn')
+  .refine(({ turn, take }) => turn !== undefined || !take, 'take requires turn')
   .transform(({ turn, take, ...part }) => ({
     ...part,
     ...(turn !== undefined && { turn: { id: turn, take } }),
@@ -289,7 +289,10 @@ export const listQuery = z.strictObject({
   path,
   after: path.optional(),
   limit: count
-    .refine((limit) => limit > 0 && limit <= API_LIMITS.listEntries, `is at most ${API_LIMITS.listEntries}`)
+    .refine(
+      (limit) => limit > 0 && limit <= API_LIMITS.listEntries,
+      `must be from 1 to ${API_LIMITS.listEntries}`,
+    )
     .default(API_LIMITS.listEntries),
 })
 export const watchQuery = z.strictObject({ path, recursive: flag.default(false), after: count.default(0) })

@@ -1,7 +1,7 @@
 /** The logins that sandboxes can work with, as far as only a person's own command knows them. */
 import { keysBody } from '../api/requests.ts'
 import type { Api, RouteContext } from '../context.ts'
-import { given } from './sandboxes.ts'
+import { withoutUndefined } from './sandboxes.ts'
 
 /** Every known name with the longest value fits. */
 const MAX_BYTES = 64 * 1024
@@ -11,7 +11,7 @@ export function accountRoutes(app: Api, { manager, caller }: RouteContext): void
     '/api/accounts/environment',
     { schema: { body: keysBody }, bodyLimit: MAX_BYTES },
     async (request, reply) => {
-      const keys = given(request.body.keys)
+      const keys = withoutUndefined(request.body.keys)
       const { signal } = await caller(request, reply)
       await (await manager()).offerKeys(keys, signal)
       return { offered: Object.keys(keys) }

@@ -4,12 +4,12 @@ import { CraikError } from '../../errors.ts'
 import { Acknowledgements } from '../../lib/acknowledgements.ts'
 import { FRAME, FRAME_HEADER_BYTES, FrameReader, isInLog } from '../../lib/frames.ts'
 import { type JobId, newId, type SandboxId } from '../../lib/ids.ts'
-import type { Caller, SandboxManager } from '../../sandboxes/manager-types.ts'
+import type { ManagerCaller, SandboxManager } from '../../sandboxes/manager-types.ts'
 import { type JobResult, LIMITS } from '../../sidecar/protocol.ts'
 import type { CapturedBody, ExecBody } from '../api/bodies.ts'
 import { API_LIMITS } from '../api/names.ts'
 import { execBody, sandboxParams } from '../api/requests.ts'
-import { type Api, type RouteContext, sandboxId } from '../context.ts'
+import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { jobRequest } from '../job-request.ts'
 
 const STEP_BYTES = 1024 * 1024
@@ -20,7 +20,7 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
     { schema: { params: sandboxParams, body: execBody } },
     async (request, reply): Promise<ExecBody> => {
       const sandboxes = await manager()
-      const id = await sandboxId(sandboxes, request.params.id)
+      const id = await resolveSandboxId(sandboxes, request.params.id)
       const { job_id, stdin, stdin_encoding, ...spec } = request.body
       const job = (job_id ?? newId('job', Date.now())) as JobId
       const asked = await caller(request, reply)
@@ -52,7 +52,7 @@ export function execRoute(app: Api, { manager, caller }: RouteContext): void {
 }
 
 /** The caller is gone: what is still to be done for them is done in their name, without their signal. */
-function abandon(sandboxes: SandboxManager, asked: Caller, id: SandboxId, job: JobId): void {
+function abandon(sandboxes: SandboxManager, asked: ManagerCaller, id: SandboxId, job: JobId): void {
   const patience = AbortSignal.timeout(5_000)
   sandboxes.jobs.cancel({ ...asked, signal: patience }, id, job).catch(() => {})
 }
@@ -60,7 +60,7 @@ function abandon(sandboxes: SandboxManager, asked: Caller, id: SandboxId, job: J
 /** A command may end without reading its input; its result then says all there is to say. */
 async function feed(
   sandboxes: SandboxManager,
-  asked: Caller,
+  asked: ManagerCaller,
   id: SandboxId,
   job: JobId,
   input: Buffer,
@@ -92,7 +92,7 @@ async function collect(
       }
     }
   }
-  throw new CraikError('boundary_failed', 'the output of the command ended before the command did')
+  throw new CraikError('boundary_failed', 'the output ended before the command did')
 }
 
 function ended(payload: Buffer, stdout: Captured, stderr: Captured): Omit<ExecBody, 'job_id' | 'receipt_id'> {

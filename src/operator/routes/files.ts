@@ -17,21 +17,21 @@ import {
   writeQuery,
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
-import { type Api, type RouteContext, sandboxId } from '../context.ts'
+import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { onlyBytes, sendStream } from '../streams.ts'
-import { given } from './sandboxes.ts'
+import { withoutUndefined } from './sandboxes.ts'
 
 const FILES = '/api/sandboxes/:id/files'
 const MAX_ETAG_LENGTH = 200
 
-export function fileRoutes(app: Api, { manager, caller }: RouteContext): void {
+export function addFileRoutes(app: Api, { manager, caller }: RouteContext): void {
   app.get(
     `${FILES}/content`,
     { schema: { params: sandboxParams, querystring: readQuery } },
     async (request, reply) => {
       const { path, offset, length } = request.query
       const { files, id, asked } = await place(request, reply)
-      const range = given({ offset, length, etag: etagOf(request.headers['if-match']) })
+      const range = withoutUndefined({ offset, length, etag: etagOf(request.headers['if-match']) })
       const content = await files.read(asked, id, path, range)
       const headers = {
         'content-type': BYTES_TYPE,
@@ -56,7 +56,7 @@ export function fileRoutes(app: Api, { manager, caller }: RouteContext): void {
     async (request, reply) => {
       const { files, id, asked } = await place(request, reply)
       const upload = await files.uploaded(asked, id, request.query.upload)
-      if (upload === undefined) throw new CraikError('not_found', 'there is no such upload')
+      if (upload === undefined) throw new CraikError('not_found', 'unknown upload')
       return upload
     },
   )
@@ -101,7 +101,7 @@ export function fileRoutes(app: Api, { manager, caller }: RouteContext): void {
 
   async function place(request: FastifyRequest, reply: FastifyReply) {
     const sandboxes = await manager()
-    const id = await sandboxId(sandboxes, (request.params as { readonly id: string }).id)
+    const id = await resolveSandboxId(sandboxes, (request.params as { readonly id: string }).id)
     return { files: sandboxes.files, id, asked: await caller(request, reply) }
   }
 

@@ -12,13 +12,13 @@ import {
   signalBody,
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
-import { type Api, type RouteContext, sandboxId } from '../context.ts'
+import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { jobRequest } from '../job-request.ts'
 import { onlyBytes, sendStream } from '../streams.ts'
 
 const JOB = '/api/sandboxes/:id/jobs/:job'
 
-export function jobRoutes(app: Api, { manager, caller }: RouteContext): void {
+export function addJobRoutes(app: Api, { manager, caller }: RouteContext): void {
   app.put(JOB, { schema: { params: jobParams, body: jobBody } }, async (request, reply) => {
     const sandboxes = await manager()
     const { id, job } = await named(request.params)
@@ -37,7 +37,7 @@ export function jobRoutes(app: Api, { manager, caller }: RouteContext): void {
   })
   app.get('/api/sandboxes/:id/jobs', { schema: { params: sandboxParams } }, async (request, reply) => {
     const sandboxes = await manager()
-    const id = await sandboxId(sandboxes, request.params.id)
+    const id = await resolveSandboxId(sandboxes, request.params.id)
     const jobs = await sandboxes.jobs.list(await caller(request, reply), id)
     return { jobs: jobs.map((job) => snakeCase(job)) }
   })
@@ -86,6 +86,6 @@ export function jobRoutes(app: Api, { manager, caller }: RouteContext): void {
   })
 
   async function named(params: { readonly id: string; readonly job: string }) {
-    return { id: await sandboxId(await manager(), params.id), job: params.job as JobId }
+    return { id: await resolveSandboxId(await manager(), params.id), job: params.job as JobId }
   }
 }

@@ -4,9 +4,9 @@ import type { Duplex } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { PORT_PROTOCOL } from '../api/names.ts'
 import { portParams } from '../api/requests.ts'
-import { asCraikError, errorBody, invalid, leaving, statusOf } from '../api-error.ts'
-import { type Api, callerOf, type RouteContext, sandboxId } from '../context.ts'
-import { join } from '../streams.ts'
+import { asCraikError, errorBody, invalidRequest, leaving, statusOfError } from '../api-error.ts'
+import { type Api, callerOf, type RouteContext, resolveSandboxId } from '../context.ts'
+import { joinStreams } from '../streams.ts'
 
 const PATH = /^\/api\/sandboxes\/([^/?]{1,200})\/ports\/([^/?]{1,10})$/
 
@@ -18,7 +18,7 @@ export function servePorts(
   const { options } = context
   app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     const gone = new AbortController()
-    const leave = () => gone.abort(new CraikError('interrupted', 'the client left'))
+    const leave = () => gone.abort(new CraikError('interrupted', 'the client disconnected'))
     socket.once('close', leave).once('error', leave)
     connect(request, gone.signal).then(
       (stream) => {
@@ -27,7 +27,7 @@ export function servePorts(
           `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${PORT_PROTOCOL}\r\n\r\n`,
         )
         if (head.length > 0) socket.unshift(head)
-        join(socket, stream)
+        joinStreams(socket, stream)
         return undefined
       },
       (thrown) => {
@@ -43,18 +43,18 @@ export function servePorts(
     if (options.supervisor.draining) throw leaving()
     const match = PATH.exec(request.url ?? '')
     if (match === null || request.headers.upgrade !== PORT_PROTOCOL)
-      throw new CraikError('usage', `only ports are upgraded, and only to ${PORT_PROTOCOL}`)
+      throw new CraikError('usage', `only requests for ports can upgrade, and only to ${PORT_PROTOCOL}`)
     const parsed = portParams.safeParse({ id: match[1], port: match[2] })
-    if (!parsed.success) throw invalid(parsed.error, 'params')
+    if (!parsed.success) throw invalidRequest(parsed.error, 'params')
     const sandboxes = await context.manager()
-    const id = await sandboxId(sandboxes, parsed.data.id)
+    const id = await resolveSandboxId(sandboxes, parsed.data.id)
     return sandboxes.inside.connect(await callerOf(options, request.headers, signal), id, parsed.data.port)
   }
 }
 
 function refusal(error: CraikError): string {
   const text = JSON.stringify(errorBody(error))
-  const status = statusOf(error)
+  const status = statusOfError(error)
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`,
     'content-type: application/json; charset=utf-8',

@@ -4,26 +4,26 @@ import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { Isolation } from '../../sandboxes/backend.ts'
 import type {
-  Caller,
   CreateRequest,
+  ManagerCaller,
   SandboxManager,
   SandboxView,
   SnapshotView,
 } from '../../sandboxes/manager-types.ts'
-import type { ListedSandboxBody, RoomBody, SandboxBody } from '../api/bodies.ts'
+import type { CapacityBody, ListedSandboxBody, SandboxBody } from '../api/bodies.ts'
 import { createBody, eventsQuery, sandboxParams, stopBody } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
-import { type Api, type RouteContext, sandboxId } from '../context.ts'
+import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { sendLines } from '../streams.ts'
 
 export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void {
   async function changed(
     request: FastifyRequest<{ Params: { id: string } }>,
     reply: FastifyReply,
-    change: (sandboxes: SandboxManager, by: Caller, id: SandboxId) => Promise<SandboxView>,
+    change: (sandboxes: SandboxManager, by: ManagerCaller, id: SandboxId) => Promise<SandboxView>,
   ): Promise<SandboxBody> {
     const sandboxes = await manager()
-    const id = await sandboxId(sandboxes, request.params.id)
+    const id = await resolveSandboxId(sandboxes, request.params.id)
     return sandboxBody(await change(sandboxes, await caller(request, reply), id))
   }
 
@@ -32,18 +32,18 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
     const from = body.from === undefined ? undefined : await (await manager()).snapshots.get(body.from)
     const backend = named ?? from?.backend ?? 'process'
     const asked: CreateRequest = {
-      ...given(body),
+      ...withoutUndefined(body),
       backend,
       isolation: isolation ?? heldLike(from) ?? (backend === 'docker' ? 'container' : 'process'),
-      ...(container && { container: given(container) }),
-      limits: given({
+      ...(container && { container: withoutUndefined(container) }),
+      limits: withoutUndefined({
         memoryBytes: limits.memory_bytes,
         processes: limits.processes,
         cpuMillis: limits.cpu_millis,
         diskBytes: limits.disk_bytes,
       }),
       ...(policy_envelope_id !== undefined && { policyEnvelopeId: policy_envelope_id }),
-      ends: given({ idleMs: ends.idle_ms, lifetimeMs: ends.lifetime_ms, keepMs: ends.keep_ms }),
+      ends: withoutUndefined({ idleMs: ends.idle_ms, lifetimeMs: ends.lifetime_ms, keepMs: ends.keep_ms }),
     }
     const view = await (await manager()).create(await caller(request, reply), asked)
     return reply.code(201).send(sandboxBody(view))
@@ -52,7 +52,7 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
     sandboxes: (await (await manager()).list()).map((view): ListedSandboxBody => snakeCase(view)),
   }))
   app.get('/api/limits', async () => ({
-    limits: (await (await manager()).room()).map((room): RoomBody => snakeCase(room)),
+    limits: (await (await manager()).room()).map((room): CapacityBody => snakeCase(room)),
   }))
   app.get('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async ({ params }) =>
     sandboxBody(await (await manager()).get(params.id)),
@@ -75,7 +75,7 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
   )
   app.delete('/api/sandboxes/:id', { schema: { params: sandboxParams } }, async (request, reply) => {
     const sandboxes = await manager()
-    const id = await sandboxId(sandboxes, request.params.id)
+    const id = await resolveSandboxId(sandboxes, request.params.id)
     await sandboxes.delete(await caller(request, reply), id)
     return { id, deleted: true }
   })
@@ -95,8 +95,8 @@ export function sandboxRoutes(app: Api, { manager, caller }: RouteContext): void
 /** What was not isolated is not made again in the same way by whoever only names a snapshot, perhaps somebody else's. */
 function heldLike(from: SnapshotView | undefined): Isolation | undefined {
   if (from?.isolation !== 'none') return from?.isolation
-  throw new CraikError('usage', `snapshot ${from.name} is of a sandbox that was held by nothing`, {
-    hint: `say how the new one is to be held:  craik sandbox create --from ${from.name} --isolation process`,
+  throw new CraikError('usage', `snapshot ${from.name} comes from a sandbox with isolation none`, {
+    hint: `choose an isolation:  craik sandbox create --from ${from.name} --isolation process`,
   })
 }
 
@@ -109,6 +109,8 @@ async function* renamed<T>(values: AsyncIterable<T>): AsyncGenerator<unknown> {
 }
 
 /** Without the fields that were not given: absent and undefined are not the same to who gets it. */
-export function given<T extends object>(value: T): { [Key in keyof T]: Exclude<T[Key], undefined> } {
+export function withoutUndefined<T extends object>(
+  value: T,
+): { [Key in keyof T]: Exclude<T[Key], undefined> } {
   return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined)) as never
 }

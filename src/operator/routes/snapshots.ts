@@ -12,9 +12,9 @@ import {
   snapshotParams,
 } from '../api/requests.ts'
 import { snakeCase } from '../api/snake-case.ts'
-import { type Api, type RouteContext, sandboxId } from '../context.ts'
+import { type Api, type RouteContext, resolveSandboxId } from '../context.ts'
 import { onlyBytes, sendStream } from '../streams.ts'
-import { given, sandboxBody } from './sandboxes.ts'
+import { sandboxBody, withoutUndefined } from './sandboxes.ts'
 
 export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): void {
   app.post(
@@ -22,8 +22,8 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     { schema: { params: sandboxParams, body: snapshotBody } },
     async (request, reply) => {
       const sandboxes = await manager()
-      const id = await sandboxId(sandboxes, request.params.id)
-      const view = await sandboxes.snapshot(await caller(request, reply), id, given(request.body))
+      const id = await resolveSandboxId(sandboxes, request.params.id)
+      const view = await sandboxes.snapshot(await caller(request, reply), id, withoutUndefined(request.body))
       return reply.code(201).send(shown(view))
     },
   )
@@ -32,7 +32,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     { schema: { params: sandboxParams, body: restoreBody } },
     async (request, reply) => {
       const sandboxes = await manager()
-      const id = await sandboxId(sandboxes, request.params.id)
+      const id = await resolveSandboxId(sandboxes, request.params.id)
       return sandboxBody(await sandboxes.restore(await caller(request, reply), id, request.body.snapshot))
     },
   )
@@ -41,8 +41,8 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     { schema: { params: sandboxParams, body: forkBody } },
     async (request, reply) => {
       const sandboxes = await manager()
-      const id = await sandboxId(sandboxes, request.params.id)
-      const view = await sandboxes.fork(await caller(request, reply), id, given(request.body))
+      const id = await resolveSandboxId(sandboxes, request.params.id)
+      const view = await sandboxes.fork(await caller(request, reply), id, withoutUndefined(request.body))
       return reply.code(201).send(sandboxBody(view))
     },
   )
@@ -73,7 +73,9 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     async (request, reply) => {
       const { snapshots } = await manager()
       const by = await caller(request, reply)
-      return reply.code(201).send(shown(await snapshots.import(by, request.raw, given(request.query))))
+      return reply
+        .code(201)
+        .send(shown(await snapshots.import(by, request.raw, withoutUndefined(request.query))))
     },
   )
   app.post(
@@ -82,7 +84,7 @@ export function snapshotRoutes(app: Api, { manager, caller }: RouteContext): voi
     async (request, reply) => {
       const { snapshots } = await manager()
       const { destination, endpoint, region, ...rest } = request.body
-      const asked: ExportRequest = given({
+      const asked: ExportRequest = withoutUndefined({
         destination,
         endpoint,
         region,

@@ -3,7 +3,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { StopReason, ToolCall, Usage } from '../conversation.ts'
 import { inputTokensAtMost, writtenTokens } from '../estimate.ts'
 import type { ModelEvent } from './adapter.ts'
-import type { Counterpart } from './counterpart.ts'
+import type { Upstream } from './counterpart.ts'
 import {
   ARGUMENT_CHARS_MAX,
   ARGUMENT_DEPTH_MAX,
@@ -33,7 +33,7 @@ const TOOL_NAME = /^[\w.:-]{1,128}$/
  * were cut, and an answer that was cut or refused asks for nothing.
  */
 export class Answer {
-  readonly from: Counterpart
+  readonly from: Upstream
   readonly #ready: ModelEvent[] = []
   readonly #calls = new Map<number, OpenCall>()
   #usage: Usage = { source: 'absent' }
@@ -46,7 +46,7 @@ export class Answer {
   #quietEvents = 0
   #ended = false
 
-  constructor(from: Counterpart) {
+  constructor(from: Upstream) {
     this.from = from
   }
 

@@ -9,7 +9,7 @@ import { QUOTE_CHARS_MAX, QUOTE_CONTEXT_CHARS } from './limits.ts'
 /** A model's name, as servers report it. */
 const MODEL = /^[\w.:/@+-]{1,200}$/
 
-export class Counterpart {
+export class Upstream {
   readonly #baseUrl: string
   /** Of the credentials that it is called with. */
   readonly mask: CredentialMask

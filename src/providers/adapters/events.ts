@@ -1,6 +1,6 @@
 /** Server-sent events out of the bytes of an answer, with every buffer bounded. */
 import { createParser } from 'eventsource-parser'
-import type { Counterpart } from './counterpart.ts'
+import type { Upstream } from './counterpart.ts'
 import { ANSWER_BYTES_MAX, EVENT_CHARS_MAX } from './limits.ts'
 
 export interface WireEvent {
@@ -9,7 +9,7 @@ export interface WireEvent {
 }
 
 export class EventReader {
-  readonly #from: Counterpart
+  readonly #from: Upstream
   readonly #decoder = new TextDecoder('utf-8', { fatal: true })
   readonly #events: WireEvent[] = []
   #signsOfLife = 0
@@ -34,7 +34,7 @@ export class EventReader {
     },
   })
 
-  constructor(from: Counterpart) {
+  constructor(from: Upstream) {
     this.#from = from
   }
 

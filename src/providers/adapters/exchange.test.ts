@@ -10,7 +10,7 @@ import { startChatCompletions } from '../../../test/wire/chat-completions.ts'
 import { CredentialMask } from '../../lib/credential-mask.ts'
 import { adapterFor } from './adapter-for.ts'
 import { asking, endpointAt, gather } from './call.fixture.ts'
-import { Counterpart } from './counterpart.ts'
+import { Upstream } from './counterpart.ts'
 import { EventReader, type WireEvent } from './events.ts'
 import { failureOf } from './failure.ts'
 
@@ -152,7 +152,7 @@ describe('reading', () => {
         fc.infiniteStream(fc.integer({ min: 1, max: 7 })),
         (data, end, sizes) => {
           const bytes = Buffer.from(data.map((each) => `data: ${each}${end}${end}`).join(''))
-          const reader = new EventReader(new Counterpart('http://127.0.0.1:1/v1', new CredentialMask([])))
+          const reader = new EventReader(new Upstream('http://127.0.0.1:1/v1', new CredentialMask([])))
           const found: WireEvent[] = []
           for (let at = 0; at < bytes.length; ) {
             const size = sizes.next().value
@@ -168,7 +168,7 @@ describe('reading', () => {
   it('turns any bytes into events or into garbage, never into another error', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 60 })), (chunks) => {
-        const reader = new EventReader(new Counterpart('http://127.0.0.1:1/v1', new CredentialMask([])))
+        const reader = new EventReader(new Upstream('http://127.0.0.1:1/v1', new CredentialMask([])))
         try {
           for (const chunk of chunks) reader.feed(chunk)
         } catch (error) {

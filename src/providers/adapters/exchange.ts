@@ -5,7 +5,7 @@ import { checkBaseUrl } from '../base-url.ts'
 import { loopbackAgent } from '../local/dial.ts'
 import { loopbackRefusal } from '../local/loopback.ts'
 import type { Endpoint } from './adapter.ts'
-import type { Counterpart } from './counterpart.ts'
+import type { Upstream } from './counterpart.ts'
 import { EventReader, type WireEvent } from './events.ts'
 import { ANSWER_WAIT_MS_MAX, HEADER_BYTES_MAX, REFUSAL_BYTES_MAX } from './limits.ts'
 import { refusal } from './refusal.ts'
@@ -25,7 +25,7 @@ type Answered = Dispatcher.ResponseData
  */
 export async function* exchange(
   endpoint: Endpoint,
-  from: Counterpart,
+  from: Upstream,
   request: WireRequest,
   signal: AbortSignal,
 ): AsyncGenerator<WireEvent> {
@@ -66,7 +66,7 @@ export async function* exchange(
 }
 
 async function* eventsOf(
-  from: Counterpart,
+  from: Upstream,
   response: Answered,
   endpoint: Endpoint,
   patience: Patience,
@@ -89,7 +89,7 @@ async function* eventsOf(
 }
 
 async function refused(
-  from: Counterpart,
+  from: Upstream,
   response: Answered,
   endpoint: Endpoint,
   patience: Patience,
@@ -112,7 +112,7 @@ async function refused(
   return refusal(from, response.statusCode, response.headers, Buffer.concat(pieces).toString('utf8'))
 }
 
-function checkContent(from: Counterpart, response: Answered): void {
+function checkContent(from: Upstream, response: Answered): void {
   const type = String(response.headers['content-type'] ?? '')
   if (!/^text\/event-stream\s*(?:;|$)/i.test(type))
     throw from.garbage('it answered with something else than events')
@@ -120,7 +120,7 @@ function checkContent(from: Counterpart, response: Answered): void {
   if (coding !== undefined && coding !== 'identity') throw from.garbage('it compressed its answer unasked')
 }
 
-function targetUrl(endpoint: Endpoint, from: Counterpart, path: string): URL {
+function targetUrl(endpoint: Endpoint, from: Upstream, path: string): URL {
   const wrong = checkBaseUrl(endpoint.baseUrl, { local: endpoint.loopbackOnly })
   if (wrong !== undefined)
     throw from.fail('rejected', `nothing was sent: the base URL ${wrong}`, { sent: false, refused: true })
@@ -142,7 +142,7 @@ function dispatcherFor(endpoint: Endpoint, url: URL): Dispatcher {
 /** Foreign errors are named by their code only: their texts and fields may hold bytes of the answer. */
 function translate(
   error: unknown,
-  from: Counterpart,
+  from: Upstream,
   signal: AbortSignal,
   patience: Patience,
   { connected, answered }: { readonly connected: boolean; readonly answered: boolean },

@@ -5,7 +5,7 @@ import { CredentialMask } from '../../lib/credential-mask.ts'
 import type { ModelRequest } from '../conversation.ts'
 import type { Adapter, Dialect, Endpoint, ModelEvent } from './adapter.ts'
 import { Answer } from './answer.ts'
-import { Counterpart } from './counterpart.ts'
+import { Upstream } from './counterpart.ts'
 import type { WireEvent } from './events.ts'
 import { exchange } from './exchange.ts'
 
@@ -43,7 +43,7 @@ async function* call(
   body: string,
   signal: AbortSignal,
 ): AsyncGenerator<ModelEvent> {
-  const from = new Counterpart(endpoint.baseUrl, new CredentialMask([endpoint.credential]))
+  const from = new Upstream(endpoint.baseUrl, new CredentialMask([endpoint.credential]))
   if (!wire.mayOmitOutputCap && request.maxOutputTokens === undefined)
     throw from.fail('rejected', 'nothing was sent: this dialect insists on an output cap', {
       sent: false,
@@ -72,7 +72,7 @@ async function* call(
 }
 
 /** Stored secrets often end in a line break; no other blank or control character belongs into a header. */
-function headerValue(from: Counterpart, credential: Buffer | undefined): string | undefined {
+function headerValue(from: Upstream, credential: Buffer | undefined): string | undefined {
   if (credential === undefined) return undefined
   const value = credential.toString('latin1').replace(/\r?\n$/, '')
   if (/^[\x21-\x7e]{1,16384}$/.test(value)) return value

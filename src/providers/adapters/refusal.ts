@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import type { CraikError } from '../../errors.ts'
 import type { FailureKind } from './adapter.ts'
-import type { Counterpart } from './counterpart.ts'
+import type { Upstream } from './counterpart.ts'
 import { retryAfterMs } from './retry-after.ts'
 
 /** The codes, types and statuses that providers name their errors with. */
@@ -122,7 +122,7 @@ export const problemSchema = z.unknown().transform(readProblem)
 
 /** The error for an answer that is not a 200. */
 export function refusal(
-  from: Counterpart,
+  from: Upstream,
   status: number,
   headers: IncomingHttpHeaders,
   body: string,
@@ -145,7 +145,7 @@ export function refusal(
 }
 
 /** The error for an `error` event in a stream that began well. */
-export function streamFailure(from: Counterpart, said: Problem): CraikError {
+export function streamFailure(from: Upstream, said: Problem): CraikError {
   // Names that are not known here are those of requests that a provider does not take, such as invalid_image.
   const isNamed = [said.code, said.status, said.type].some(
     (name) => typeof name === 'string' && !IS_PLAIN_ERROR.test(name),
@@ -175,7 +175,7 @@ export function namesIn(said: Problem | undefined): KnownNames {
  * What is repeated of its words. Where a provider does not accept a credential it likes to quote it, or the beginning of it: of
  * those only a known name is, whatever they say.
  */
-function wordsOf(from: Counterpart, kind: FailureKind, said: Problem | undefined): string {
+function wordsOf(from: Upstream, kind: FailureKind, said: Problem | undefined): string {
   if (kind !== 'unauthorized') return from.quote(said?.message ?? undefined)
   const [name] = Object.values(namesIn(said))
   return name === undefined ? '' : `: ${name}`
@@ -192,14 +192,15 @@ const WORDS: Readonly<Record<string, string>> = {
 }
 
 function kindOfStatus(status: number, said: Problem | undefined): FailureKind {
+  // Gemini answers 400 to a key it does not know. Whatever the status, such an error may quote the key.
+  if (status >= 400 && said !== undefined && kindOfProblem(said) === 'unauthorized') return 'unauthorized'
   if (status === 429) return 'rate_limited'
   if (status === 503 || status === 529) return 'overloaded'
   if (status === 504 || status === 408) return 'timeout'
   if (status >= 500) return 'server_error'
   if (status === 401 || status === 403) return 'unauthorized'
   if (status < 400) return 'garbage'
-  // Gemini answers 400 to a key it does not know.
-  return said !== undefined && kindOfProblem(said) === 'unauthorized' ? 'unauthorized' : 'rejected'
+  return 'rejected'
 }
 
 function kindOfProblem(said: Problem): FailureKind | undefined {

@@ -64,7 +64,7 @@ export function admissionWithoutProbe(
   row: BreakerRow | undefined,
   nowMs: number,
 ): BreakerAdmission | undefined {
-  const state = stateOf(row)
+  const state = breakerState(row)
   const phase = phaseOf(state, nowMs)
   if (phase === 'closed') return { admitted: true, probeId: undefined }
   if (phase === 'half_open') return undefined
@@ -79,7 +79,7 @@ export function admissionWithoutProbe(
   }
 }
 
-export function stateOf(row: BreakerRow | undefined): BreakerState {
+export function breakerState(row: BreakerRow | undefined): BreakerState {
   if (row === undefined) return CLOSED
   const { failures, openings, openUntilMs, lastFailure } = row
   return { failures, openings, openUntilMs, lastFailure: lastFailure as FailureKind | null }
@@ -100,7 +100,7 @@ export async function breakerStates(store: Store, nowMs: number): Promise<readon
   const rows = await store.read((tables) => tables.breakers.list())
   return rows.map((row) => ({
     providerId: row.providerId,
-    phase: phaseOf(stateOf(row), nowMs),
+    phase: phaseOf(breakerState(row), nowMs),
     failures: row.failures,
     lastFailure: row.lastFailure,
     openUntilMs: row.openUntilMs,

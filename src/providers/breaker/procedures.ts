@@ -7,7 +7,7 @@ import type { ProbeRow } from '../../store/breaker-table.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
-import { admissionWithoutProbe, stateOf } from './breakers.ts'
+import { admissionWithoutProbe, breakerState } from './breakers.ts'
 import { afterReport, CLOSED, phaseOf } from './state.ts'
 import {
   type BreakerAdmission,
@@ -89,7 +89,7 @@ async function report(
   const isProbe = probe !== undefined
   // A probe that lost its turn to another one has nothing to say any more.
   if (probeId !== undefined && !isProbe) return
-  const before = stateOf(row)
+  const before = breakerState(row)
   const isLateProbe = isProbe && isLate(probe, before.openUntilMs)
   const after = afterReport(before, news, { isProbe, isLateProbe, nowMs, cooldownMs })
   if (phaseOf(after, nowMs) === 'closed' && after.failures === CLOSED.failures && after.openings === 0) {
@@ -113,8 +113,8 @@ async function reset(
 ): Promise<BreakerReset> {
   const row = await tables.breakers.get(providerId)
   if (row === undefined || !(await tables.breakers.remove(providerId)))
-    throw new CraikError('conflict', `${providerId} is not being left alone, and has no failures to forget`, {
-      hint: 'see who is:  craik provider failover show',
+    throw new CraikError('conflict', `${providerId} is not in cooldown and has no failures to reset`, {
+      hint: 'list providers in cooldown:  craik provider failover show',
     })
   const { failures, openings, openUntilMs, lastFailure } = row
   const receipt = await receipts.append(tables, {

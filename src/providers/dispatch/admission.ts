@@ -1,11 +1,11 @@
 /** Asks for leave to make one call: policy, quotas and budgets decide in one transaction, on the bytes to be sent. */
-import { once } from '../../lib/remembered.ts'
+import { lazy } from '../../lib/memoize.ts'
 import { denialIn, deniedError } from '../../policy/decide.ts'
 import { type DecisionRequest, parseRequest } from '../../policy/request.ts'
 import type { Adapter } from '../adapters/adapter.ts'
 import type { ModelRequest } from '../conversation.ts'
+import { MISSING_CAP_TOKENS } from '../ledger/evaluate.ts'
 import { hasBusyQuota } from '../ledger/facts.ts'
-import { MISSING_CAP_TOKENS } from '../ledger/judge.ts'
 import { type AdmitOutput, admitCall, checkCall } from '../ledger/tokens.ts'
 import type { ProviderRecord } from '../record.ts'
 import { type Hop, idsOf, linksOf, type ModelHop, type Unanswered } from './hop.ts'
@@ -107,7 +107,7 @@ function admitInput(hop: Hop, { model, dialect }: Route, request: DecisionReques
 }
 
 /** The table is large, and calls to local models never need it. */
-const loadPrices = once(() => import('../prices.ts'))
+const loadPrices = lazy(() => import('../prices.ts'))
 
 /** Of whoever is really called. */
 async function knownPrice({ record, model, baseUrl }: Route, inputBytes: number, nowMs: number) {

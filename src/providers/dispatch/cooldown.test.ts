@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Act } from '../../../test/wire/wire-server.ts'
 import { CraikError } from '../../errors.ts'
 import { breakerReport } from '../breaker/tokens.ts'
-import { type CallPlace, HELLO, modelCall, TEAM, team } from '../dispatch.fixture.ts'
+import { type CallScene, HELLO, modelCall, TEAM, team } from '../dispatch.fixture.ts'
 import { callModel } from '../dispatch.ts'
 import type { ModelCall } from '../dispatch-types.ts'
 import { replayReadiness } from './readiness.ts'
@@ -50,7 +50,7 @@ test('a rate limit is waited out for as long as the provider asks', async () => 
 })
 
 /** A call at a time when the breaker's row cannot be written. */
-async function callWithoutBreaker(at: CallPlace, changes: Partial<ModelCall> = {}) {
+async function callWithoutBreaker(at: CallScene, changes: Partial<ModelCall> = {}) {
   const { store } = at.place
   const write: typeof store.write = (procedure, input) =>
     procedure.name === breakerReport.name

@@ -3,7 +3,7 @@ import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { ReceiptLinks } from '../../receipts/schema.ts'
 import type { FailureKind } from '../adapters/adapter.ts'
 import type { StopReason, ToolCall, Usage } from '../conversation.ts'
-import type { ModelCall, ModelOutcome, ProviderPlace } from '../dispatch-types.ts'
+import type { ModelCall, ModelOutcome, ProviderDeps } from '../dispatch-types.ts'
 import type { ProviderRecord } from '../record.ts'
 
 /** Whose call it is and what it belongs to, whatever is said in it. */
@@ -24,7 +24,7 @@ export interface RefusalNotes {
 }
 
 export interface Hop {
-  readonly place: Pick<ProviderPlace, 'store' | 'log' | 'clock'>
+  readonly place: Pick<ProviderDeps, 'store' | 'log' | 'clock'>
   readonly call: CallIdentity
   readonly record: ProviderRecord
   /** The first cooldown of a breaker that opens; undefined: the usual one. */
@@ -37,7 +37,7 @@ export interface Hop {
 
 /** One whose conversation is known here, and not only its bytes. */
 export interface ModelHop extends Hop {
-  readonly place: ProviderPlace
+  readonly place: ProviderDeps
   readonly call: ModelCall
 }
 

@@ -27,7 +27,7 @@ export function readiness(facts: Omit<ReadinessFacts, 'schema'>): ReadinessFacts
 }
 
 /** The first rule that refuses; undefined: nothing does. */
-export function judgeReadiness(facts: ReadinessFacts): ReadinessRule | undefined {
+export function evaluateReadiness(facts: ReadinessFacts): ReadinessRule | undefined {
   const { modes, dials, trust_boundary, enabled, breaker } = facts
   if (!modes.includes('chat')) return 'provider.mode'
   if (dials && trust_boundary === 'local' && !enabled) return 'provider.not_enabled'
@@ -51,5 +51,5 @@ export async function replayReadiness(
   const { provider_id } = parsed.data
   if (target !== provider_id || links.provider_id !== provider_id || decision.effect !== 'deny')
     return 'differs'
-  return judgeReadiness(parsed.data) === decision.rule ? 'agrees' : 'differs'
+  return evaluateReadiness(parsed.data) === decision.rule ? 'agrees' : 'differs'
 }

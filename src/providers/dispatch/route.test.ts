@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { CATALOGUE } from '../catalogue.ts'
-import { callPlace, PROVIDER } from '../dispatch.fixture.ts'
+import { callScene, PROVIDER } from '../dispatch.fixture.ts'
 import { findProvider } from '../registry.ts'
 import { findRoute } from './route.ts'
 
@@ -9,7 +9,7 @@ const openai = findProvider(CATALOGUE, PROVIDER.openai)
 const ollama = findProvider(CATALOGUE, PROVIDER.ollama)
 
 test('a hosted provider: its own address, by the token, with its secret by name', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   expect(await findRoute(at.place, openai, LIVE)).toMatchObject({
     dialect: 'openai_responses',
     baseUrl: 'https://api.openai.com/v1',
@@ -20,7 +20,7 @@ test('a hosted provider: its own address, by the token, with its secret by name'
 })
 
 test('no variable moves the address that a key goes to', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   const environment = {
     OPENAI_BASE_URL: 'https://collector.example/v1',
     OLLAMA_BASE_URL: 'http://10.0.0.1/v1',
@@ -38,7 +38,7 @@ test('no variable moves the address that a key goes to', async () => {
 })
 
 test('the model: the one that is named, else what was enabled, else the variable, else the default', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   const place = { ...at.place, environment: { OPENAI_MODEL: 'gpt-variable', OLLAMA_MODEL: 'variable' } }
   expect(await findRoute(place, openai, { ...LIVE, model: 'gpt-named' })).toMatchObject({
     model: 'gpt-named',
@@ -50,7 +50,7 @@ test('the model: the one that is named, else what was enabled, else the variable
 })
 
 test('the fixture transport needs no switching on, has no address, no secret and no price', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   for (const record of [openai, ollama]) {
     expect(await findRoute(at.place, record, { transport: 'fixture' })).toMatchObject({
       dialect: 'fixture',
@@ -62,7 +62,7 @@ test('the fixture transport needs no switching on, has no address, no secret and
 })
 
 test('a record of one of the large families may leave its address out', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   const { base_url: _, ...metadata } = openai.metadata
   expect(await findRoute(at.place, { ...openai, metadata }, LIVE)).toMatchObject({
     baseUrl: 'https://api.openai.com/v1',
@@ -70,7 +70,7 @@ test('a record of one of the large families may leave its address out', async ()
 })
 
 test('a provider of one’s own on loopback is dialled without DNS, whatever its trust boundary', async () => {
-  await using at = await callPlace()
+  await using at = await callScene()
   const metadata: typeof openai.metadata = { ...openai.metadata }
   metadata.base_url = 'http://localhost:4000/v1'
   expect(await findRoute(at.place, { ...openai, metadata }, LIVE)).toMatchObject({ loopbackOnly: true })

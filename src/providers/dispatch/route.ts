@@ -4,11 +4,11 @@ import { parseReference } from '../../lib/ids.ts'
 import type { Dialect } from '../adapters/adapter.ts'
 import { checkBaseUrl } from '../base-url.ts'
 import { CATALOGUE } from '../catalogue.ts'
-import type { ModelCall, ProviderPlace } from '../dispatch-types.ts'
+import type { ModelCall, ProviderDeps } from '../dispatch-types.ts'
 import type { Billing } from '../ledger/tokens.ts'
 import { loopbackRefusal } from '../local/loopback.ts'
 import type { ProviderRecord } from '../record.ts'
-import { judgeReadiness, type ReadinessFacts, type ReadinessRule, readiness } from './readiness.ts'
+import { evaluateReadiness, type ReadinessFacts, type ReadinessRule, readiness } from './readiness.ts'
 
 export interface Route {
   readonly record: ProviderRecord
@@ -41,7 +41,7 @@ const DEFAULT_DIALECTS: Readonly<Record<ProviderRecord['provider'], Dialect>> = 
 
 /** Reads settings and variables; opens no connection and reads no secret. */
 export async function findRoute(
-  place: Pick<ProviderPlace, 'store' | 'environment'>,
+  place: Pick<ProviderDeps, 'store' | 'environment'>,
   record: ProviderRecord,
   call: Pick<ModelCall, 'model' | 'transport'>,
 ): Promise<Route | Refusal> {
@@ -57,7 +57,7 @@ export async function findRoute(
     enabled: setting?.enabled === true,
     breaker: null,
   })
-  const rule = judgeReadiness(facts)
+  const rule = evaluateReadiness(facts)
   if (rule !== undefined) return { rule, facts, ...wordsFor(rule, record) }
   const enabled = setting?.enabled === true ? setting : undefined
   const baseUrl = dials ? baseUrlOf(record, enabled?.baseUrl) : undefined

@@ -3,8 +3,8 @@ import type { Act } from '../../../test/wire/wire-server.ts'
 import { OPERATOR } from '../../policy/policy.fixture.ts'
 import {
   balance,
-  type CallPlace,
-  callPlace,
+  type CallScene,
+  callScene,
   HELLO,
   modelCall,
   PROVIDER,
@@ -18,7 +18,7 @@ import { listBudgets, setBudget } from '../ledger/limits.ts'
 test('a missing secret: the hold is released, the receipt says failed, the hint says how to bind it', async () => {
   await using run = await team(HELLO)
   await tokenBudget(run.at, 10_000)
-  await using keyless = await callPlace({})
+  await using keyless = await callScene({})
   const place = { ...run.at.place, credential: keyless.place.credential }
   const outcome = await callModel(place, await modelCall(run.at, { providerId: TEAM }))
   expect(outcome).toMatchObject({
@@ -47,7 +47,7 @@ test('an unknown price is not free: a dollar budget denies the call', async () =
 })
 
 test('a hosted model is held at its price, which the receipt pins by digest', async () => {
-  await using at = await callPlace({})
+  await using at = await callScene({})
   await dollarBudget(at)
   const outcome = await callModel(at.place, await modelCall(at, { providerId: PROVIDER.openai }))
   expect(outcome).toMatchObject({ outcome: 'failed', failure: 'unauthorized' })
@@ -170,7 +170,7 @@ test('what the taker of the text throws comes out again, after the call is settl
   expect(await run.at.store.tables.openReceipts.list()).toEqual([])
 })
 
-function dollarBudget(at: CallPlace) {
+function dollarBudget(at: CallScene) {
   const terms = {
     scope_kind: 'total',
     scope_ref: null,

@@ -43,13 +43,13 @@ export function decideFailover(policy: FailoverPolicy, hop: FailedHop): Failover
     return {
       status: 'stopped',
       rule: 'failover.content_passed_on',
-      reason: 'a part of the answer was passed on already',
+      reason: 'part of the response was already forwarded',
     }
   if (policy.policy_envelope_id !== undefined && policy.policy_envelope_id !== policyEnvelopeId)
     return {
       status: 'denied',
       rule: 'failover.envelope',
-      reason: `the failover policy holds only under envelope ${policy.policy_envelope_id}`,
+      reason: `the failover policy applies only under envelope ${policy.policy_envelope_id}`,
     }
   const ruleIndex = policy.rules.findIndex((rule) => fits(rule, from, failure))
   const rule = policy.rules[ruleIndex]
@@ -57,7 +57,7 @@ export function decideFailover(policy: FailoverPolicy, hop: FailedHop): Failover
     return {
       status: 'denied',
       rule: 'failover.no_rule',
-      reason: `no rule leads on from ${from} on ${failure}`,
+      reason: `no rule for ${from} on ${failure}`,
     }
   const to = rule.to_provider_id
   if (policy.denied_provider_ids.includes(to))
@@ -68,7 +68,7 @@ export function decideFailover(policy: FailoverPolicy, hop: FailedHop): Failover
       rule: 'failover.already_tried',
       to,
       ruleIndex,
-      reason: `${to} was tried already`,
+      reason: `${to} was already tried`,
     }
   return { status: 'allowed', rule: 'failover.rule', to, ruleIndex, reason: rule.reason }
 }

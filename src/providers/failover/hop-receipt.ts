@@ -5,7 +5,7 @@ import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { ModelCall } from '../dispatch-types.ts'
 import type { FailedHop, FailoverDecision } from './decide.ts'
 import type { FailoverPolicy } from './policy.ts'
-import { FAILOVER_CAPABILITY, inputOf, statedBy } from './record.ts'
+import { FAILOVER_CAPABILITY, failoverFields, inputOf } from './record.ts'
 
 export function writeHop(
   log: ReceiptLog,
@@ -15,7 +15,7 @@ export function writeHop(
   decision: FailoverDecision,
   failedReceiptId: string | undefined,
 ): Promise<ReceiptRef> {
-  const { effect, status, rule, target } = statedBy(decision, hop.from)
+  const { effect, status, rule, target } = failoverFields(decision, hop.from)
   const input = inputOf(policy, hop)
   return log.append({
     kind: effect === 'allow' ? 'environment_decision' : 'denial',

@@ -61,7 +61,7 @@ test('reads YAML as well', async () => {
 test('refuses a second file instead of choosing one', async () => {
   writePolicy()
   write('failover.yml', 'id: other\nrules: []\n')
-  expect(await refusal()).toBe('config/failover.yml: is one too many: there is config/failover.json as well')
+  expect(await refusal()).toBe('config/failover.yml: conflicts with config/failover.json')
 })
 
 test.each([

@@ -6,7 +6,7 @@ import { redactValue } from '../../receipts/redaction/redact.ts'
 import type { Home } from '../../store/home.ts'
 import { FAILURE_KINDS } from '../adapters/adapter.ts'
 import { MAX_COOLDOWN_MS } from '../breaker/state.ts'
-import { invalid, readConfigFile } from '../config-file.ts'
+import { invalidConfig, readConfigFile } from '../config-file.ts'
 
 const FILES = ['failover.json', 'failover.yaml', 'failover.yml'] as const
 
@@ -14,7 +14,7 @@ const ruleFailure = z
   .enum(FAILURE_KINDS)
   .refine(
     (kind): boolean => kind !== 'cancelled',
-    'must not hold cancelled: such a call is nobody’s to continue',
+    'must not contain cancelled: nobody waits for a cancelled call',
   )
 
 /** The failures that say nothing about the request itself, so that another provider may well answer it. */
@@ -31,9 +31,7 @@ const failoverRule = z.strictObject({
     .max(FAILURE_KINDS.length)
     .default([...DEFAULT_FAILURES]),
   reason: z.string().min(1).max(200).default('configured'),
-  requires_receipt: z
-    .literal(true, 'must be true: a failover without a receipt is not possible')
-    .default(true),
+  requires_receipt: z.literal(true, 'must be true: every failover has a receipt').default(true),
 })
 
 const failoverPolicy = z
@@ -74,7 +72,7 @@ export async function loadFailoverPolicy(
   }
   const [first, second] = found
   if (second !== undefined)
-    throw invalid(second.name, `is one too many: there is config/${first!.name} as well`, 'keep one of them')
+    throw invalidConfig(second.name, `conflicts with config/${first!.name}`, 'remove one of them')
   return first && parseFailoverPolicy(first.value, providerIds, first.name)
 }
 
@@ -90,15 +88,15 @@ function parseFailoverPolicy(input: unknown, providerIds: readonly string[], nam
   const known = new Set(providerIds)
   const unknown = namedProviders(policy).find(({ id }) => !known.has(id))
   if (unknown !== undefined)
-    throw complaint(name, unknown.field, `there is no provider ${unknown.id}; see: craik provider list`)
+    throw complaint(name, unknown.field, `unknown provider ${unknown.id}; see: craik provider list`)
   return policy
 }
 
 function complaint(name: string, field: string, problem: string): CraikError {
-  return invalid(
+  return invalidConfig(
     name,
     `${field && `${field}: `}${problem}`,
-    'mend the file, then see what it says:  craik provider failover show',
+    'fix the file, then check it:  craik provider failover show',
   )
 }
 

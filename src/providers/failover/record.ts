@@ -52,7 +52,7 @@ export function isFailoverDecision({ decision }: Pick<Receipt['body'], 'decision
 }
 
 /** What a decision's receipt says, apart from its words. */
-export function statedBy(decision: FailoverDecision, from: string) {
+export function failoverFields(decision: FailoverDecision, from: string) {
   const { status, rule, to } = decision
   return {
     effect: status === 'allowed' ? ('allow' as const) : ('deny' as const),
@@ -76,7 +76,7 @@ export async function replayFailover(
     links.policy_envelope_id !== (input.envelope ?? undefined)
   )
     return 'differs'
-  const again = statedBy(decideAgain(input), input.from)
+  const again = failoverFields(decideAgain(input), input.from)
   const same =
     again.effect === decision.effect &&
     again.rule === decision.rule &&

@@ -120,7 +120,7 @@ describe('policy', () => {
     const book = await ledger()
     await expect(
       book.admit({ providerId: 'provider_other' }, undefined, undefined, PROVIDER),
-    ).rejects.toThrow(/was asked for as/)
+    ).rejects.toThrow(/was requested as/)
   })
 })
 
@@ -185,8 +185,8 @@ describe('a call without a known price', () => {
     expect(await book.admit({ price: null })).toMatchObject({
       by: 'budget',
       rule: 'budget.unpriced',
-      reason: 'the price of gpt-test is not known, and budget_provider_openai limits dollars',
-      hint: 'let calls through whose price is not known:  craik budget set --id budget_provider_openai --provider provider_openai --limit 2.00usd --tokens 10000 --per day --allow-unpriced',
+      reason: 'the price of gpt-test is unknown, and budget_provider_openai limits dollars',
+      hint: 'allow calls with an unknown price:  craik budget set --id budget_provider_openai --provider provider_openai --limit 2.00usd --tokens 10000 --per day --allow-unpriced',
     })
     await book.budget({ limit_tokens: 10_000, allow_unpriced: true })
     const call = await book.allowed({ price: null })
@@ -226,8 +226,8 @@ describe('a budget that is used up', () => {
       rule: 'budget.exhausted',
       subject: 'budget_provider_openai',
       reason:
-        'budget_provider_openai has $0.00875 left of $0.03 per day, and this call needs $0.01149; $0.02125 is held by 1 call under way; try again when it ends',
-      hint: 'try again when the calls under way end; what they hold:  craik budget show budget_provider_openai',
+        'budget_provider_openai has $0.00875 left of $0.03 per day, and this call needs $0.01149; $0.02125 is held by 1 running call; try again when it ends',
+      hint: 'try again when the running calls end; show what they hold:  craik budget show budget_provider_openai',
       retryAtMs: Date.parse('2026-03-02T00:00:00Z'),
     })
     book.clock.advance(12 * 3600 * 1000)
@@ -241,7 +241,7 @@ describe('a budget that is used up', () => {
     await book.allowed()
     expect(await book.admit({ maxOutputTokens: null })).toMatchObject({
       reason:
-        'budget_provider_openai has 1,000 tokens left of 7,000 tokens per day, and this call needs 2,024 tokens; 6,000 tokens are held by 2 calls under way; try again when they end',
+        'budget_provider_openai has 1,000 tokens left of 7,000 tokens per day, and this call needs 2,024 tokens; 6,000 tokens are held by 2 running calls; try again when they end',
     })
   })
 
@@ -253,23 +253,23 @@ describe('a budget that is used up', () => {
     const running = await book.allowed({ maxOutputTokens: 1500 })
     expect(await book.admit()).toMatchObject({
       reason: expect.stringMatching(
-        /5,500 tokens are held by 1 call under way and 1 call whose process died; try again when they end$/,
+        /5,500 tokens are held by 1 running call and 1 call whose process died; try again when they end$/,
       ),
     })
     await book.settle(running, measured(1000, 1500))
     expect(await book.admit()).toMatchObject({
       reason: expect.stringMatching(
-        /3,000 tokens are held by 1 call whose process died; room again at 2026-03-02/,
+        /3,000 tokens are held by 1 call whose process died; available again at 2026-03-02/,
       ),
-      hint: 'see what is left:  craik budget show',
+      hint: 'show what is left:  craik budget show',
     })
     await book.budget({ limit_nano_usd: null, limit_tokens: 4000 })
     book.clock.advance(86_400_000)
     await book.settle(await book.allowed(), measured(1000, 1000))
     await book.allowed({ inputBytes: 100, maxOutputTokens: 100 })
     expect(await book.admit({ inputBytes: 2000 })).toMatchObject({
-      reason: expect.stringMatching(/200 tokens are held by 1 call under way; room again at/),
-      hint: 'see what is left:  craik budget show',
+      reason: expect.stringMatching(/200 tokens are held by 1 running call; available again at/),
+      hint: 'show what is left:  craik budget show',
     })
   })
 

@@ -2,23 +2,23 @@
 import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type BudgetId, type HoldId, newId } from '../../lib/ids.ts'
-import { type Judgement, judge, record } from '../../policy/judgement.ts'
+import { decideRequest, type PolicyDecision, record } from '../../policy/policy-decision.ts'
 import { parseInput } from '../../policy/request.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
-import { budgetsFor, callFacts, callsHolding, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
-import { type Hold, ledgerEntry, spellHold } from './hold.ts'
 import {
   asksNothing,
   type BalanceFacts,
   type BudgetFacts,
-  judgeReservation,
-  type Refused,
+  evaluateReservation,
+  type RefusedReservation,
   type ReservationInput,
   type Reserved,
   reservationInput,
-} from './judge.ts'
+} from './evaluate.ts'
+import { budgetsFor, callFacts, callsHolding, QUOTA_WINDOW_MS, quotaRetryAt, quotasFor } from './facts.ts'
+import { formatHold, type Hold, ledgerEntry } from './hold.ts'
 import { describeRefusal, hintOf } from './refusal.ts'
 import { sweepDead } from './sweep.ts'
 import type { AdmitInput, AdmitOutput } from './tokens.ts'
@@ -55,7 +55,7 @@ export async function admit(
     sessionId: facts.call.session_id,
     owner,
     createdAtMs: facts.now_ms,
-    document: spellHold(hold),
+    document: formatHold(hold),
   })
   await tables.quotaUses.add(
     {
@@ -90,7 +90,7 @@ export async function admit(
 }
 
 /** Null: nothing stands against it. */
-export async function check(
+export async function checkBeforeBody(
   tables: Tables,
   asked: AdmitInput,
   receipts: ReceiptWriter,
@@ -103,7 +103,7 @@ export async function check(
 type Denied = Extract<AdmitOutput, { effect: 'deny' }>
 
 interface Judged {
-  readonly judgement: Judgement
+  readonly judgement: PolicyDecision
   readonly input: AdmitInput
   readonly facts: ReservationInput
   readonly verdict: Reserved
@@ -119,8 +119,8 @@ async function judgeCall(
   const { receipt, owner, call, isNoted = true } = asked
   // A decision about one provider, held against the limits of another, would let through what neither allows.
   if (asked.request.target !== call.providerId)
-    throw new CraikError('internal', `a call to ${call.providerId} was asked for as ${asked.request.target}`)
-  const judgement = await judge(tables, asked.request, clock)
+    throw new CraikError('internal', `a call to ${call.providerId} was requested as ${asked.request.target}`)
+  const judgement = await decideRequest(tables, asked.request, clock)
   const input = { ...asked, request: judgement.input.request }
   if (judgement.evaluation.effect === 'deny') {
     if (!isNoted) return { effect: 'deny', by: 'policy', decision: unwritten(judgement) }
@@ -132,12 +132,12 @@ async function judgeCall(
   }
   await sweepDead(tables, receipts, clock)
   const facts = await gather(tables, input, clock.nowMs())
-  const verdict = judgeReservation(facts)
+  const verdict = evaluateReservation(facts)
   if (verdict.effect === 'deny') return refuse(tables, input, facts, verdict, receipts)
   return { judgement, input, facts, verdict }
 }
 
-function unwritten({ evaluation, input }: Judgement) {
+function unwritten({ evaluation, input }: PolicyDecision) {
   const profile = input.envelope?.profile
   return { evaluation, ref: undefined, ...(profile && { profile }) }
 }
@@ -154,7 +154,7 @@ async function gather(tables: Tables, input: AdmitInput, nowMs: number): Promise
     budgets: [],
   }
   const parsed = parseInput(reservationInput, ofQuotas, 'the call')
-  const verdict = quotas.length === 0 ? undefined : judgeReservation(parsed)
+  const verdict = quotas.length === 0 ? undefined : evaluateReservation(parsed)
   if (verdict?.effect === 'deny' && verdict.rule !== 'quota.uncapped') return parsed
   const budgets = asksNothing(call) ? [] : await budgetsFor(tables, call, nowMs)
   return { ...parsed, schema: 'craik.budget_decision/1', budgets }
@@ -174,7 +174,7 @@ async function holdIn(
       windowStartMs: budget.window_start_ms,
     }
     if (!(await tables.budgets.hold(key, { nanoUsd, tokens })))
-      throw new CraikError('internal', `budget ${budget.budget_id} changed while it was judged`)
+      throw new CraikError('internal', `budget ${budget.budget_id} changed during the decision`)
     parts.push(key)
     // Looked up in this transaction, and changed by the hold alone.
     balances.push({
@@ -194,7 +194,7 @@ async function refuse(
   tables: Tables,
   input: AdmitInput,
   facts: ReservationInput,
-  verdict: Refused,
+  verdict: RefusedReservation,
   receipts: ReceiptWriter,
 ): Promise<Denied> {
   const { by, rule, subject } = verdict
@@ -228,7 +228,7 @@ async function refuse(
 
 function decisionOf(
   facts: ReservationInput,
-  { effect, rule }: Reserved | Refused,
+  { effect, rule }: Reserved | RefusedReservation,
   priceDigest: string | undefined,
 ): NonNullable<ReceiptDraft['decision']> {
   return {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Receipt } from '../../receipts/schema.ts'
-import { type Replay, replayLog } from '../../run/replay-log.ts'
+import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import { CALL_MS_MAX } from '../adapters/limits.ts'
 import { deadOwner, type Ledger, ledger, measured } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
@@ -15,7 +15,7 @@ async function linesOf({ store }: Ledger): Promise<Lines> {
   return [...documents, ...(await store.tables.receipts.scan(0, 1_000_000)).map(({ line }) => line)]
 }
 
-function replay(lines: Lines): Promise<Replay> {
+function replay(lines: Lines): Promise<LogReplay> {
   return replayLog(
     (async function* () {
       yield* lines
@@ -65,12 +65,12 @@ describe('a log in which calls were made under no budget', () => {
     [
       'a call whose reservation and settlement are missing',
       (all) => all.toSpliced(at(all, 'budget', 'settle'), 1).toSpliced(at(all, 'budget', 'reserve'), 1),
-      /nothing was reserved for it/,
+      /began a call without a reservation/,
     ],
     [
       'an open call without a reservation at the end',
       (all) => all.toSpliced(at(all, 'budget', 'reserve', 2), 1),
-      /nothing was reserved for it/,
+      /began a call without a reservation/,
     ],
     [
       'a call without a reservation, spelled with a blank more',
@@ -78,7 +78,7 @@ describe('a log in which calls were made under no budget', () => {
         all
           .toSpliced(at(all, 'budget', 'reserve', 2), 1)
           .map((line) => line.replaceAll('"kind":"', '"kind": "').replaceAll('"decision":', '"decision": ')),
-      /nothing was reserved for it/,
+      /began a call without a reservation/,
     ],
     [
       'a settlement that is missing',
@@ -93,12 +93,12 @@ describe('a log in which calls were made under no budget', () => {
     [
       'an end that is missing',
       (all) => all.toSpliced(at(all, 'provider_action', 'end'), 1),
-      /was settled, and it has no end/,
+      /was settled, but the call has no end/,
     ],
     [
       'a begin that is missing',
       (all) => all.toSpliced(at(all, 'provider_action', 'begin'), 1),
-      /no call that just began/,
+      /not the call that just began/,
     ],
     [
       'an end that comes twice',
@@ -115,7 +115,7 @@ describe('a log in which calls were made under no budget', () => {
         })[index]!
         return all.toSpliced(index + 1, 0, other)
       },
-      /no call that just began/,
+      /not the call that just began/,
     ],
     [
       'two calls that share a reservation',
@@ -123,7 +123,7 @@ describe('a log in which calls were made under no budget', () => {
         edited(all.toSpliced(at(all, 'budget', 'reserve', 2), 1), at(all, 'budget', 'reserve', 1), (body) => {
           body.links.receipt_ids!.push(idAt(all, at(all, 'provider_action', 'begin', 2)))
         }),
-      /the one call that it reserves for/,
+      /does not name exactly one call/,
     ],
     [
       'a reservation whose links are none',
@@ -131,7 +131,7 @@ describe('a log in which calls were made under no budget', () => {
         edited(all, at(all, 'budget', 'reserve'), ({ links }) => {
           links.receipt_ids = 7 as never
         }),
-      /the one call that it reserves for/,
+      /does not name exactly one call/,
     ],
     [
       'a reservation of another session',
@@ -139,7 +139,7 @@ describe('a log in which calls were made under no budget', () => {
         edited(all, at(all, 'provider_action', 'begin'), ({ links }) => {
           ;(links as Record<string, unknown>).session_id = 'agent_2'
         }),
-      /another call than the one it names/,
+      /a different call than it names/,
     ],
     [
       'a settlement that names another call',
@@ -147,7 +147,7 @@ describe('a log in which calls were made under no budget', () => {
         edited(all, at(all, 'budget', 'settle'), ({ links }) => {
           links.receipt_ids = ['rcpt_other']
         }),
-      /names another call/,
+      /names a different call/,
     ],
   ])('is found to have %s', async (_, change, detail) => {
     const { differ } = await replay(change(lines))
@@ -163,7 +163,7 @@ describe('a log in which calls were made under no budget', () => {
       expect([from, ledger.calls.begun]).toEqual([from, 3 - cut])
     }
     const inTheMiddle = await replay(lines.slice(at(lines, 'budget', 'reserve')))
-    expect(inTheMiddle.ledger.notRebuilt).toContain('what was reserved for calls that began before this log')
+    expect(inTheMiddle.ledger.notRebuilt).toContain('reservations of calls that began before this log')
   })
 })
 
@@ -206,7 +206,10 @@ test('a call that is denied, or cancelled before it begins, needs no reservation
   const book = await ledger(null)
   expect(await book.admit()).toMatchObject({ effect: 'deny', by: 'policy' })
   await book.store.log.append({
-    ...{ kind: 'provider_action', status: 'skipped', operator: 'local:ada', capability: 'model.chat' },
+    kind: 'provider_action',
+    status: 'skipped',
+    operator: 'local:ada',
+    capability: 'model.chat',
     links: {},
   })
   const { differ, ledger: report } = await replay(await linesOf(book))

@@ -58,7 +58,7 @@ export class CallPairing {
 
   reserved({ links, operator, target }: Body, holdId: string): string | undefined {
     const id = onlyCall(links)
-    if (id === undefined) return 'it does not name the one call that it reserves for'
+    if (id === undefined) return 'it does not name exactly one call'
     const call = this.#awaiting
     if (call?.body.id !== id) {
       // Only the very first receipts can follow a begin that is not in the log.
@@ -66,7 +66,7 @@ export class CallPairing {
         this.#reachesBack = true
         return undefined
       }
-      return `it reserves for ${id}, which is no call that just began`
+      return `it reserves for ${id}, which is not the call that just began`
     }
     this.#awaiting = undefined
     this.#reserved++
@@ -75,7 +75,7 @@ export class CallPairing {
     const { body } = call
     const same =
       body.operator === operator && body.target === target && body.links.session_id === links.session_id
-    return same ? undefined : 'it reserves for another call than the one it names'
+    return same ? undefined : 'it reserves for a different call than it names'
   }
 
   booked({ links }: Body, type: Booking, holdId: string): string | undefined {
@@ -86,8 +86,8 @@ export class CallPairing {
     this.#callOfHold.delete(holdId)
     call.booked = type
     if (call.ended) this.#calls.delete(id)
-    if (onlyCall(links) !== id) return 'it names another call than was reserved for'
-    return call.ended && type !== 'indeterminate' ? 'it settles a call that had ended before' : undefined
+    if (onlyCall(links) !== id) return 'it names a different call than its hold'
+    return call.ended && type !== 'indeterminate' ? 'it settles a call that had already ended' : undefined
   }
 
   /** Whoever ends a call for a dead process leaves what was held to the sweep, and says that the outcome is not known. */
@@ -98,7 +98,7 @@ export class CallPairing {
         this.#differs(
           seq,
           id,
-          'it ends a call that is not open: it has no begin and reservation, or ended before',
+          'it ends a call that is not open: without begin or reservation, or already ended',
         )
       else this.#reachesBack = true
       return
@@ -106,7 +106,7 @@ export class CallPairing {
     call.ended = true
     if (call.booked !== undefined) this.#calls.delete(begin_id)
     if (status !== 'indeterminate' && (call.booked === undefined || call.booked === 'indeterminate'))
-      this.#differs(seq, id, 'it ends a call, and what was reserved for it was neither settled nor released')
+      this.#differs(seq, id, 'it ends a call whose hold was neither settled nor released')
   }
 
   /** After the last receipt. */
@@ -116,7 +116,7 @@ export class CallPairing {
     for (const [id, { seq, booked, ended }] of this.#calls) {
       if (booked === undefined) open++
       else if (!ended && booked !== 'indeterminate')
-        this.#differs(seq, id, 'what was reserved for it was settled, and it has no end')
+        this.#differs(seq, id, 'its hold was settled, but the call has no end')
     }
     return { begun: this.#begun, reserved: this.#reserved, open }
   }
@@ -124,8 +124,7 @@ export class CallPairing {
   #giveUpWaiting(): void {
     const call = this.#awaiting
     this.#awaiting = undefined
-    if (call !== undefined)
-      this.#differs(call.seq, call.body.id, 'it began a call, and nothing was reserved for it')
+    if (call !== undefined) this.#differs(call.seq, call.body.id, 'it began a call without a reservation')
   }
 }
 

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Receipt } from '../../receipts/schema.ts'
 import { BUDGET_SCOPES, PERIODS } from '../../store/ledger-tables.ts'
 import type { Usage } from '../conversation.ts'
-import { balanceFacts } from './judge.ts'
+import { balanceFacts } from './evaluate.ts'
 import type { SettleInput } from './tokens.ts'
 
 const count = z.int().nonnegative()
@@ -47,7 +47,7 @@ export type Limits = z.infer<typeof limits>
 export type ReservedEntry = z.infer<typeof reserved>
 export type BookedEntry = z.infer<typeof booked>
 
-export type Entry =
+export type LedgerEntry =
   | { readonly type: 'set' | 'remove'; readonly id: string; readonly limits: Limits }
   | { readonly type: 'reserved'; readonly entry: ReservedEntry }
   | { readonly type: 'refused'; readonly subject: string }
@@ -63,7 +63,7 @@ const CAPABILITIES: ReadonlySet<string> = new Set([
 ])
 
 /** Undefined: it is a receipt of the ledger and does not read as one. */
-export function readEntry(body: Receipt['body']): Entry | undefined {
+export function readEntry(body: Receipt['body']): LedgerEntry | undefined {
   const { operation, metadata, target, decision, capability } = body
   if (!CAPABILITIES.has(capability)) return { type: 'other' }
   switch (operation) {

@@ -3,7 +3,6 @@ import type { BudgetId } from '../../lib/ids.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
 import type { BalanceKey, BudgetRow, QuotaRow } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
-import { balanceFactsOf } from './hold.ts'
 import {
   type BudgetFacts,
   type CallFacts,
@@ -11,7 +10,8 @@ import {
   leastAmount,
   priceFacts,
   type QuotaFacts,
-} from './judge.ts'
+} from './evaluate.ts'
+import { balanceFactsOf } from './hold.ts'
 import type { AdmitInput } from './tokens.ts'
 import { windowStart } from './windows.ts'
 

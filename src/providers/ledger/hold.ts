@@ -7,7 +7,7 @@ import type { ReceiptDraft, ReceiptLinks } from '../../receipts/schema.ts'
 import type { Amount, Balance, BalanceKey, HoldRow } from '../../store/ledger-tables.ts'
 import { PERIODS } from '../../store/ledger-tables.ts'
 import type { Tables } from '../../store/store.ts'
-import type { BalanceFacts } from './judge.ts'
+import type { BalanceFacts } from './evaluate.ts'
 
 const count = z.int().nonnegative()
 
@@ -35,13 +35,13 @@ export interface Hold extends Omit<z.infer<typeof holdDocument>, 'links' | 'part
   readonly parts: readonly BalanceKey[]
 }
 
-export function spellHold(hold: Hold): string {
+export function formatHold(hold: Hold): string {
   return canonicalJson(hold as unknown as Json)
 }
 
 export function parseHold({ id, document }: Pick<HoldRow, 'id' | 'document'>): Hold {
   const parsed = holdDocument.safeParse(JSON.parse(document))
-  if (!parsed.success) throw new CraikError('store_damaged', `hold ${id} is not readable`)
+  if (!parsed.success) throw new CraikError('store_damaged', `cannot read hold ${id}`)
   const { parts, links } = parsed.data
   return {
     ...parsed.data,

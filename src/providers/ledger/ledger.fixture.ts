@@ -4,7 +4,7 @@ import type { InProcessStore } from '../../../test/in-process-store.ts'
 import { currentOwner, type Owner } from '../../lib/owner.ts'
 import { grantIn, OPERATOR, storeWith, type TestClock } from '../../policy/policy.fixture.ts'
 import { Sealer } from '../../receipts/sealer.ts'
-import { type Replay, replayLog } from '../../run/replay-log.ts'
+import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import type { Usage } from '../conversation.ts'
 import { type BudgetTerms, removeBudgetProcedure, setBudget, setQuota } from './limits.ts'
 import { sweepDead } from './sweep.ts'
@@ -171,7 +171,7 @@ export function deadOwner(): Owner {
 }
 
 /** What an auditor finds in the log; policy documents are kept beside it. */
-export function replayed({ store }: Pick<Ledger, 'store'>, from = 0): Promise<Replay> {
+export function replayed({ store }: Pick<Ledger, 'store'>, from = 0): Promise<LogReplay> {
   async function* lines(): AsyncGenerator<string> {
     for (const { digest, text } of await store.tables.documents.list())
       yield JSON.stringify({ _document: { digest, text } })

@@ -86,7 +86,7 @@ function refuseOtherBudget(before: BudgetRow, { scope_kind, scope_ref, period }:
     throw before.removedAtMs === null ? taken('budget', before.id, whoseOf(before)) : removedBefore(before)
   if (before.removedAtMs === null && before.period !== period) {
     throw new CraikError('conflict', `${before.id} is per ${before.period}, not per ${period}`, {
-      hint: `add a second one with  --id ${before.id}_${period}  or first:  craik budget remove ${before.id}`,
+      hint: `add a second budget with  --id ${before.id}_${period}  or remove this one:  craik budget remove ${before.id}`,
     })
   }
 }
@@ -99,8 +99,8 @@ function whoseOf({ scopeKind, scopeRef }: BudgetRow): string {
 function removedBefore(before: BudgetRow): CraikError {
   return new CraikError(
     'conflict',
-    `${before.id} was removed; it was the budget of ${whoseOf(before)}, and stays that in the log`,
-    { hint: `choose another --id, or set it as it was:  ${setCommandOf(limitsOfRow(before))}` },
+    `${before.id} was removed; in the log it is the budget of ${whoseOf(before)}`,
+    { hint: `choose another --id, or restore it:  ${setCommandOf(limitsOfRow(before))}` },
   )
 }
 

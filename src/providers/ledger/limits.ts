@@ -13,9 +13,9 @@ import {
 } from '../../store/ledger-tables.ts'
 import { procedure, type Store, type Tables } from '../../store/store.ts'
 import type { Limits } from './entries.ts'
+import type { BudgetFacts, QuotaFacts } from './evaluate.ts'
 import { budgetFacts, quotaFacts } from './facts.ts'
-import type { BudgetFacts, QuotaFacts } from './judge.ts'
-import { spellUsd } from './money.ts'
+import { formatUsdFlag } from './money.ts'
 
 const amount = z.int().nonnegative().nullable()
 
@@ -30,7 +30,7 @@ const budgetTerms = z
     allow_unpriced: z.boolean(),
   })
   .refine((terms) => (terms.scope_kind === 'total') === (terms.scope_ref === null), {
-    message: 'every budget but the total says whose it is',
+    message: 'a budget needs a scope, unless it is the total',
   })
   .refine((terms) => terms.limit_nano_usd !== null || terms.limit_tokens !== null, {
     message: 'a budget limits dollars, tokens or both',
@@ -47,7 +47,7 @@ const quotaTerms = z
   })
   .refine(
     (terms) => [terms.requests_per_minute, terms.tokens_per_minute, terms.concurrent].some((n) => n !== null),
-    { message: 'a quota limits requests per minute, tokens per minute, or how many run at once' },
+    { message: 'a quota limits requests per minute, tokens per minute or concurrent requests' },
   )
 
 export type BudgetTerms = z.infer<typeof budgetTerms>
@@ -127,7 +127,7 @@ export function setCommandOf(terms: Limits & { readonly id: string }): string {
   const words = [
     `craik budget set --id ${id} --${scope_kind}`,
     scope_ref,
-    limit_nano_usd !== null && `--limit ${spellUsd(limit_nano_usd)}`,
+    limit_nano_usd !== null && `--limit ${formatUsdFlag(limit_nano_usd)}`,
     limit_tokens !== null && `--tokens ${limit_tokens}`,
     `--per ${period}`,
     allow_unpriced && '--allow-unpriced',
@@ -157,5 +157,5 @@ export function limitsOfRow(row: BudgetRow): Limits & { readonly id: string } {
 }
 
 export function unknownLimit(what: 'budget' | 'quota', id: string): CraikError {
-  return new CraikError('not_found', `unknown ${what}: ${id}`, { hint: `see:  craik ${what} show` })
+  return new CraikError('not_found', `unknown ${what}: ${id}`, { hint: `list them:  craik ${what} show` })
 }

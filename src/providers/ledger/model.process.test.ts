@@ -1,7 +1,6 @@
 /** The ledger against a model of it that fits on a page: random calls, results, deaths and changes of limits. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { compareRows } from './kept-rows.ts'
 import {
   type Allowed,
   deadOwner,
@@ -12,6 +11,7 @@ import {
   replayed,
 } from './ledger.fixture.ts'
 import { listBudgets } from './limits.ts'
+import { compareRows } from './recorded-rows.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
 interface Flight {

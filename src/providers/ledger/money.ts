@@ -7,14 +7,14 @@ const NANO_PER_USD = 1_000_000_000n
 export const TOKENS_PER_MTOK = 1_000_000n
 
 /** The dearest that a token of input can get. */
-export function dearestInput(price: Price): number {
+export function highestInputPrice(price: Price): number {
   return Math.max(price.inputNanoUsdPerMtok, price.cacheReadNanoUsdPerMtok, price.cacheWriteNanoUsdPerMtok)
 }
 
 /** The most that a call can cost. */
 export function worstCase(price: Price, inputBytes: number, outputTokens: number): number {
   const total =
-    BigInt(inputBytes) * BigInt(dearestInput(price)) +
+    BigInt(inputBytes) * BigInt(highestInputPrice(price)) +
     BigInt(outputTokens) * BigInt(price.outputNanoUsdPerMtok)
   return safe(perMillion(total)) ?? tooLarge('the worst case of the call')
 }
@@ -39,7 +39,7 @@ export function parseUsd(text: string, flag: string): number {
   if (match === null || (match[1] === undefined) === (match[4] === undefined)) {
     throw new CraikError(
       'usage',
-      `${flag} ${JSON.stringify(text.slice(0, 40))} is not an amount of dollars`,
+      `cannot parse ${flag} ${JSON.stringify(text.slice(0, 40))}: expected an amount of dollars`,
       {
         hint: 'write it as 2usd, $2 or 0.50usd, with at most nine decimals',
       },
@@ -59,7 +59,7 @@ export function formatUsd(nanoUsd: number): string {
 }
 
 /** As it is typed, and safe in a shell: `2.00usd`. */
-export function spellUsd(nanoUsd: number): string {
+export function formatUsdFlag(nanoUsd: number): string {
   return `${formatUsd(nanoUsd).replace(/[$,]/g, '')}usd`
 }
 
@@ -76,11 +76,7 @@ function safe(value: bigint): number | undefined {
 }
 
 function tooLarge(what: string): never {
-  throw new CraikError(
-    'too_large',
-    `${what} is more than $9,007,199, which is the most that can be counted`,
-    {
-      hint: 'give a smaller amount',
-    },
-  )
+  throw new CraikError('too_large', `${what} exceeds the maximum of $9,007,199`, {
+    hint: 'use a smaller amount',
+  })
 }

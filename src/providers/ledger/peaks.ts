@@ -1,6 +1,6 @@
 /** How far each budget ever went, while a log is replayed. */
 import type { Limits } from './entries.ts'
-import type { BalanceFacts } from './judge.ts'
+import type { BalanceFacts } from './evaluate.ts'
 
 export interface BudgetReport {
   readonly id: string

@@ -2,16 +2,16 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { ReceiptWriter } from '../../receipts/receipt-writer.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
-import { admit, check } from './admit.ts'
+import { admit, checkBeforeBody } from './admit.ts'
 import { limitProcedures } from './limit-procedures.ts'
-import { settle } from './settle.ts'
+import { settleInLedger } from './settle.ts'
 import { type AdmitInput, admitCall, checkCall, type SettleInput, settleCall } from './tokens.ts'
 
 export function ledgerProcedures(receipts: ReceiptWriter, clock: Clock): Procedures {
   return {
     ...limitProcedures(receipts, clock),
     [admitCall.name]: (tables: Tables, input: AdmitInput) => admit(tables, input, receipts, clock),
-    [checkCall.name]: (tables: Tables, input: AdmitInput) => check(tables, input, receipts, clock),
-    [settleCall.name]: (tables: Tables, input: SettleInput) => settle(tables, input, receipts),
+    [checkCall.name]: (tables: Tables, input: AdmitInput) => checkBeforeBody(tables, input, receipts, clock),
+    [settleCall.name]: (tables: Tables, input: SettleInput) => settleInLedger(tables, input, receipts),
   }
 }

@@ -16,7 +16,7 @@ test('requests per minute are counted over an exact sliding minute', async () =>
     by: 'quota',
     rule: 'quota.requests_per_minute',
     subject: id,
-    reason: 'quota_provider_openai had 2 of 2 requests in the last minute; room again in 40 s',
+    reason: 'quota_provider_openai had 2 of 2 requests in the last minute; available again in 40 s',
     retryAtMs: start + 60_000,
   })
   book.clock.advance(39_999)
@@ -60,7 +60,7 @@ test('concurrent requests free their slot when they end, or at once when their o
   await book.allowed()
   expect(await book.admit()).toMatchObject({
     rule: 'quota.concurrent',
-    reason: 'quota_provider_openai has 2 of 2 requests running; room again when one of them ends',
+    reason: 'quota_provider_openai has 2 of 2 requests running; available again when one of them ends',
   })
   await book.settle(call, measured(1, 1))
   await book.allowed()

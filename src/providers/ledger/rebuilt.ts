@@ -1,6 +1,6 @@
 /** What a replay has rebuilt when the log ends: budgets, their balances, and the holds that are open. */
 import type { Limits } from './entries.ts'
-import type { BalanceFacts } from './judge.ts'
+import type { BalanceFacts } from './evaluate.ts'
 import type { Billing, Price } from './tokens.ts'
 
 export interface RebuiltHold {

@@ -5,33 +5,33 @@ import {
   fitsWithoutHolds,
   leastAmount,
   type QuotaFacts,
-  type Refused,
+  type RefusedReservation,
   type ReservationInput,
-} from './judge.ts'
+} from './evaluate.ts'
 import { setCommandOf } from './limits.ts'
 import { formatTokens, formatUsd } from './money.ts'
 
 /** Who holds what is held: processes that died leave holds that nobody gives back. */
-export interface Holding {
+export interface HeldBudget {
   readonly calls: number
   readonly underWay: number
 }
 
 export function describeRefusal(
   input: ReservationInput,
-  { rule, subject }: Refused,
+  { rule, subject }: RefusedReservation,
   retryAtMs: number | undefined,
-  holding?: Holding,
+  holding?: HeldBudget,
 ): string {
   const { call, quotas, budgets, now_ms } = input
   const quota = quotas.find(({ id }) => id === subject)
   const budget = budgets.find(({ budget_id }) => budget_id === subject)
-  const when = retryAtMs === undefined ? '' : `; room again ${whenOf(retryAtMs, now_ms)}`
-  if (rule.endsWith('.uncapped')) return `${subject} needs an output cap, and none can be set on this call`
+  const when = retryAtMs === undefined ? '' : `; available again ${whenOf(retryAtMs, now_ms)}`
+  if (rule.endsWith('.uncapped')) return `${subject} requires an output limit, which this call cannot have`
   if (quota !== undefined) return `${describeQuota(quota, rule, call)}${when}`
   if (budget === undefined) return rule
   if (rule === 'budget.unpriced')
-    return `the price of ${call.model} is not known, and ${subject} limits dollars`
+    return `the price of ${call.model} is unknown, and ${subject} limits dollars`
   const { left, held } = leftOf(budget, call)
   if (held === undefined || holding === undefined) return `${subject} has ${left}${when}`
   const holders = `${held} held by ${holdersOf(holding)}`
@@ -44,27 +44,27 @@ export function describeRefusal(
 /** The next command to type. */
 export function hintOf(
   input: ReservationInput,
-  { by, rule, subject }: Refused,
-  holding: Holding | undefined,
+  { by, rule, subject }: RefusedReservation,
+  holding: HeldBudget | undefined,
 ): string {
   const budget = input.budgets.find(({ budget_id }) => budget_id === subject)
   if (rule === 'budget.unpriced' && budget !== undefined) {
     const command = setCommandOf({ ...budget, id: budget.budget_id, allow_unpriced: true })
-    return `let calls through whose price is not known:  ${command}`
+    return `allow calls with an unknown price:  ${command}`
   }
   if (rule === 'budget.exhausted' && holding !== undefined && isWorthWaiting(input, holding))
-    return `try again when the calls under way end; what they hold:  craik budget show ${subject}`
-  return `see what is left:  craik ${by} show`
+    return `try again when the running calls end; show what they hold:  craik budget show ${subject}`
+  return `show what is left:  craik ${by} show`
 }
 
 /** What a dead process held counts as spent in the end, so only calls that run make room. */
-function isWorthWaiting(input: ReservationInput, { underWay }: Holding): boolean {
+function isWorthWaiting(input: ReservationInput, { underWay }: HeldBudget): boolean {
   return underWay > 0 && fitsWithoutHolds(input)
 }
 
-function holdersOf({ calls, underWay }: Holding): string {
+function holdersOf({ calls, underWay }: HeldBudget): string {
   const dead = calls - underWay
-  const running = `${underWay} call${underWay === 1 ? '' : 's'} under way`
+  const running = `${underWay} running call${underWay === 1 ? '' : 's'}`
   const lost = `${dead} call${dead === 1 ? '' : 's'} whose process died`
   if (dead === 0) return running
   return underWay === 0 ? lost : `${running} and ${lost}`
@@ -76,7 +76,7 @@ function describeQuota(quota: QuotaFacts, rule: string, call: CallFacts): string
     case 'quota.requests_per_minute':
       return `${id} had ${requests} of ${requests_per_minute} requests in the last minute`
     case 'quota.concurrent':
-      return `${id} has ${running} of ${concurrent} requests running; room again when one of them ends`
+      return `${id} has ${running} of ${concurrent} requests running; available again when one of them ends`
     default: {
       const taken = `${tokens.toLocaleString('en')} of ${formatTokens(tokens_per_minute!)}`
       return `${id} had ${taken} in the last minute, and this call needs ${formatTokens(leastAmount(call).tokens)}`
@@ -102,7 +102,7 @@ function leftOf(budget: BudgetFacts, call: CallFacts): Left {
   const tokens = short(limit_tokens, spent_tokens, held_tokens, needs.tokens, per, formatTokens)
   const verb = held_tokens === 1 ? 'is' : 'are'
   return {
-    left: tokens ?? 'no room',
+    left: tokens ?? 'nothing left',
     held: tokens === undefined || held_tokens === 0 ? undefined : `${formatTokens(held_tokens)} ${verb}`,
   }
 }

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Receipt } from '../../receipts/schema.ts'
-import { type Replay, replayLog } from '../../run/replay-log.ts'
+import { type LogReplay, replayLog } from '../../run/replay-log.ts'
 import { deadOwner, type Ledger, ledger, measured, replayed, USD } from './ledger.fixture.ts'
 import { INDETERMINATE_AFTER_MS } from './sweep.ts'
 
@@ -38,7 +38,7 @@ beforeAll(async () => {
   lines = [...documents, ...(await store.tables.receipts.scan(0, 1_000_000)).map(({ line }) => line)]
 })
 
-function replay(changed: readonly string[]): Promise<Replay> {
+function replay(changed: readonly string[]): Promise<LogReplay> {
   return replayLog(
     (async function* () {
       yield* changed
@@ -96,7 +96,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.nano_usd = 1
       },
-      /another amount/,
+      /hold or cap differs/,
     ],
     [
       'a cap that is not the one judged',
@@ -104,7 +104,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.max_output_tokens = 9
       },
-      /another cap/,
+      /hold or cap differs/,
     ],
     [
       'a balance before that is not what was',
@@ -112,7 +112,7 @@ describe('finds', () => {
       ({ decision }) => {
         decision.input.budgets[0]!.spent_nano_usd! += 1
       },
-      /another balance of budget_provider_openai/,
+      /its balance of budget_provider_openai/,
     ],
     [
       'a balance after that is not what comes out',
@@ -120,7 +120,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.balances[0]!.held_nano_usd! -= 1
       },
-      /another balance/,
+      /its balance of/,
     ],
     [
       'a budget left out',
@@ -129,7 +129,7 @@ describe('finds', () => {
         decision.input.budgets.pop()
         metadata.balances.pop()
       },
-      /leaves out budget budget_total/,
+      /omits budget budget_total/,
     ],
     [
       'a limit that nobody set',
@@ -137,7 +137,7 @@ describe('finds', () => {
       ({ decision }) => {
         decision.input.budgets[0]!.limit_nano_usd = 9 * USD
       },
-      /other limits of budget_provider_openai/,
+      /its limits of budget_provider_openai/,
     ],
     [
       'another window',
@@ -145,7 +145,7 @@ describe('finds', () => {
       ({ decision }) => {
         decision.input.budgets[0]!.window_start_ms! -= 86_400_000
       },
-      /another window/,
+      /the wrong window/,
     ],
     [
       'another time',
@@ -153,7 +153,7 @@ describe('finds', () => {
       ({ decision }) => {
         decision.input.now_ms -= 86_400_000
       },
-      /another time/,
+      /a different time/,
     ],
     [
       'another provider',
@@ -161,7 +161,7 @@ describe('finds', () => {
       ({ decision }) => {
         decision.input.call.provider_id = 'provider_gemini'
       },
-      /another call/,
+      /a different call/,
     ],
     [
       'an input that is none',
@@ -169,7 +169,7 @@ describe('finds', () => {
       ({ decision }) => {
         decision.input.call.input_bytes = -1
       },
-      /does not read/,
+      /cannot parse/,
     ],
     [
       'a booking below what the usage costs',
@@ -177,7 +177,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.nano_usd = 0
       },
-      /books another amount/,
+      /amount differs from its usage/,
     ],
     [
       'an overrun that is not flagged as it was',
@@ -185,7 +185,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.overrun = true
       },
-      /books another amount/,
+      /amount differs from its usage/,
     ],
     [
       'usage that was edited',
@@ -193,7 +193,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.output_tokens = 1
       },
-      /books another amount/,
+      /amount differs from its usage/,
     ],
     [
       'a settlement of a hold that never was',
@@ -209,7 +209,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.balances.pop()
       },
-      /other budgets/,
+      /different budgets/,
     ],
     [
       'a dead hold that is given back',
@@ -217,7 +217,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.nano_usd = 0
       },
-      /books another amount/,
+      /amount differs from its usage/,
     ],
     [
       'an entry that is none',
@@ -225,7 +225,7 @@ describe('finds', () => {
       (body) => {
         body.metadata = {} as never
       },
-      /does not read as an entry/,
+      /not a valid ledger entry/,
     ],
     [
       'a limit raised after the fact',
@@ -233,7 +233,7 @@ describe('finds', () => {
       ({ metadata }) => {
         metadata.limit_nano_usd = 100 * USD
       },
-      /other limits/,
+      /its limits/,
     ],
   ])('%s', async (_, operation, edit, detail) => {
     const { differ } = await replay(edited(operation, edit as never))

@@ -7,7 +7,7 @@ import type { Receipt } from '../../receipts/schema.ts'
 import { CallPairing, type CallReport } from './call-pairing.ts'
 import {
   type BookedEntry,
-  type Entry,
+  type LedgerEntry,
   type Limits,
   type ReservedEntry,
   readEntry,
@@ -16,11 +16,11 @@ import {
 import {
   asksNothing,
   type BalanceFacts,
-  judgeReservation,
-  priceOf,
+  callPrice,
+  evaluateReservation,
   type ReservationInput,
   reservationInput,
-} from './judge.ts'
+} from './evaluate.ts'
 import { BudgetPeaks, type BudgetReport } from './peaks.ts'
 import { keyOf, type RebuiltBook, type RebuiltHold } from './rebuilt.ts'
 import { bookingOf } from './settle.ts'
@@ -72,7 +72,7 @@ export class LedgerReplay {
   /** For receipts of kind `budget`, in order. */
   receipt(body: Body, seal: Pick<Receipt['seal'], 'seq' | 'at'>): LedgerOutcome {
     const entry = readEntry(body)
-    if (entry === undefined) return { differs: 'it does not read as an entry of the ledger' }
+    if (entry === undefined) return { differs: 'it is not a valid ledger entry' }
     switch (entry.type) {
       case 'other':
         return 'agrees'
@@ -97,9 +97,8 @@ export class LedgerReplay {
   finish(): LedgerReport {
     const calls = this.#calls.finish()
     if (this.#inFlight !== undefined)
-      this.#notRebuilt.add(`calls that were in flight when this log begins, such as ${this.#inFlight}`)
-    if (this.#calls.reachesBack)
-      this.#notRebuilt.add('what was reserved for calls that began before this log')
+      this.#notRebuilt.add(`calls in flight when this log begins, such as ${this.#inFlight}`)
+    if (this.#calls.reachesBack) this.#notRebuilt.add('reservations of calls that began before this log')
     const budgets = [...this.#budgets.values()].map((budget) => budget.report())
     return {
       budgets: budgets.sort((a, b) => (a.id < b.id ? -1 : 1)),
@@ -110,12 +109,12 @@ export class LedgerReplay {
   }
 
   #change(
-    { type, id, limits }: Extract<Entry, { type: 'set' | 'remove' }>,
+    { type, id, limits }: Extract<LedgerEntry, { type: 'set' | 'remove' }>,
     seal: Pick<Receipt['seal'], 'seq' | 'at'>,
   ): string | undefined {
     const known = this.#budgets.get(id)
     if (type === 'remove') {
-      if (known === undefined && this.#complete) return `it removes budget ${id}, which nothing set`
+      if (known === undefined && this.#complete) return `it removes budget ${id}, which was never set`
       if (known !== undefined) known.removed = true
       return undefined
     }
@@ -124,7 +123,7 @@ export class LedgerReplay {
       return undefined
     }
     if (known.limits.scope_kind !== limits.scope_kind || known.limits.scope_ref !== limits.scope_ref)
-      return `it gives budget ${id} to somebody else`
+      return `it changes the scope of budget ${id}`
     known.set(limits)
     const { period } = limits
     const window = { budget_id: id, period, window_start_ms: windowStart(period, Date.parse(seal.at)) }
@@ -135,12 +134,12 @@ export class LedgerReplay {
 
   #decide(
     body: Body,
-    entry: Extract<Entry, { type: 'reserved' | 'refused' }>,
+    entry: Extract<LedgerEntry, { type: 'reserved' | 'refused' }>,
     seal: Pick<Receipt['seal'], 'seq' | 'at'>,
   ): LedgerOutcome {
     const parsed = body.decision?.replayable ? reservationInput.safeParse(body.decision.input) : undefined
     if (parsed?.success === false || body.decision === undefined)
-      return { differs: 'what it was decided on does not read as that' }
+      return { differs: 'cannot parse the input of its decision' }
     const input = parsed?.data
     const problem =
       (input && (this.#misjudged(body, entry, input, Date.parse(seal.at)) ?? this.#misstated(input))) ??
@@ -152,7 +151,7 @@ export class LedgerReplay {
   /** The decision itself, made again. */
   #misjudged(
     { operator, target, links, decision, capability }: Body,
-    entry: Extract<Entry, { type: 'reserved' | 'refused' }>,
+    entry: Extract<LedgerEntry, { type: 'reserved' | 'refused' }>,
     input: ReservationInput,
     sealedAtMs: number,
   ): string | undefined {
@@ -162,10 +161,10 @@ export class LedgerReplay {
       call.provider_id === target &&
       call.provider_id === links.provider_id &&
       call.session_id === (links.session_id ?? null)
-    if (!same) return 'it was decided about another call than it tells of'
-    if (Math.abs(sealedAtMs - input.now_ms) > CLOCK_SLACK_MS) return 'it was decided for another time'
-    const verdict = judgeReservation(input)
-    const said = `it says ${decision!.effect} by ${decision!.rule}, and recomputing it comes out differently`
+    if (!same) return 'its decision is about a different call'
+    if (Math.abs(sealedAtMs - input.now_ms) > CLOCK_SLACK_MS) return 'its decision is for a different time'
+    const verdict = evaluateReservation(input)
+    const said = `recorded ${decision!.effect} by ${decision!.rule}; recomputing gives another result`
     if (verdict.effect !== decision!.effect || verdict.rule !== decision!.rule) return said
     if (verdict.effect === 'deny') {
       const agrees =
@@ -181,7 +180,7 @@ export class LedgerReplay {
       verdict.tokens === tokens &&
       verdict.cap === max_output_tokens &&
       verdict.lowered === lowered
-    return agrees ? undefined : 'it holds another amount, or sets another cap, than recomputing it gives'
+    return agrees ? undefined : 'its hold or cap differs from the recomputed one'
   }
 
   /** Whether it was decided on all budgets that apply, with their limits and balances as they were. */
@@ -196,9 +195,9 @@ export class LedgerReplay {
       const known = this.#budgets.get(budget_id)
       if (known === undefined || known.removed) return `it names budget ${budget_id}, which is not in force`
       if (!isDeepStrictEqual(known.limits, limits))
-        return `it states other limits of ${budget_id} than were set`
+        return `its limits of ${budget_id} differ from those that were set`
       if (balance.window_start_ms !== windowStart(period, now_ms))
-        return `it counts in another window of ${budget_id}`
+        return `it counts in the wrong window of ${budget_id}`
       const problem = this.#compare(balance)
       if (problem !== undefined) return problem
     }
@@ -206,14 +205,14 @@ export class LedgerReplay {
     const left = [...this.#budgets.values()].find(
       (known) => !known.removed && !named.has(known.id) && appliesTo(known.limits, call),
     )
-    return left && `it leaves out budget ${left.id}, which applies`
+    return left && `it omits budget ${left.id}, which applies`
   }
 
   #hold(entry: ReservedEntry, input: ReservationInput | undefined): string | undefined {
-    if (this.#holds.has(entry.hold_id)) return `hold ${entry.hold_id} was made before`
+    if (this.#holds.has(entry.hold_id)) return `hold ${entry.hold_id} already exists`
     const keys = input?.budgets.map(keyOf) ?? entry.balances.map(keyOf)
     if (!isDeepStrictEqual(keys, entry.balances.map(keyOf)))
-      return 'it holds in other budgets than it was decided on'
+      return 'its hold and its decision name different budgets'
     this.#holds.set(entry.hold_id, holdOf(entry, input))
     for (const stated of entry.balances) {
       const before = this.#balance(stated)
@@ -229,7 +228,8 @@ export class LedgerReplay {
   #book(type: 'settle' | 'release' | 'indeterminate', entry: BookedEntry, seq: number): string | undefined {
     const hold = this.#holds.get(entry.hold_id)
     if (hold === undefined) {
-      if (this.#complete) return `hold ${entry.hold_id} is not open: it was never made, or settled before`
+      if (this.#complete)
+        return `hold ${entry.hold_id} is not open: it was never created, or is already settled`
       this.#inFlight ??= entry.hold_id
       for (const stated of entry.balances) this.#balances.set(keyOf(stated), stated)
       return undefined
@@ -237,7 +237,7 @@ export class LedgerReplay {
     this.#holds.delete(entry.hold_id)
     const problem = misbooked(type, hold, entry)
     if (!isDeepStrictEqual(hold.keys, entry.balances.map(keyOf)))
-      return `hold ${entry.hold_id} is settled in other budgets than it was made in`
+      return `hold ${entry.hold_id} is settled in different budgets than it was created in`
     for (const stated of entry.balances) {
       const before = this.#balance(stated)
       const after = {
@@ -260,20 +260,20 @@ export class LedgerReplay {
     if (known === undefined || known.limits.period !== balance.period) return undefined
     return known.spent(balance, seq, overrun)
       ? undefined
-      : `budget ${balance.budget_id} is passed, and no overrun explains it`
+      : `budget ${balance.budget_id} is exceeded, and no overrun explains it`
   }
 
   /** A difference is told once: from there on, what the receipt states is built upon. */
   #compare(stated: BalanceFacts): string | undefined {
     const key = keyOf(stated)
     if (!this.#balances.has(key) && !this.#complete) {
-      this.#notRebuilt.add(`what was spent of ${stated.budget_id} before this log begins`)
+      this.#notRebuilt.add(`spending of ${stated.budget_id} before this log begins`)
       this.#balances.set(key, stated)
     }
     const rebuilt = this.#balance(stated)
     if (isDeepStrictEqual(rebuilt, plain(stated))) return undefined
     this.#balances.set(key, plain(stated))
-    return `it states another balance of ${stated.budget_id} than its receipts add up to`
+    return `its balance of ${stated.budget_id} differs from the sum of its receipts`
   }
 
   /** The receipt is wrong, but what it held will be settled by later ones. */
@@ -284,7 +284,7 @@ export class LedgerReplay {
 
   #adopt(id: string, limits: Limits): void {
     this.#budgets.set(id, new BudgetPeaks(id, limits))
-    this.#notRebuilt.add(`what was spent of ${id} before this log begins`)
+    this.#notRebuilt.add(`spending of ${id} before this log begins`)
   }
 
   #balance(at: BalanceFacts): BalanceFacts {
@@ -298,7 +298,7 @@ function holdOf(entry: ReservedEntry, input: ReservationInput | undefined): Rebu
     tokens: entry.tokens,
     capped: entry.max_output_tokens !== null,
     keys: entry.balances.map(keyOf),
-    terms: input && { price: priceOf(input.call), billing: input.call.billing },
+    terms: input && { price: callPrice(input.call), billing: input.call.billing },
   }
 }
 
@@ -315,7 +315,7 @@ function misbooked(
     again.tokens === entry.tokens &&
     again.overrun === entry.overrun &&
     (type === 'indeterminate' || again.costNanoUsd === entry.cost_nano_usd)
-  return agrees ? undefined : 'it books another amount than its usage and price come to'
+  return agrees ? undefined : 'its amount differs from its usage and price'
 }
 
 function appliesTo({ scope_kind, scope_ref }: Limits, call: ReservationInput['call']): boolean {

@@ -8,20 +8,20 @@ import { type Hold, ledgerEntry, parseHold, settleHold } from './hold.ts'
 import { costOf } from './money.ts'
 import type { Billing, Price, SettleInput, SettleOutput } from './tokens.ts'
 
-export async function settle(
+export async function settleInLedger(
   tables: Tables,
   input: SettleInput,
   receipts: ReceiptWriter,
 ): Promise<SettleOutput> {
   const row = await tables.holds.take(input.holdId)
   if (row === undefined) {
-    throw new CraikError('conflict', `hold ${input.holdId} is not open: it was settled or swept before`, {
-      hint: 'see what became of it:  craik budget ledger',
+    throw new CraikError('conflict', `hold ${input.holdId} is not open: it was already settled or swept`, {
+      hint: 'show its entries:  craik budget ledger',
     })
   }
   const hold = parseHold(row)
   if (!hold.links.receipt_ids?.includes(input.open.ref.id))
-    throw new CraikError('conflict', `hold ${input.holdId} was not made for receipt ${input.open.ref.id}`)
+    throw new CraikError('conflict', `hold ${input.holdId} does not belong to receipt ${input.open.ref.id}`)
   const booking = bookingOf(hold, input.result)
   const balances = await settleHold(tables, hold, booking)
   await tables.quotaUses.correct(input.holdId, booking.tokens)

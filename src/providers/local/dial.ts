@@ -20,10 +20,7 @@ export function loopbackAgent(
       const port = Number(target.port || (target.protocol === 'https:' ? 443 : 80))
       // An agent dials wherever its requests point; this one was made for a single place.
       if (host !== url.host || port !== url.port || target.protocol !== url.protocol) {
-        done(
-          dialError('EACCES', 'this connection is for another address than the one that was checked'),
-          null,
-        )
+        done(dialError('EACCES', 'the connection is for a different address than the checked one'), null)
         return
       }
       dial(url, connectTimeoutMs).then(
@@ -44,7 +41,7 @@ export function dialLoopback(
 
 async function dial(url: LoopbackUrl, connectTimeoutMs: number): Promise<Socket> {
   const deadline = AbortSignal.timeout(connectTimeoutMs)
-  let failure: Error = dialError('ECONNREFUSED', 'nothing to dial')
+  let failure: Error = dialError('ECONNREFUSED', 'no address to connect to')
   for (const address of url.addresses) {
     try {
       return await dialOne(url, address, deadline)
@@ -80,7 +77,7 @@ function dialOne(url: LoopbackUrl, address: string, deadline: AbortSignal): Prom
     socket.once('error', fail)
     socket.once(secure ? 'secureConnect' : 'connect', () => {
       if (socket.remoteAddress !== address || socket.remotePort !== url.port) {
-        fail(dialError('EACCES', 'the connection led to another address than the one that was dialled'))
+        fail(dialError('EACCES', 'the connection reached a different address than requested'))
         return
       }
       deadline.removeEventListener('abort', expire)

@@ -4,7 +4,7 @@ import { REFERENCE } from '../../lib/ids.ts'
 import type { ReceiptLog } from '../../receipts/log.ts'
 import type { Store } from '../../store/store.ts'
 import { enableProcedure, type SettingChange } from '../settings.ts'
-import { placeOf, settingReceipt } from '../settings-procedures.ts'
+import { addressOf, settingReceipt } from '../settings-procedures.ts'
 import { checkLocalHealth, type HealthOptions, type LocalHealth } from './health.ts'
 import { offeredModel } from './place.ts'
 import type { LocalPreset } from './presets.ts'
@@ -38,9 +38,9 @@ export async function enableProvider(
     const receipt = await log.append({
       ...settingReceipt(operator, 'enable', preset.provider_id, baseUrl),
       status: 'blocked',
-      metadata: { ...placeOf(baseUrl), health: why },
+      metadata: { ...addressOf(baseUrl), health: why },
     })
-    throw new CraikError('unavailable', `${preset.provider_id} stays as it is: ${reason}`, {
+    throw new CraikError('unavailable', `${preset.provider_id} was not changed: ${reason}`, {
       hint,
       details: { receipt_id: receipt.id, health },
     })
@@ -49,14 +49,14 @@ export async function enableProvider(
     return refuse(
       health.status,
       `${baseUrl} is ${health.status} (${health.detail})`,
-      `start the server, then ask it:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
+      `start the server, then check it:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
     )
   const model = chooseModel(models, options)
   if (model === undefined)
     return refuse(
       'no_such_model',
       `${baseUrl} does not offer that model (it offers: ${models.slice(0, 5).join(', ') || 'none'})`,
-      `see what it offers:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
+      `list its models:  craik provider local-health ${preset.id} --base-url ${baseUrl}`,
     )
   const input = { operator, providerId: preset.provider_id, baseUrl, model, modelCount: models.length }
   return { ...(await store.write(enableProcedure, input)), health }

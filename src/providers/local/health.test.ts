@@ -17,7 +17,7 @@ describe('a health check', () => {
       provider_id: 'provider_local_ollama',
       base_url: server.baseUrl,
       status: 'ok',
-      detail: 'it answers, with 2 models',
+      detail: 'serves 2 models',
       warnings: [expect.stringContaining('plaintext HTTP')],
       models: ['llama3.2:latest', 'qwen3:8b'],
       checked_at: '2026-11-15T09:00:00.000Z',
@@ -140,7 +140,7 @@ describe('a health check', () => {
     await using server = await start()
     expect(await check(server.baseUrl, 150)).toMatchObject({
       status: 'unreachable',
-      detail: 'no complete answer within 150 ms',
+      detail: 'no complete response within 150 ms',
     })
   })
 

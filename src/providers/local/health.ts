@@ -36,8 +36,8 @@ const MAX_BODY_BYTES = 1024 * 1024
 export async function checkLocalHealth(preset: LocalPreset, options: HealthOptions): Promise<LocalHealth> {
   const { baseUrl, protocol } = parseLoopbackUrl(options.baseUrl)
   if (/\/v1\/v1$/.test(baseUrl))
-    throw new CraikError('usage', 'the base URL is refused: it ends in /v1 twice', {
-      hint: `give it once:  --base-url ${baseUrl.slice(0, -3)}`,
+    throw new CraikError('usage', 'invalid base URL: it ends with /v1 twice', {
+      hint: `use /v1 once:  --base-url ${baseUrl.slice(0, -3)}`,
     })
   const finding = await ask(baseUrl, options)
   return {
@@ -47,9 +47,7 @@ export async function checkLocalHealth(preset: LocalPreset, options: HealthOptio
     models: [],
     ...finding,
     warnings: [
-      ...(protocol === 'http:'
-        ? ['plaintext HTTP: for loopback only, where it does not leave the machine']
-        : []),
+      ...(protocol === 'http:' ? ['plaintext HTTP: only for loopback, where it stays on this machine'] : []),
       ...(finding.warnings ?? []),
     ],
     checked_at: new Date(options.clock.nowMs()).toISOString(),
@@ -71,12 +69,12 @@ async function ask(baseUrl: string, { timeoutMs, signal }: HealthOptions): Promi
     if (refusal !== undefined) return refusal
     const text = await readAll(body)
     return text === undefined
-      ? { status: 'unexpected', detail: 'the answer is longer than 1 MiB' }
+      ? { status: 'unexpected', detail: 'the response is larger than 1 MiB' }
       : readModels(text)
   } catch (error) {
     signal.throwIfAborted()
     if (deadline.aborted)
-      return { status: 'unreachable', detail: `no complete answer within ${timeoutMs} ms` }
+      return { status: 'unreachable', detail: `no complete response within ${timeoutMs} ms` }
     return { ...failureOf(error) }
   } finally {
     await agent.destroy()
@@ -89,9 +87,9 @@ function refusalOf(status: number, baseUrl: string): Finding | undefined {
     return { status: 'rejected', detail: `it redirects (HTTP ${status}); redirects are not followed` }
   const hint =
     status === 404 && !baseUrl.endsWith('/v1')
-      ? '; most servers keep it below /v1, which this base URL does not end in'
+      ? '; most servers serve it under /v1, which is missing in this base URL'
       : ''
-  return { status: 'rejected', detail: `it answers HTTP ${status} for /models${hint}` }
+  return { status: 'rejected', detail: `it returns HTTP ${status} for /models${hint}` }
 }
 
 /** Undefined when there is more than is read. */
@@ -110,7 +108,7 @@ async function readAll(body: AsyncIterable<Buffer>): Promise<Buffer | undefined>
 function failureOf(error: unknown): Finding {
   const { code } = error as { readonly code?: unknown }
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError)
-    return { status: 'unexpected', detail: 'what listens there does not speak HTTP' }
+    return { status: 'unexpected', detail: 'the server there does not speak HTTP' }
   if (code === 'ECONNREFUSED') return { status: 'unreachable', detail: 'nothing listens there' }
   if (
     typeof code === 'string' &&
@@ -118,7 +116,7 @@ function failureOf(error: unknown): Finding {
   )
     return { status: 'unreachable', detail: `no trusted TLS connection (${code})` }
   if (error instanceof errors.SocketError || code === 'ECONNRESET' || code === 'EPIPE')
-    return { status: 'unexpected', detail: 'it closed the connection before the answer was complete' }
+    return { status: 'unexpected', detail: 'it closed the connection before the response was complete' }
   const known = typeof code === 'string' && /^[A-Z][A-Z0-9_]{1,60}$/.test(code) ? ` (${code})` : ''
   return { status: 'unreachable', detail: `no connection${known}` }
 }

@@ -4,7 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { CraikError } from '../../errors.ts'
-import { remembered } from '../../lib/remembered.ts'
+import { memoize } from '../../lib/memoize.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
 
 export interface LoopbackUrl {
@@ -45,28 +45,28 @@ export type LoopbackRefusal =
 
 const REASONS: Readonly<Record<LoopbackRefusal, string>> = {
   too_long: 'it is longer than 500 characters',
-  control_character: 'it holds a blank or a control character',
-  backslash: 'it holds a backslash, which programs read in two ways',
-  not_ascii: 'it holds characters outside ASCII, which may turn into other ones',
-  not_http: 'it does not begin with http:// or https://',
-  user_info: 'it holds a user name or password before an @',
+  control_character: 'it contains a space or a control character',
+  backslash: 'it contains a backslash, which programs interpret differently',
+  not_ascii: 'it contains non-ASCII characters, which programs may convert',
+  not_http: 'it does not start with http:// or https://',
+  user_info: 'it contains a user name or password before an @',
   query_or_fragment: 'a base URL has no ? or # part',
-  port: 'its port is not a number from 1 to 65535 in its plain spelling',
-  path: 'its path is not made of plain segments such as /v1',
-  secret: 'a part of its path looks like a secret, and addresses are written down as they are',
-  no_host: 'it names no host',
+  port: 'its port is not a plain number from 1 to 65535',
+  path: 'its path does not consist of plain segments such as /v1',
+  secret: 'part of its path looks like a secret, and addresses are recorded unmasked',
+  no_host: 'it has no host',
   percent_encoding: 'its host is percent-encoded',
-  trailing_dot: 'its host ends in a dot',
-  odd_spelling: 'its host is an odd spelling of an address; write 127.0.0.1 or [::1]',
-  ipv4_in_ipv6: 'its host is an IPv4 address inside an IPv6 one; write 127.0.0.1',
+  trailing_dot: 'its host ends with a dot',
+  odd_spelling: 'its host is a non-standard form of an address; write 127.0.0.1 or [::1]',
+  ipv4_in_ipv6: 'its host is an IPv4-mapped IPv6 address; write 127.0.0.1',
   zone_id: 'its host has a zone id',
-  unspecified: 'its host is the unspecified address, which is every interface and not loopback',
-  link_local: 'its host is a link-local address, where cloud metadata services live',
+  unspecified: 'its host is the unspecified address, which means every interface',
+  link_local: 'its host is a link-local address, such as a cloud metadata service',
   private_network: 'its host is on a private network, not on this machine',
   other_address: 'its host is an address of another machine',
   metadata_service: 'its host is the name of a metadata service',
   looks_like_localhost: 'its host only looks like localhost',
-  name: 'its host is a name that DNS would decide',
+  name: 'its host is a name that DNS would resolve',
 }
 
 const LOCALHOST = ['127.0.0.1', '::1'] as const
@@ -75,14 +75,14 @@ const LOCALHOST = ['127.0.0.1', '::1'] as const
  * Parses a base URL that must be loopback, or throws a `usage` error whose details hold the reason. `what` is what the
  * reader knows it as; the URL itself is not repeated.
  */
-export function parseLoopbackUrl(text: string, what = 'the base URL'): LoopbackUrl {
+export function parseLoopbackUrl(text: string, what = 'base URL'): LoopbackUrl {
   const parsed = readLoopbackUrl(text)
   if (typeof parsed !== 'string') return parsed
-  throw new CraikError('usage', `${what} is refused: ${REASONS[parsed]}`, {
+  throw new CraikError('usage', `invalid ${what}: ${REASONS[parsed]}`, {
     hint:
       parsed === 'secret'
-        ? 'give the address without it, such as http://localhost:PORT/v1; a key belongs in  craik secret bind'
-        : 'a local model is reached on loopback only: http://localhost:PORT/v1, 127.0.0.1 or [::1]',
+        ? 'remove it from the address; store a key with  craik secret bind'
+        : 'use a loopback address: http://localhost:PORT/v1, 127.0.0.1 or [::1]',
     details: { reason: parsed },
   })
 }
@@ -96,7 +96,7 @@ export function loopbackRefusal(text: string): string | undefined {
 /** Every call asks about the address of its provider. */
 const ADDRESSES_MAX = 256
 
-const readLoopbackUrl = remembered(parseAddress, ADDRESSES_MAX)
+const readLoopbackUrl = memoize(parseAddress, ADDRESSES_MAX)
 
 function parseAddress(text: string): LoopbackUrl | LoopbackRefusal {
   if (text.length > 500) return 'too_long'

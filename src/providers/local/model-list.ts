@@ -15,12 +15,12 @@ export function readModels(body: Buffer): ModelList {
   if (typeof list === 'string') return { status: 'unexpected', detail: list }
   const names = list.map((model) => (model as { id?: unknown } | null)?.id)
   if (!names.every((name) => typeof name === 'string' && MODEL_NAME.test(name)))
-    return { status: 'unexpected', detail: 'the answer lists a model without a usable name' }
+    return { status: 'unexpected', detail: 'the response lists a model without a valid name' }
   const models = [...new Set(names as string[])].sort()
   const count = models.length === 1 ? '1 model' : `${models.length} models`
   return {
     status: 'ok',
-    detail: models.length === 0 ? 'it answers, and has no models yet' : `it answers, with ${count}`,
+    detail: models.length === 0 ? 'serves no models yet' : `serves ${count}`,
     models: models.slice(0, MAX_MODELS),
     ...(models.length > MAX_MODELS && { warnings: [`only the first ${MAX_MODELS} models are listed`] }),
   }
@@ -31,10 +31,10 @@ function listOf(body: Buffer): readonly unknown[] | string {
   try {
     answer = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
   } catch {
-    return 'the answer is not JSON'
+    return 'the response is not JSON'
   }
   const data = (answer as { data?: unknown } | null)?.data
   // A server without models may say null where it means an empty list.
   if (data === null) return []
-  return Array.isArray(data) ? data : 'the answer is JSON, but no list of models'
+  return Array.isArray(data) ? data : 'the response is JSON, but not a list of models'
 }

@@ -15,7 +15,7 @@ export function localBaseUrl(preset: LocalPreset, { baseUrl, environment, settin
   if (baseUrl !== undefined) return parseLoopbackUrl(baseUrl, '--base-url').baseUrl
   const ref = preset.base_url_ref
   const configured = ref === null ? undefined : environment[ref]
-  if (configured) return parseLoopbackUrl(configured, `the base URL in ${ref}`).baseUrl
+  if (configured) return parseLoopbackUrl(configured, `base URL in ${ref}`).baseUrl
   return parseLoopbackUrl(setting?.baseUrl ?? preset.base_url).baseUrl
 }
 

@@ -37,11 +37,11 @@ export function localPreset(nameOrId: string, records: readonly ProviderRecord[]
   if (own?.trust_boundary === 'local' && own.metadata.base_url !== undefined)
     return presetOf(own, own.metadata.base_url)
   if (own !== undefined)
-    throw new CraikError('usage', `${own.id} is no model server on this machine; it needs no enabling`, {
-      hint: `what is local:  ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}`,
+    throw new CraikError('usage', `${own.id} is not a local model server; you need not enable it`, {
+      hint: `use a local one: ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}`,
     })
   throw new CraikError('not_found', `unknown local preset: ${shown(nameOrId)}`, {
-    hint: `these exist: ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}; see  craik provider local-presets`,
+    hint: `use one of ${LOCAL_PRESETS.map(({ id }) => id).join(', ')}; list them:  craik provider local-presets`,
   })
 }
 

@@ -1,5 +1,5 @@
 /** Authorization and cookie headers, and logins kept as base64. */
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 import { isBareNonSecret, isPlaceholder } from './placeholders.ts'
 import type { Separator } from './separators.ts'
 import {
@@ -22,7 +22,7 @@ export function reportAuthorization(
   text: string,
   separator: Separator,
   opened: Quote | undefined,
-  report: Report,
+  report: ReportFinding,
 ): number | undefined {
   const quote = openingQuote(text, separator.at)
   const start = quote === undefined ? separator.at : quote.at + 1
@@ -47,7 +47,7 @@ export function reportCookies(
   text: string,
   separator: Separator,
   opened: Quote | undefined,
-  report: Report,
+  report: ReportFinding,
 ): number | undefined {
   // Without a pair near its beginning it is prose, and prose is not read to the end of the line.
   if (!/^[^=\n]{1,256}=/.test(text.slice(separator.at, separator.at + 257))) return undefined
@@ -62,7 +62,11 @@ function headerExtent(text: string, at: number, opened: Quote | undefined): Exte
 }
 
 /** Docker and npm keep `user:password` in base64 under `auth`; other things called `auth` stay. */
-export function reportBasicPair(text: string, separator: Separator, report: Report): number | undefined {
+export function reportBasicPair(
+  text: string,
+  separator: Separator,
+  report: ReportFinding,
+): number | undefined {
   const quote = openingQuote(text, separator.at)
   const extent =
     quote === undefined ? bareExtent(text, separator.at, false) : quotedExtent(text, quote.at, quote.depth)

@@ -1,6 +1,6 @@
 /** Base64 whose content is a credential: config files, service accounts and headers that were encoded whole. */
 import { alphabet, isMember, runEnd, runStart } from './characters.ts'
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 
 const BASE64 = alphabet(/[A-Za-z0-9+/_-]/)
 const RUN_MIN = 40
@@ -16,7 +16,7 @@ const HEX = /^[0-9a-f]+$/i
 
 export type HoldsSecret = (text: string) => boolean
 
-export function findEncodedSecrets(text: string, holdsSecret: HoldsSecret, report: Report): void {
+export function findEncodedSecrets(text: string, holdsSecret: HoldsSecret, report: ReportFinding): void {
   let from = 0
   for (let run = nextRun(text, from); run !== undefined; run = nextRun(text, from)) {
     const block = wrappedBlock(text, run)
@@ -33,7 +33,7 @@ const JSON_START = /eyJ|eyAi|ewog|ewoJ|W3si/g
 const JSON_MIN = 15
 
 /** JSON says by its first characters what it is, so runs too short for the rule above are read as well. */
-export function findShortEncodedJson(text: string, holdsSecret: HoldsSecret, report: Report): void {
+export function findShortEncodedJson(text: string, holdsSecret: HoldsSecret, report: ReportFinding): void {
   let from = 0
   // The pattern is copied by `matchAll`: what is decoded is searched by this same rule.
   for (const match of text.matchAll(JSON_START)) {
@@ -107,7 +107,7 @@ const AWS_KEY_ID = /A[KS]IA[A-Z0-9]{16}/
 const AWS_PAIR_DISTANCE = 200
 
 /** A 40-character AWS secret has no mark of its own; beside an access key id it is recognised. */
-export function findAwsSecrets(text: string, report: Report): void {
+export function findAwsSecrets(text: string, report: ReportFinding): void {
   if (!AWS_KEY_ID.test(text)) return
   for (let run = nextRun(text, 0); run !== undefined; run = nextRun(text, run.end)) {
     if (run.end - run.start !== 40) continue

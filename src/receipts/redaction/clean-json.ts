@@ -2,7 +2,7 @@
 import { sortedKeys } from '../../lib/canonical-json.ts'
 import { type CleanText, CleanTexts } from './clean-texts.ts'
 import { isCommandPassword } from './command-passwords.ts'
-import { LABEL } from './findings.ts'
+import { REDACTED_LABEL } from './findings.ts'
 import { isPayloadKey } from './payload-keys.ts'
 import { DEPTH_MAX, isSecretMember, MAY_NAME_NEXT } from './redact-value.ts'
 
@@ -48,7 +48,7 @@ export class CleanJson {
     switch (typeof value) {
       case 'string': {
         const text = this.texts.get(value)
-        return facts && text?.isReference === false && value !== LABEL ? undefined : text?.quoted
+        return facts && text?.isReference === false && value !== REDACTED_LABEL ? undefined : text?.quoted
       }
       case 'number':
         if (Number.isSafeInteger(value)) return `${value}`

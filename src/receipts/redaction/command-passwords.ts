@@ -1,5 +1,5 @@
 /** Passwords that a command takes by a short flag: `docker login -p x`, `mysql -px`, `redis-cli -a x`, `openssl -k x`. */
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
 import { bareExtent, openingQuote, quotedExtent } from './value-extents.ts'
 
@@ -26,7 +26,7 @@ const FLAG =
 /** How far before its flag a command is looked for. */
 const REACH = 256
 
-export function findCommandPasswords(text: string, report: Report): void {
+export function findCommandPasswords(text: string, report: ReportFinding): void {
   if (!COMMAND.test(text)) return
   for (const match of text.matchAll(FLAG)) {
     const isGlued = match[2] === undefined

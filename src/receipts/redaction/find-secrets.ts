@@ -2,7 +2,7 @@
 import { findAwsSecrets, findEncodedSecrets, findShortEncodedJson, nextRun } from './base64.ts'
 import { hasBrokenWord, visibleText } from './colours.ts'
 import { findCommandPasswords } from './command-passwords.ts'
-import { type Finding, mergeFindings } from './findings.ts'
+import { mergeFindings, type SecretFinding } from './findings.ts'
 import { findKeyValues } from './key-values.ts'
 import { findPrivateKeyBlocks } from './private-key-blocks.ts'
 import { findSpokenCredentials } from './spoken-credentials.ts'
@@ -39,15 +39,15 @@ export function mayHoldSecret(text: string): boolean {
 }
 
 /** Every finding of every rule, unmerged and in no order. */
-export function findSecrets(text: string, depth = 0): readonly Finding[] {
+export function findSecrets(text: string, depth = 0): readonly SecretFinding[] {
   if (!mayHoldSecret(text)) return []
   const findings = findAll(text, depth)
   return hasBrokenWord(text) ? [...findings, ...findInBrokenLines(text, depth)] : findings
 }
 
 /** Line by line, as a stream reads: what only its visible text gives away is looked for in no other line. */
-function findInBrokenLines(text: string, depth: number): readonly Finding[] {
-  const findings: Finding[] = []
+function findInBrokenLines(text: string, depth: number): readonly SecretFinding[] {
+  const findings: SecretFinding[] = []
   let from = 0
   for (const line of text.split('\n')) {
     const visible = visibleText(line)
@@ -62,8 +62,8 @@ function findInBrokenLines(text: string, depth: number): readonly Finding[] {
   return findings
 }
 
-function findAll(text: string, depth: number): readonly Finding[] {
-  const findings: Finding[] = []
+function findAll(text: string, depth: number): readonly SecretFinding[] {
+  const findings: SecretFinding[] = []
   const report = (start: number, end: number, label: string) => {
     if (end > start) findings.push({ start, end, label })
   }

@@ -2,10 +2,10 @@
 import { reportAuthorization, reportBasicPair, reportCookies } from './authorization.ts'
 import { alphabet, runEnd, runStart } from './characters.ts'
 import { isBareFact } from './doubtful-value.ts'
-import { LABEL, type Report } from './findings.ts'
-import { type Key, readValue } from './named-value.ts'
+import { REDACTED_LABEL, type ReportFinding } from './findings.ts'
+import { type Key, readNamedValue } from './named-value.ts'
 import { isFact } from './placeholders.ts'
-import { judgeKey, type KeyJudgement } from './secret-keys.ts'
+import { classifyKey, type KeyClass } from './secret-keys.ts'
 import { type Separator, separatorAfter } from './separators.ts'
 import { reportList, reportObject } from './value-collections.ts'
 import { openingQuote, quoteBefore } from './value-extents.ts'
@@ -15,9 +15,9 @@ const NAME = alphabet(/[A-Za-z0-9_.$-]/)
 /** No real name is longer; the bound keeps `tokentokentoken…` linear. */
 const NAME_MAX = 96
 
-export function findKeyValues(text: string, report: Report): void {
+export function findKeyValues(text: string, report: ReportFinding): void {
   // A text that repeats its keys, as logs and listings do, has each judged once.
-  const judged = new Map<string, KeyJudgement>()
+  const judged = new Map<string, KeyClass>()
   KEYWORD.lastIndex = 0
   for (let match = KEYWORD.exec(text); match !== null; match = KEYWORD.exec(text)) {
     const end = runEnd(text, match.index, NAME, Math.min(text.length, match.index + NAME_MAX))
@@ -27,7 +27,7 @@ export function findKeyValues(text: string, report: Report): void {
     if (separator === undefined) continue
     const name = nameOf(text, start, end)
     if (isBlob(name)) continue
-    const judgement = judged.get(name) ?? judgeKey(name)
+    const judgement = judged.get(name) ?? classifyKey(name)
     judged.set(name, judgement)
     const next = reportValue(text, { start, name, ...judgement }, separator, report)
     // What a masked value holds needs no second look; a kept one may hold a key of its own.
@@ -57,7 +57,12 @@ function nameOf(text: string, start: number, end: number): string {
 }
 
 /** Reports the value when it is a secret and returns where it ends. */
-function reportValue(text: string, key: Key, separator: Separator, report: Report): number | undefined {
+function reportValue(
+  text: string,
+  key: Key,
+  separator: Separator,
+  report: ReportFinding,
+): number | undefined {
   const { start, name, lastWord } = key
   if (lastWord === 'auth' && name !== '_auth') return reportBasicPair(text, separator, report)
   if (key.kind === 'plain' || isOtherColon(text, key, separator)) return undefined
@@ -68,22 +73,27 @@ function reportValue(text: string, key: Key, separator: Separator, report: Repor
     return reportCookies(text, separator, opened, report)
   }
   const { at } = separator
-  if (text[at] === '[' && !text.startsWith(LABEL, at)) return reportList(text, at + 1, name, report)
+  if (text[at] === '[' && !text.startsWith(REDACTED_LABEL, at)) return reportList(text, at + 1, name, report)
   if (text[at] === '{' && opened !== undefined && text[at + 1] !== '{')
     return reportObject(text, at + 1, report)
-  const value = readValue(text, key, separator)
+  const value = readNamedValue(text, key, separator)
   if (value === undefined) return undefined
   report(value.start, value.end, separator.kind === 'flag' ? 'flag' : 'key_value')
   return value.end
 }
 
 /** Under the name of a count or an assertion lists hold names and objects hold members with names of their own. */
-function reportDoubtful(text: string, key: Key, separator: Separator, report: Report): number | undefined {
+function reportDoubtful(
+  text: string,
+  key: Key,
+  separator: Separator,
+  report: ReportFinding,
+): number | undefined {
   const { at, kind } = separator
-  if (text[at] === '[' && !text.startsWith(LABEL, at))
+  if (text[at] === '[' && !text.startsWith(REDACTED_LABEL, at))
     return key.kind === 'counted' ? reportList(text, at + 1, key.name, report) : undefined
   if (text[at] === '{' || (kind === 'flag' && key.kind === 'asserted')) return undefined
-  const value = readValue(text, key, separator)
+  const value = readNamedValue(text, key, separator)
   if (value === undefined) return undefined
   const isQuoted = openingQuote(text, at) !== undefined
   const content = text.slice(value.start, value.end)

@@ -1,7 +1,7 @@
 /** The value that follows a secret name, when it is one. */
 import { alphabet, runEnd } from './characters.ts'
 import { isBareNonSecret, isPlaceholder } from './placeholders.ts'
-import { countsTokens, type KeyJudgement } from './secret-keys.ts'
+import { countsTokens, type KeyClass } from './secret-keys.ts'
 import type { Separator } from './separators.ts'
 import {
   bareExtent,
@@ -14,13 +14,13 @@ import {
 
 const ELEMENT_TEXT = alphabet(/[^<>\r\n]/)
 
-export interface Key extends KeyJudgement {
+export interface Key extends KeyClass {
   readonly start: number
   readonly name: string
 }
 
 /** Where the secret stands, or nothing when what follows is a placeholder, code, a count or prose. */
-export function readValue(text: string, key: Key, separator: Separator): Extent | undefined {
+export function readNamedValue(text: string, key: Key, separator: Separator): Extent | undefined {
   const { at } = separator
   if (separator.kind === 'element') {
     const end = runEnd(text, at, ELEMENT_TEXT)
@@ -72,7 +72,7 @@ export function isUnlikeWord(value: string): boolean {
 function typedDefault(text: string, from: number, key: Key): Extent | undefined {
   const match = /^[\w \t|[\]<>?]{0,24}= ?(?=\\{0,7}["'`])/.exec(text.slice(from, from + 40))
   if (match === null) return undefined
-  return readValue(text, key, {
+  return readNamedValue(text, key, {
     kind: 'assign',
     at: from + match[0].length,
     tight: false,

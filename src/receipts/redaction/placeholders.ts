@@ -1,5 +1,5 @@
 /** Values that stand where a secret would: nothing is hidden by masking them and much is lost. */
-import { LABEL } from './findings.ts'
+import { REDACTED_LABEL } from './findings.ts'
 import { kindOfKey } from './secret-keys.ts'
 
 /** No placeholder is longer, so no pattern below reads more. */
@@ -23,7 +23,7 @@ const PLACEHOLDER = new RegExp(
 )
 
 export function isPlaceholder(value: string): boolean {
-  if (value === '' || value === LABEL) return true
+  if (value === '' || value === REDACTED_LABEL) return true
   return value.length <= PLACEHOLDER_MAX && PLACEHOLDER.test(value)
 }
 

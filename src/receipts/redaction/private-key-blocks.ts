@@ -1,6 +1,6 @@
 /** Private keys that span lines: PEM of every kind, SSH2, PGP, PuTTY. */
 import { alphabet, runStart } from './characters.ts'
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 
 const BEGIN = /-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-Lines: ?\d+/g
 const END = /-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}|Private-MAC: ?[0-9A-Fa-f]+/g
@@ -14,7 +14,7 @@ function mayHoldPrivateKey(text: string): boolean {
 }
 
 /** A block without its end runs to the end of the text; an end without its beginning takes the lines above it. */
-export function findPrivateKeyBlocks(text: string, report: Report): void {
+export function findPrivateKeyBlocks(text: string, report: ReportFinding): void {
   if (!mayHoldPrivateKey(text)) return
   let begin = matchFrom(BEGIN, text, 0)
   let end = matchFrom(END, text, 0)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { MUST_KEEP, MUST_MASK, PEM, TOKENS } from './corpus.fixture.ts'
-import { createRedactStream, LABEL, redactText } from './redact.ts'
+import { createRedactStream, REDACTED_LABEL, redactText } from './redact.ts'
 
 function stream(text: string, size: number): string {
   const redact = createRedactStream()
@@ -38,7 +38,7 @@ describe('text in pieces', () => {
     const redact = createRedactStream()
     expect(redact.write('the password: ')).toBe('')
     expect(redact.write('abc')).toBe('')
-    expect(redact.write('def\nnext ')).toBe(`the password: ${LABEL}\nnext `)
+    expect(redact.write('def\nnext ')).toBe(`the password: ${REDACTED_LABEL}\nnext `)
     expect(redact.labels()).toEqual(['key_value'])
   })
 
@@ -48,18 +48,18 @@ describe('text in pieces', () => {
     let out = redact.write(`key:\n${PEM.split('\n')[0]}\n`)
     for (let line = 0; line < 20_000; line++) out += redact.write(body)
     out += redact.write(`${PEM.split('\n').at(-1)} done\n`)
-    expect(out + redact.end()).toBe(`key:\n${LABEL} done\n`)
+    expect(out + redact.end()).toBe(`key:\n${REDACTED_LABEL} done\n`)
   })
 
   it('suppresses to the end when a key block never ends', () => {
-    expect(stream(`ok\n${PEM.slice(0, -8)}\nmore\nand more`, 11)).toBe(`ok\n${LABEL}`)
+    expect(stream(`ok\n${PEM.slice(0, -8)}\nmore\nand more`, 11)).toBe(`ok\n${REDACTED_LABEL}`)
   })
 })
 
 describe('lines too long to hold', () => {
   it('masks a token longer than the cap, and shows what follows it', () => {
     const out = stream(`${TOKENS['Google access token']}${'x9'.repeat(200_000)} after\nnext\n`, 4096)
-    expect(out).toBe(`${LABEL} after\nnext\n`)
+    expect(out).toBe(`${REDACTED_LABEL} after\nnext\n`)
   })
 
   it('masks a quoted secret longer than the cap', () => {
@@ -70,7 +70,7 @@ describe('lines too long to hold', () => {
   })
 
   it('masks a nameless word longer than the cap rather than guess', () => {
-    expect(stream(`a ${'q7'.repeat(200_000)} b\n`, 1000)).toBe(`a ${LABEL} b\n`)
+    expect(stream(`a ${'q7'.repeat(200_000)} b\n`, 1000)).toBe(`a ${REDACTED_LABEL} b\n`)
   })
 
   it('shows a long line of ordinary members and masks the secret ones among them', () => {

@@ -1,6 +1,6 @@
 /** Redaction of text that arrives in pieces. */
 import { findSecrets, mayHoldSecret } from './find-secrets.ts'
-import { LABEL, mergeFindings } from './findings.ts'
+import { mergeFindings, REDACTED_LABEL } from './findings.ts'
 import { continuesOnNextLine } from './line-continuation.ts'
 import { endOfPrivateKey, endsInsidePrivateKey } from './private-key-blocks.ts'
 import { redactBetween } from './redact-text.ts'
@@ -90,7 +90,7 @@ export function createRedactStream(): RedactStream {
       const cut = cutOf(context, pending)
       if (cut.length > 0) take(cut.length)
       if (mode === 'text' && cut.overlong) {
-        out += cut.masked ? '' : LABEL
+        out += cut.masked ? '' : REDACTED_LABEL
         labels.add('overlong')
         mode = cut.overlong
       }

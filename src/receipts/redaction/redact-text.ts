@@ -1,6 +1,6 @@
 /** Masks the secrets in a text. */
 import { findSecrets, mayHoldSecret } from './find-secrets.ts'
-import { type Finding, maskRange, mergeFindings } from './findings.ts'
+import { maskRange, mergeFindings, type SecretFinding } from './findings.ts'
 
 /** Masking can bring a key and a half-masked value together; a few passes reach the fixed point. */
 const PASSES_MAX = 8
@@ -24,7 +24,7 @@ export function redactBetween(before: string, text: string, after: string): Reda
   for (let pass = 0; pass < PASSES_MAX; pass++) {
     const whole = before + current + after
     const [from, to] = [before.length, before.length + current.length]
-    const isInside = ({ start, end }: Finding) => end > from && start < to
+    const isInside = ({ start, end }: SecretFinding) => end > from && start < to
     const findings = findSecrets(whole)
     const merged = mergeFindings(whole, findings).filter(isInside)
     const masked = merged.length === 0 ? current : maskRange(whole, merged, from, to)

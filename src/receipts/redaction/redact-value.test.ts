@@ -1,54 +1,57 @@
 import { describe, expect, it } from 'vitest'
 import { TOKENS } from './corpus.fixture.ts'
-import { dropPayloadKeys, LABEL, redactValue } from './redact.ts'
+import { dropPayloadKeys, REDACTED_LABEL, redactValue } from './redact.ts'
 
 const token = TOKENS['GitHub personal token']
 
 describe('a value under a secret name', () => {
   it.each([['text'], [42], [true], [{ a: { b: 'x' } }], [['x', 'y']]])('is masked whole: %j', (secret) => {
     expect(redactValue({ ok: 1, password: secret })).toEqual({
-      value: { ok: 1, password: LABEL },
+      value: { ok: 1, password: REDACTED_LABEL },
       redacted: true,
       paths: ['$.password'],
       labels: ['secret_key'],
     })
   })
 
-  it.each([[null], [''], [LABEL], [[]], [{}]])('stays when there is nothing to hide: %j', (nothing) => {
-    const value = { token: nothing }
-    expect(redactValue(value)).toEqual({ value, redacted: false, paths: [], labels: [] })
-  })
+  it.each([[null], [''], [REDACTED_LABEL], [[]], [{}]])(
+    'stays when there is nothing to hide: %j',
+    (nothing) => {
+      const value = { token: nothing }
+      expect(redactValue(value)).toEqual({ value, redacted: false, paths: [], labels: [] })
+    },
+  )
 
   it('is kept when it counts tokens, masked when it holds them', () => {
     expect(redactValue({ tokens: 12 }).value).toEqual({ tokens: 12 })
     expect(redactValue([{ name: 'tokens', value: 12 }]).redacted).toBe(false)
-    expect(redactValue({ tokens: ['abc'] }).value).toEqual({ tokens: LABEL })
+    expect(redactValue({ tokens: ['abc'] }).value).toEqual({ tokens: REDACTED_LABEL })
   })
 
   it('is kept when it names a secret, unless the name is a secret', () => {
     expect(redactValue({ secret_ref_names: ['github'] }).redacted).toBe(false)
     expect(redactValue({ secret_ref_names: ['github', token] }).value).toEqual({
-      secret_ref_names: ['github', LABEL],
+      secret_ref_names: ['github', REDACTED_LABEL],
     })
   })
 
   it('is found beside its name in manifests, header lists and argument lists', () => {
     expect(redactValue({ env: [{ name: 'DB_PASSWORD', value: 'x' }] }).paths).toEqual(['$.env[0].value'])
     expect(redactValue({ argv: ['login', '--token', 'x', '-v'] }).value).toEqual({
-      argv: ['login', '--token', LABEL, '-v'],
+      argv: ['login', '--token', REDACTED_LABEL, '-v'],
     })
     expect(redactValue(['Accept', '*/*', 'Authorization', 'x y']).value).toEqual([
       'Accept',
       '*/*',
       'Authorization',
-      LABEL,
+      REDACTED_LABEL,
     ])
-    expect(redactValue([['DB_PASSWORD', 'x']]).value).toEqual([['DB_PASSWORD', LABEL]])
+    expect(redactValue([['DB_PASSWORD', 'x']]).value).toEqual([['DB_PASSWORD', REDACTED_LABEL]])
     expect(redactValue({ names: ['GITHUB_TOKEN', 'GH_TOKEN'] }).redacted).toBe(false)
     expect(redactValue(['curl', '-u', 'bob:x', 'https://h']).value).toEqual([
       'curl',
       '-u',
-      LABEL,
+      REDACTED_LABEL,
       'https://h',
     ])
   })
@@ -58,7 +61,7 @@ describe('a name that is itself a secret', () => {
   it('is masked in the value and in the path', () => {
     const result = redactValue({ [token]: { n: 1, note: 'password=x' } })
     expect(JSON.stringify(result)).not.toContain(token)
-    expect(result.paths).toEqual([`$["${LABEL}"]`, `$["${LABEL}"].note`])
+    expect(result.paths).toEqual([`$["${REDACTED_LABEL}"]`, `$["${REDACTED_LABEL}"].note`])
   })
 
   it('does not swallow its neighbour', () => {
@@ -68,7 +71,9 @@ describe('a name that is itself a secret', () => {
 
   it('keeps an own __proto__ an ordinary member', () => {
     const result = redactValue(JSON.parse('{"__proto__":{"password":"x"},"a":"token=x"}'))
-    expect(JSON.stringify(result.value)).toBe(`{"__proto__":{"password":"${LABEL}"},"a":"token=${LABEL}"}`)
+    expect(JSON.stringify(result.value)).toBe(
+      `{"__proto__":{"password":"${REDACTED_LABEL}"},"a":"token=${REDACTED_LABEL}"}`,
+    )
   })
 })
 
@@ -77,7 +82,7 @@ describe('the walk', () => {
     const clean = { a: [1, 'two'] }
     const input = Object.freeze({ clean, dirty: Object.freeze({ token: 'x' }) })
     const { value } = redactValue(input)
-    expect(value).toEqual({ clean, dirty: { token: LABEL } })
+    expect(value).toEqual({ clean, dirty: { token: REDACTED_LABEL } })
     expect(value.clean).toBe(clean)
     expect(input.dirty.token).toBe('x')
   })
@@ -95,16 +100,20 @@ describe('the walk', () => {
     const loop: Record<string, unknown> = { name: 'a' }
     loop.self = loop
     expect(redactValue(loop)).toMatchObject({
-      value: { name: 'a', self: LABEL },
+      value: { name: 'a', self: REDACTED_LABEL },
       paths: ['$.self'],
       labels: ['cycle'],
     })
   })
 
   it('reads what JSON would write of an object with toJSON, and masks bytes', () => {
-    expect(redactValue({ a: { toJSON: () => ({ token: 'x' }) } }).value).toEqual({ a: { token: LABEL } })
-    expect(redactValue({ a: new URL('https://bob:x@h/') }).value).toEqual({ a: `https://${LABEL}@h/` })
-    expect(redactValue({ a: new Uint8Array(4) }).value).toEqual({ a: LABEL })
+    expect(redactValue({ a: { toJSON: () => ({ token: 'x' }) } }).value).toEqual({
+      a: { token: REDACTED_LABEL },
+    })
+    expect(redactValue({ a: new URL('https://bob:x@h/') }).value).toEqual({
+      a: `https://${REDACTED_LABEL}@h/`,
+    })
+    expect(redactValue({ a: new Uint8Array(4) }).value).toEqual({ a: REDACTED_LABEL })
     const at = new Date(0)
     expect(redactValue({ at }).value.at).toBe(at)
   })

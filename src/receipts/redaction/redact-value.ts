@@ -3,7 +3,7 @@
 import { isBasicPair } from './authorization.ts'
 import { CleanTexts } from './clean-texts.ts'
 import { isCommandPassword } from './command-passwords.ts'
-import { LABEL } from './findings.ts'
+import { REDACTED_LABEL } from './findings.ts'
 import { isFact } from './placeholders.ts'
 import { redactText } from './redact-text.ts'
 import { countsTokens, kindOfKey } from './secret-keys.ts'
@@ -87,7 +87,7 @@ function redactString(value: string, path: string, walk: Walk): string {
 function mask(path: string, label: string, walk: Walk): string {
   walk.paths.push(path)
   walk.labels.add(label)
-  return LABEL
+  return REDACTED_LABEL
 }
 
 function redactArray(items: readonly unknown[], path: string, depth: number, walk: Walk): unknown {
@@ -110,7 +110,7 @@ const VARIABLE = /^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$/
 /** `['--token', 'x']` in an argument list, `['Authorization', 'x']` among raw headers, `['DB_PASSWORD', 'x']`. */
 function isNamedByNeighbour(items: readonly unknown[], index: number, item: string): boolean {
   const name = items[index - 1]
-  if (typeof name !== 'string' || item === LABEL || item === '') return false
+  if (typeof name !== 'string' || item === REDACTED_LABEL || item === '') return false
   if (/^--?[A-Za-z][\w-]*$/.test(name)) {
     const kind = kindOfKey(name)
     if (kind === 'secret') return !item.startsWith('-')
@@ -167,7 +167,7 @@ export function isSecretMember(
   entries: readonly [string, unknown][],
 ): boolean {
   if (!MAY_MATTER.test(key) && key === masked) return false
-  if (isEmpty(member) || member === LABEL) return false
+  if (isEmpty(member) || member === REDACTED_LABEL) return false
   if (isSecretUnder(key, member) || (masked !== key && isSecretUnder(masked, member))) return true
   if (key === 'auth' && typeof member === 'string') return isBasicPair(member)
   // `{ name: 'DB_PASSWORD', value: 'x' }`, as manifests and header lists write it.

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { CONTEXTS, MUST_KEEP, MUST_MASK, PEM, TOKENS } from './corpus.fixture.ts'
-import { isSecretKey, LABEL, redactText, redactValue } from './redact.ts'
+import { isSecretKey, REDACTED_LABEL, redactText, redactValue } from './redact.ts'
 
 describe('secrets in text', () => {
   it.each(MUST_MASK)('masks $name', ({ text, secret }) => {
     const result = redactText(text)
     expect(result.text).not.toContain(secret)
-    expect(result.text).toContain(LABEL)
+    expect(result.text).toContain(REDACTED_LABEL)
     expect(result.labels.length).toBeGreaterThan(0)
   })
 
@@ -74,23 +74,23 @@ describe('what the original missed', () => {
   it('redacts a reason or a summary like any other text', () => {
     const token = TOKENS['GitHub personal token']
     expect(redactValue({ reason: `denied ${token}`, summary: 'password=abc' }).value).toEqual({
-      reason: `denied ${LABEL}`,
-      summary: `password=${LABEL}`,
+      reason: `denied ${REDACTED_LABEL}`,
+      summary: `password=${REDACTED_LABEL}`,
     })
   })
 })
 
 describe('what stays readable around a secret', () => {
   it.each([
-    ['postgres://bob:abc1@db:5432/x', `postgres://${LABEL}@db:5432/x`],
-    ['Authorization: Bearer abc123def', `Authorization: Bearer ${LABEL}`],
-    ['a=1&token=abc&b=2', `a=1&token=${LABEL}&b=2`],
-    ['{"password":"a\\"b","n":1}', `{"password":"${LABEL}","n":1}`],
-    ['--token abc --verbose', `--token ${LABEL} --verbose`],
-    ["export FOO_TOKEN='a b' # note", `export FOO_TOKEN='${LABEL}' # note`],
-    ['{user: bob, password: abc}', `{user: bob, password: ${LABEL}}`],
-    ['f(password=abc, n=1)', `f(password=${LABEL}, n=1)`],
-    ['tokens: ["a","b"]', `tokens: ["${LABEL}","${LABEL}"]`],
+    ['postgres://bob:abc1@db:5432/x', `postgres://${REDACTED_LABEL}@db:5432/x`],
+    ['Authorization: Bearer abc123def', `Authorization: Bearer ${REDACTED_LABEL}`],
+    ['a=1&token=abc&b=2', `a=1&token=${REDACTED_LABEL}&b=2`],
+    ['{"password":"a\\"b","n":1}', `{"password":"${REDACTED_LABEL}","n":1}`],
+    ['--token abc --verbose', `--token ${REDACTED_LABEL} --verbose`],
+    ["export FOO_TOKEN='a b' # note", `export FOO_TOKEN='${REDACTED_LABEL}' # note`],
+    ['{user: bob, password: abc}', `{user: bob, password: ${REDACTED_LABEL}}`],
+    ['f(password=abc, n=1)', `f(password=${REDACTED_LABEL}, n=1)`],
+    ['tokens: ["a","b"]', `tokens: ["${REDACTED_LABEL}","${REDACTED_LABEL}"]`],
   ])('%j becomes %j', (text, expected) => {
     expect(redactText(text).text).toBe(expected)
   })

@@ -3,7 +3,7 @@
  * they stand under and by what they decode to; counts, ids, references and placeholders stay readable.
  */
 export { CleanJson } from './clean-json.ts'
-export { LABEL } from './findings.ts'
+export { REDACTED_LABEL } from './findings.ts'
 export { dropPayloadKeys } from './payload-keys.ts'
 export { createRedactStream } from './redact-stream.ts'
 export { type RedactedText, redactText } from './redact-text.ts'

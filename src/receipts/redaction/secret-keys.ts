@@ -58,17 +58,17 @@ export function isSecretKey(key: string): boolean {
 export type KeyKind = 'secret' | 'counted' | 'asserted' | 'pass' | 'plain'
 
 export function kindOfKey(key: string): KeyKind {
-  return MAY_BE_SECRET.test(key) ? judgeKey(key).kind : 'plain'
+  return MAY_BE_SECRET.test(key) ? classifyKey(key).kind : 'plain'
 }
 
-export interface KeyJudgement {
+export interface KeyClass {
   readonly kind: KeyKind
   /** The last word of the name, in lower case. */
   readonly lastWord: string
 }
 
 /** The judgement with the word that decides how the value is read. */
-export function judgeKey(key: string): KeyJudgement {
+export function classifyKey(key: string): KeyClass {
   const words = wordsOf(key)
   return { kind: key === '_auth' ? 'secret' : kindOf(key, words), lastWord: words.at(-1) ?? '' }
 }

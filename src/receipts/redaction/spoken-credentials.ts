@@ -2,7 +2,7 @@
 
 import { isBasicPair } from './authorization.ts'
 import { alphabet, runEnd } from './characters.ts'
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
 import { bareExtent, openingQuote, quotedExtent } from './value-extents.ts'
 
@@ -10,13 +10,13 @@ const CREDENTIAL = alphabet(/[A-Za-z0-9._~+/=|:%-]/)
 const BEARER_PROSE =
   /^(?:authentication|authorization|credentials?|instruments?|securities|tokens?|scheme|challenge|header|flow|access|methods?)$/i
 
-export function findSpokenCredentials(text: string, report: Report): void {
+export function findSpokenCredentials(text: string, report: ReportFinding): void {
   if (/be|ba/i.test(text)) findSchemes(text, report)
   if (text.includes('curl')) findCurlLogins(text, report)
   if (/identified|pass/i.test(text)) findStatements(text, report)
 }
 
-function findSchemes(text: string, report: Report): void {
+function findSchemes(text: string, report: ReportFinding): void {
   for (const match of text.matchAll(
     /(?:bearer|basic)(?:[ \t]{1,4}["']?|%20|\+|:[ \t]?["']?)(?=[A-Za-z0-9._~+/=%-])/gi,
   )) {
@@ -41,7 +41,7 @@ const CURL_LOGIN =
   /[\s"'](?:(?:-u|-U|--user|--proxy-user)(?:[ =]{0,4}|["'][ \t]{0,4},[ \t]{0,4})["']?(?=[^\s:"',=-][^\s:"',]{0,64}:[^\s/])|-b[ \t]{1,4}["']?(?=[\w.-]{1,64}=))/g
 
 /** `-u user:pass` and `-b name=value`; to other commands these flags mean other things. */
-function findCurlLogins(text: string, report: Report): void {
+function findCurlLogins(text: string, report: ReportFinding): void {
   for (const match of text.matchAll(CURL_LOGIN)) {
     const line = text.slice(Math.max(0, match.index - 512), match.index)
     if (!line.slice(line.lastIndexOf('\n') + 1).includes('curl')) continue
@@ -64,7 +64,7 @@ const POSITIONED = [
   },
 ]
 
-function findStatements(text: string, report: Report): void {
+function findStatements(text: string, report: ReportFinding): void {
   for (const match of text.matchAll(/\bidentified (?:with \S{1,40} )?by (?=["'])/gi)) {
     const quoted = quotedExtent(text, match.index + match[0].length, 0)
     if (!isPlaceholder(text.slice(quoted.start, quoted.end))) report(quoted.start, quoted.end, 'key_value')

@@ -1,6 +1,6 @@
 /** Credentials inside addresses: `user:pass@`, database DSNs, signed URLs. */
 import { alphabet, runEnd, runStart } from './characters.ts'
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
 
 const SCHEME = alphabet(/[A-Za-z0-9+.-]/)
@@ -13,7 +13,7 @@ const RAW_PASSWORD_MAX = 256
 /** With these a lone user name is a login name (`ssh://git@host`), elsewhere it is usually a token. */
 const LOGIN_SCHEMES = new Set(['ssh', 'git', 'git+ssh', 'svn+ssh', 'sftp', 'scp', 'rsync'])
 
-export function findUrlSecrets(text: string, report: Report): void {
+export function findUrlSecrets(text: string, report: ReportFinding): void {
   for (const marker of ['://', ':\\/\\/', ':\\\\/\\\\/', ':\\u002f\\u002f', ':\\u002F\\u002F']) {
     let nextAt = -1
     for (let at = text.indexOf(marker); at !== -1; at = text.indexOf(marker, at + marker.length)) {
@@ -27,7 +27,13 @@ export function findUrlSecrets(text: string, report: Report): void {
   findSignatures(text, report)
 }
 
-function findUserinfo(text: string, colon: number, start: number, nextAt: number, report: Report): void {
+function findUserinfo(
+  text: string,
+  colon: number,
+  start: number,
+  nextAt: number,
+  report: ReportFinding,
+): void {
   const authority = text.slice(start, runEnd(text, start, AUTHORITY))
   const at = authority.includes('@')
     ? authority.lastIndexOf('@')
@@ -53,7 +59,7 @@ function rawPasswordEnd(text: string, start: number, authority: string, nextAt: 
 }
 
 /** `https%3A%2F%2Fuser%3Apass%40host`, an address carried as a parameter. */
-function findEncodedUserinfo(text: string, report: Report): void {
+function findEncodedUserinfo(text: string, report: ReportFinding): void {
   if (!text.includes('%2F%2F') && !text.includes('%2f%2f')) return
   for (const match of text.matchAll(
     /%3A%2F%2F((?:[A-Za-z0-9._~!*+-]|%(?!2F|40|26|20)[0-9A-F]{2}){1,512})%40/gi,
@@ -64,7 +70,7 @@ function findEncodedUserinfo(text: string, report: Report): void {
 }
 
 /** `user:pass@tcp(host)/db` as Go writes it, `jdbc:oracle:thin:user/pass@host` as Java does. */
-function findDriverDsns(text: string, report: Report): void {
+function findDriverDsns(text: string, report: ReportFinding): void {
   for (const marker of ['@tcp(', '@unix(']) {
     for (let at = text.indexOf(marker); at !== -1; at = text.indexOf(marker, at + 1)) {
       const start = runStart(text, at, BEFORE_DSN, Math.max(0, at - RAW_PASSWORD_MAX))
@@ -86,7 +92,7 @@ function findDriverDsns(text: string, report: Report): void {
 }
 
 /** A signed URL is a credential for as long as it lives. */
-function findSignatures(text: string, report: Report): void {
+function findSignatures(text: string, report: ReportFinding): void {
   if (!/sig/i.test(text)) return
   for (const match of text.matchAll(/(?:[?&]|%26|\\u0026)(?:sig|x-(?:amz|goog)-signature)(?:=|%3D)/gi)) {
     const start = match.index + match[0].length

@@ -1,6 +1,6 @@
 /** Lists and objects under a secret name, written on one line. */
-import type { Report } from './findings.ts'
-import { LABEL } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
+import { REDACTED_LABEL } from './findings.ts'
 import { isCount, isUnlikeWord } from './named-value.ts'
 import { isFact, isPlaceholder } from './placeholders.ts'
 import { kindOfKey } from './secret-keys.ts'
@@ -13,7 +13,12 @@ const OBJECT_DEPTH = 4
 const SCHEMA = /\\*["'](?:type|\$ref|minLength|description|default)\\*["']\s?:/
 
 /** Each item of a list: `"tokens": ["a", "b"]`. Bare items are words as often as secrets. */
-export function reportList(text: string, from: number, key: string, report: Report): number | undefined {
+export function reportList(
+  text: string,
+  from: number,
+  key: string,
+  report: ReportFinding,
+): number | undefined {
   let at = skipGap(text, from)
   for (;;) {
     const quote = openingQuote(text, at)
@@ -30,13 +35,13 @@ export function reportList(text: string, from: number, key: string, report: Repo
 }
 
 function bareItem(text: string, from: number): { readonly start: number; readonly end: number } {
-  if (text.startsWith(LABEL, from)) return { start: from, end: from + LABEL.length }
+  if (text.startsWith(REDACTED_LABEL, from)) return { start: from, end: from + REDACTED_LABEL.length }
   const [item] = /^[\w.+/=-]*/.exec(text.slice(from, from + OBJECT_MAX))!
   return { start: from, end: from + item.length }
 }
 
 /** The inside of an object, as in `"credentials":{"user":"a","x":"b"}`, when it closes on its line. */
-export function reportObject(text: string, from: number, report: Report): number | undefined {
+export function reportObject(text: string, from: number, report: ReportFinding): number | undefined {
   let depth = 1
   for (let at = from; at < Math.min(text.length, from + OBJECT_MAX); at++) {
     const char = text[at]
@@ -44,7 +49,7 @@ export function reportObject(text: string, from: number, report: Report): number
     if (char === '{' && ++depth > OBJECT_DEPTH) return undefined
     if (char === '}' && --depth === 0) {
       const content = text.slice(from, at)
-      if (content.trim() === '' || content === LABEL || SCHEMA.test(content)) return undefined
+      if (content.trim() === '' || content === REDACTED_LABEL || SCHEMA.test(content)) return undefined
       report(from, at, 'key_value')
       return at
     }

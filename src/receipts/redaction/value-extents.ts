@@ -1,5 +1,5 @@
 /** Where a value that follows a key ends: quoted, escaped, bare, to the end of the line. */
-import { LABEL } from './findings.ts'
+import { REDACTED_LABEL } from './findings.ts'
 import { isPlaceholder } from './placeholders.ts'
 
 export interface Extent {
@@ -153,7 +153,7 @@ export function trimExtent(text: string, { start, end }: Extent, punctuation: Re
 }
 
 function endsInLabel(text: string, start: number, end: number): boolean {
-  return end - start >= LABEL.length && text.startsWith(LABEL, end - LABEL.length)
+  return end - start >= REDACTED_LABEL.length && text.startsWith(REDACTED_LABEL, end - REDACTED_LABEL.length)
 }
 
 function matches(pattern: RegExp, text: string, at: number): boolean {

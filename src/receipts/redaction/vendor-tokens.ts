@@ -1,6 +1,6 @@
 /** Credentials that announce themselves by a prefix. */
 import { ALPHANUMERIC, type Alphabet, alphabet, runEnd, runStart, SLUG, startsToken } from './characters.ts'
-import type { Report } from './findings.ts'
+import type { ReportFinding } from './findings.ts'
 
 interface VendorToken {
   readonly label: string
@@ -109,7 +109,7 @@ const PREFIX = new RegExp(
 /** A refused run up to this length is searched again for another prefix; a longer one would make that quadratic. */
 const RESCAN_MAX = 512
 
-export function findVendorTokens(text: string, report: Report): void {
+export function findVendorTokens(text: string, report: ReportFinding): void {
   PREFIX.lastIndex = 0
   for (let match = PREFIX.exec(text); match !== null; match = PREFIX.exec(text)) {
     const token = BY_PREFIX.get(match[0])!
@@ -134,7 +134,7 @@ function looksLikeSkToken(body: string): boolean {
 const DIGITS = alphabet(/\d/)
 
 /** Tokens known by their shape rather than by a prefix: JWT, Telegram and Discord bots. */
-export function findShapedTokens(text: string, report: Report): void {
+export function findShapedTokens(text: string, report: ReportFinding): void {
   findJwts(text, report)
   for (let at = text.indexOf(':'); at !== -1; at = text.indexOf(':', at + 1)) {
     const digits = at - runStart(text, at, DIGITS, Math.max(0, at - 11))
@@ -152,7 +152,7 @@ export function findShapedTokens(text: string, report: Report): void {
 }
 
 /** `eyJ` is base64 for `{"`: a JOSE header. A cut-off token still shows its claims, so two parts are enough. */
-function findJwts(text: string, report: Report): void {
+function findJwts(text: string, report: ReportFinding): void {
   let at = text.indexOf('eyJ')
   while (at !== -1) {
     const headerEnd = runEnd(text, at, SLUG)

@@ -1,8 +1,8 @@
 /** 4. The chain: what each receipt shows by its number, its link, its key id and its HMAC. */
-import { type Doubt, misnumbered, named, unlinked, wrong } from './diagnosis.ts'
-import { parseVkey, textOf, type VerifierKey } from './notes.ts'
-import { type Entry, hmacOf, parseJson, type Receipt } from './receipt-line.ts'
-import type { Problem, VerifyOptions } from './report.ts'
+import { type Doubt, misnumbered, nameReceipt, unlinked, wrong } from './diagnosis.ts'
+import { noteText, parseVkey, type VerifierKey } from './notes.ts'
+import { hmacOf, type LogEntry, type ParsedReceipt, parseJson } from './receipt-line.ts'
+import type { VerifierProblem, VerifyOptions } from './report.ts'
 
 export class Chain {
   unchecked = 0 // receipts whose MAC key is unknown here
@@ -16,29 +16,30 @@ export class Chain {
   }
 
   /** `segment` holds the receipts since the last checkpoint, the first of which is number `base`. */
-  inspect(receipt: Receipt, segment: readonly Entry[], base: number): Doubt | undefined {
+  inspect(receipt: ParsedReceipt, segment: readonly LogEntry[], base: number): Doubt | undefined {
     const { seal, entry } = receipt
     const place = base + segment.length
-    const bad = (problem: Problem, detail: string) => wrong(problem, detail, place, entry.id)
-    if (!seal) return bad('malformed', `the line in the place of receipt ${place} is not a receipt`)
+    const bad = (problem: VerifierProblem, detail: string) => wrong(problem, detail, place, entry.id)
+    if (!seal) return bad('malformed', `the line at the position of receipt ${place} is not a receipt`)
     if (seal.seq !== place) return misnumbered(place, entry, segment[seal.seq - base])
     if (seal.prev !== this.#previous) return unlinked(entry, segment.at(-1))
     this.#kid ??= seal.kid
-    if (seal.kid !== this.#kid) return bad('foreign_key', `${named(entry)} is sealed by an unannounced key`)
+    if (seal.kid !== this.#kid)
+      return bad('foreign_key', `${nameReceipt(entry)} is sealed with a key that the log did not announce`)
     const key = typeof this.#macKey === 'function' ? this.#macKey(seal.kid) : this.#macKey
     if (this.#macKey && !key) this.unchecked++
     if (!key || hmacOf(receipt, key) === seal.hmac) return undefined
-    return bad('bad_hmac', `${named(entry)} was not sealed with the log's key`)
+    return bad('bad_hmac', `${nameReceipt(entry)} was not sealed with the log's key`)
   }
 
   /** The next receipt must link to this one; and carry another key id, if this one announces it. */
-  extend({ line, text, seal, entry }: Receipt): void {
+  extend({ line, text, seal, entry }: ParsedReceipt): void {
     this.#previous = entry.leaf.toString('hex')
     if (!seal || !text.includes('"key":{"next_kid":"')) return
     const { next_kid, next_vkey } = parseJson(line)?.body?.key ?? {}
-    const key = parseVkey(textOf(next_vkey))
+    const key = parseVkey(noteText(next_vkey))
     if (!key) return
-    this.#kid = textOf(next_kid)
+    this.#kid = noteText(next_kid)
     this.announced.push(key)
   }
 }

@@ -1,13 +1,16 @@
 /** 7. Files and proofs. */
-import { named, wrong } from './diagnosis.ts'
+import { nameReceipt, wrong } from './diagnosis.ts'
 import { LogVerifier, MAX_LINE_BYTES } from './log-verifier.ts'
 import { verifyConsistency, verifyInclusion } from './merkle.ts'
-import { base64, openNote, textOf, trustedKeys } from './notes.ts'
+import { base64, noteText, openNote, trustedKeys } from './notes.ts'
 import { parseExact, readReceipt } from './receipt-line.ts'
-import type { Report, VerifyOptions } from './report.ts'
+import type { VerifierReport, VerifyOptions } from './report.ts'
 
 /** Verifies an export while it is read. */
-export async function verifyExport(readable: AsyncIterable<Buffer>, options: VerifyOptions): Promise<Report> {
+export async function verifyExport(
+  readable: AsyncIterable<Buffer>,
+  options: VerifyOptions,
+): Promise<VerifierReport> {
   const verifier = new LogVerifier(options)
   let held: Buffer[] = [] // a line that began in an earlier chunk
   let heldBytes = 0
@@ -34,38 +37,45 @@ export function isProof(start: string): boolean {
 }
 
 /** Verifies a file that proves one receipt to be in a checkpoint, or one checkpoint to continue another. */
-export function verifyProof(json: string, options: Pick<VerifyOptions, 'vkeys'>): Report {
+export function verifyProof(json: string, options: Pick<VerifyOptions, 'vkeys'>): VerifierReport {
   const keys = trustedKeys(options.vkeys)
-  const report: Report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
-  const bad = (...what: Parameters<typeof wrong>): Report => {
+  const report: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+  const bad = (...what: Parameters<typeof wrong>): VerifierReport => {
     return { ...report, outcome: 'tampered', finding: wrong(...what) }
   }
   const text = Buffer.from(json.endsWith('\n') ? json.slice(0, -1) : json)
   const { _proof, _consistency } = parseExact(text) ?? parseExact(text, 2) ?? {}
   const hashes = hashesIn((_proof ?? _consistency)?.hashes)
   if (!hashes) return bad('malformed', 'the file is not a proof')
-  const signed = openNote(textOf(_proof ? _proof.checkpoint : _consistency.new), keys)
+  const signed = openNote(noteText(_proof ? _proof.checkpoint : _consistency.new), keys)
   if (!signed.ok) return bad(signed.problem, `the checkpoint of the proof ${signed.why}`)
   const { origin, size, root } = signed
   Object.assign(report, { origin, checkpoints: 1, lastCheckpoint: { size, root: root.toString('base64') } })
   if (_proof) {
-    const { seal, entry } = readReceipt(Buffer.from(textOf(_proof.receipt)))
+    const { seal, entry } = readReceipt(Buffer.from(noteText(_proof.receipt)))
     if (!seal || seal.seq !== _proof.index)
-      return bad('malformed', 'the proof does not hold the receipt it names')
-    const detail = `${named(entry)} or its proof was edited: its root is not the signed one`
+      return bad('malformed', 'the proof does not contain the receipt that it names')
+    const detail = `${nameReceipt(entry)} or its proof was edited: its root differs from the signed root`
     if (!verifyInclusion(entry.leaf, entry.seq, size, hashes, root))
       return bad('edited', detail, entry.seq, entry.id)
     return { ...report, receipts: 1, intact: 1, firstAt: seal.at, lastAt: seal.at }
   }
-  const old = openNote(textOf(_consistency.old), keys)
+  const old = openNote(noteText(_consistency.old), keys)
   if (!old.ok) return bad(old.problem, `the older checkpoint of the proof ${old.why}`)
   report.checkpoints = 2
   if (old.origin !== origin) return bad('malformed', 'the two checkpoints are of different logs')
   if (old.size > size) return bad('truncated', `the log shrank from ${old.size} receipts to ${size}`, size)
   if (old.size === 0)
-    return { ...report, outcome: 'incomplete', missing: ['every log continues an empty one'] }
+    return {
+      ...report,
+      outcome: 'incomplete',
+      missing: ['the older checkpoint is of an empty log: it proves nothing'],
+    }
   if (!verifyConsistency(old.size, old.root, size, root, hashes))
-    return bad('edited', `the log was rewritten: its first ${old.size} receipts are not those of before`)
+    return bad(
+      'edited',
+      `the log was rewritten: its first ${old.size} receipts differ from those of the older checkpoint`,
+    )
   return { ...report, intact: old.size }
 }
 

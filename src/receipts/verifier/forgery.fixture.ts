@@ -5,7 +5,7 @@ import { buildLog, type TestLog } from '../log.fixture.ts'
 import { verifyExport } from './files.ts'
 import { LogVerifier } from './log-verifier.ts'
 import { leafHash } from './merkle.ts'
-import type { Report, VerifyOptions } from './report.ts'
+import type { VerifierReport, VerifyOptions } from './report.ts'
 
 type Options = Partial<VerifyOptions>
 
@@ -15,7 +15,7 @@ export function verifyLines(
   lines: readonly string[],
   vkeys: readonly string[],
   options: Options = {},
-): Report {
+): VerifierReport {
   const verifier = new LogVerifier({ vkeys, ...options })
   for (const line of lines) verifier.line(Buffer.from(line))
   return verifier.finish()
@@ -25,7 +25,7 @@ export async function verifyBytes(
   bytes: Buffer,
   vkeys: readonly string[],
   chunkBytes = 1 << 20,
-): Promise<Report> {
+): Promise<VerifierReport> {
   async function* chunks() {
     for (let at = 0; at < bytes.length; at += chunkBytes) yield bytes.subarray(at, at + chunkBytes)
   }

@@ -105,7 +105,7 @@ describe('policies', () => {
     expect(verifyLines(decided(known, digestOf(1), digestOf(1)), [keys.vkey])).toMatchObject({
       outcome: 'incomplete',
       intact: 3,
-      missing: [`the policy text ${digestOf(1)} that receipt 1 was decided by is not in the file`],
+      missing: [`the policy text ${digestOf(1)} that decided receipt 1 is not in the file`],
     })
     const without = decided(known).toSpliced(1, 1)
     expect(verifyLines(without, [keys.vkey])).toMatchObject({ outcome: 'incomplete', intact: 1 })
@@ -120,7 +120,7 @@ describe('policies', () => {
     const many = decided(...Array.from({ length: 500 }, (_, n) => digestOf(n)))
     const { outcome, missing } = verifyLines(many, [keys.vkey])
     expect([outcome, missing.length]).toEqual(['incomplete', 11])
-    expect(missing.at(-1)).toBe('further policy texts are not in the file')
+    expect(missing.at(-1)).toBe('more policy texts are not in the file')
   })
 })
 
@@ -176,7 +176,7 @@ describe('keys', () => {
       macKey: (kid) => (kid === log.keys[0]!.kid ? log.keys[0]!.macKey : undefined),
     })
     expect(report).toMatchObject({ outcome: 'incomplete', intact: 30 })
-    expect(report.missing).toEqual(['the HMAC of 20 receipts was not checked: their key is unknown'])
+    expect(report.missing).toEqual(['the HMAC of 20 receipts was not checked: their key is not known'])
   })
 
   it('must be given', () => {

@@ -1,10 +1,10 @@
 /** 5. The log, line by line. */
 import { Chain } from './chain.ts'
 import { type Doubt, diagnose, refined, wrong } from './diagnosis.ts'
-import { CompactRange, sha256 } from './merkle.ts'
-import { base64, openNote, readCheckpoint, textOf, trustedKeys, type VerifierKey } from './notes.ts'
-import { type Entry, parseExact, policiesOf, readReceipt } from './receipt-line.ts'
-import type { Report, VerifyOptions } from './report.ts'
+import { CompactRange, sha256Digest } from './merkle.ts'
+import { base64, noteText, openNote, readCheckpoint, trustedKeys, type VerifierKey } from './notes.ts'
+import { type LogEntry, parseExact, policiesOf, readReceipt } from './receipt-line.ts'
+import type { VerifierReport, VerifyOptions } from './report.ts'
 
 const MAX_RECEIPT_BYTES = 1 << 20
 const MAX_SEGMENT = 65_536 // receipts between two checkpoints
@@ -18,7 +18,7 @@ export const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's lea
 export class LogVerifier {
   readonly #options: VerifyOptions
   readonly #keys: VerifierKey[]
-  readonly #report: Report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
+  readonly #report: VerifierReport = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
   readonly #chain: Chain
   readonly #againstSize: number | undefined
   #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
@@ -27,7 +27,7 @@ export class LogVerifier {
   readonly #undocumented = new Map<string, number>() // digests of policies, and the first receipt with each
   #tree = new CompactRange() // every receipt so far
   #proven = new CompactRange() // those that checkpoints cover
-  #segment: Entry[] = [] // those that were read since
+  #segment: LogEntry[] = [] // those that were read since
   #doubt: Doubt | undefined // the first oddity in the segment; its checkpoint may show an earlier or exacter one
   #verdict: Doubt | undefined
 
@@ -52,7 +52,7 @@ export class LogVerifier {
 
   /** For a reader that meets a line it will not hold; nothing after it is looked at. */
   tooLong(): void {
-    const detail = `the line after ${this.#last()} is too long to be one of a log`
+    const detail = `the line after ${this.#last()} is too long for a line of a log`
     this.#settle(wrong('malformed', detail, this.#tree.size))
     delete this.#verdict!.awaits
   }
@@ -62,7 +62,7 @@ export class LogVerifier {
     const { seal, entry } = receipt
     if (this.#verdict) this.#verdict = refined(this.#verdict, entry)
     if (this.#verdict) return undefined
-    if (!this.#header) return wrong('malformed', 'the file does not begin with the header of an export')
+    if (!this.#header) return wrong('malformed', 'the file does not start with the header of an export')
     if (this.#segment.length === MAX_SEGMENT)
       return wrong('malformed', `no checkpoint within ${MAX_SEGMENT} receipts`)
     if (this.#doubt) this.#doubt = refined(this.#doubt, entry)
@@ -88,21 +88,20 @@ export class LogVerifier {
     if (this.#verdict) return undefined
     const special = parseExact(line)
     if (!special)
-      return wrong('malformed', `the line after ${this.#last()} is not spelled as an export spells it`)
+      return wrong('malformed', `the line after ${this.#last()} is not in the format of an export`)
     const { _craik, _document, _checkpoint } = special
     if (!this.#header) {
       const { format, version, origin, size } = _craik ?? {}
       const isExport = format === 'craik.receipts.export' && version === 1 && Number.isSafeInteger(size)
-      if (!isExport || !/^[!-~]+$/.test(textOf(origin)))
-        return wrong('malformed', 'the file does not begin with the header of an export, version 1')
+      if (!isExport || !/^[!-~]+$/.test(noteText(origin)))
+        return wrong('malformed', 'the file does not start with the header of an export, version 1')
       this.#header = { origin, size }
       this.#report.origin = origin
       return undefined
     }
     if (_checkpoint) return this.#checkpoint(_checkpoint.note, _checkpoint.leaves)
-    if (!_document || this.#tree.size > 0)
-      return wrong('malformed', `no such line belongs after ${this.#last()}`)
-    const digest = `sha256:${sha256(Buffer.from(textOf(_document.text))).toString('hex')}`
+    if (!_document || this.#tree.size > 0) return wrong('malformed', `unexpected line after ${this.#last()}`)
+    const digest = `sha256:${sha256Digest(Buffer.from(noteText(_document.text))).toString('hex')}`
     if (_document.digest !== digest)
       return wrong('document_edited', `a document was edited: its text has the digest ${digest}`)
     this.#documents.add(digest)
@@ -111,10 +110,11 @@ export class LogVerifier {
 
   #checkpoint(note: unknown, leaves: unknown): Doubt | undefined {
     const name = `checkpoint ${++this.#report.checkpoints}`
-    const signed = openNote(textOf(note), this.#keys)
+    const signed = openNote(noteText(note), this.#keys)
     if (!signed.ok) return wrong(signed.problem, `${name} ${signed.why}`)
     const { origin, size, root } = signed
-    if (origin !== this.#header!.origin) return wrong('malformed', `${name} is of another log, ${origin}`)
+    if (origin !== this.#header!.origin)
+      return wrong('malformed', `${name} belongs to another log, ${origin}`)
     const base = this.#proven.size
     const count = this.#tree.size
     const listed = splitHashes(base64(leaves))
@@ -127,7 +127,7 @@ export class LogVerifier {
       this.#keys.push(...this.#chain.announced.splice(0))
       Object.assign(this.#report, { intact: size, lastCheckpoint: { size, root: root.toString('base64') } })
       if (leaves === undefined || difference === undefined) return undefined
-      return wrong('bad_checkpoint', `the leaf hashes beside ${name} were edited, no receipt was`)
+      return wrong('bad_checkpoint', `the leaf hashes of ${name} were edited; the receipts were not`)
     }
     // These are not the receipts that were signed. If the list folds into the signed root, it tells which are.
     if (listed && difference !== undefined && this.#proven.copy(listed).matches(signed)) {
@@ -136,9 +136,9 @@ export class LogVerifier {
       return diagnose(this.#segment, listed, difference, base, name, this.#header!.size)
     }
     const between = `receipts ${base}–${size - 1}`
-    if (count === size) return wrong('edited', `one of ${between} was edited: ${name} has another root`)
+    if (count === size) return wrong('edited', `one of ${between} was edited: ${name} has a different root`)
     if (count < size) return wrong('missing', `some of ${between} are missing: ${name} covers them`)
-    return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} stand before it`)
+    return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} precede it`)
   }
 
   /** Where the segment first differs from `leaves`, in content or length. */
@@ -149,7 +149,7 @@ export class LogVerifier {
   }
 
   /** `rest` is what follows the last newline; a whole export has nothing there. */
-  finish(rest?: Buffer): Report {
+  finish(rest?: Buffer): VerifierReport {
     if (!this.#verdict) this.#settle(this.#doubt ?? this.#ending(rest))
     if (this.#verdict) {
       const { problem, detail, seq, id } = this.#verdict
@@ -157,24 +157,26 @@ export class LogVerifier {
     }
     const { receipts, checkpoints, intact, missing } = this.#report
     const { unchecked } = this.#chain
-    if (intact === 0 && checkpoints === 0) missing.push('no checkpoint: nothing here is signed')
+    if (intact === 0 && checkpoints === 0) missing.push('no checkpoint: nothing in the file is signed')
     else if (receipts > intact)
-      missing.push(`receipts from ${intact} on follow the last checkpoint: no signature covers them yet`)
-    if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is unknown`)
+      missing.push(`receipts from ${intact} onwards follow the last checkpoint: no signature covers them yet`)
+    if (unchecked) missing.push(`the HMAC of ${unchecked} receipts was not checked: their key is not known`)
     for (const [digest, seq] of [...this.#undocumented].slice(0, MAX_NAMED))
-      missing.push(`the policy text ${digest} that receipt ${seq} was decided by is not in the file`)
-    if (this.#undocumented.size > MAX_NAMED) missing.push('further policy texts are not in the file')
+      missing.push(`the policy text ${digest} that decided receipt ${seq} is not in the file`)
+    if (this.#undocumented.size > MAX_NAMED) missing.push('more policy texts are not in the file')
     return { ...this.#report, outcome: missing.length > 0 ? 'incomplete' : 'ok' }
   }
 
   #ending(rest: Buffer | undefined): Doubt | undefined {
     const count = this.#tree.size
-    if (rest?.length) return wrong('truncated', `the file stops inside the line after ${this.#last()}`, count)
+    if (rest?.length)
+      return wrong('truncated', `the file ends in the middle of the line after ${this.#last()}`, count)
     if (!this.#header) return wrong('malformed', 'the file is empty')
-    const promised = `its header promises ${this.#header.size} receipts`
+    const promised = `its header states ${this.#header.size} receipts`
     if (count < this.#header.size)
       return wrong('truncated', `the file ends after ${this.#last()}: ${promised}`, count)
-    if (count > this.#header.size) return wrong('malformed', `the file holds ${count} receipts: ${promised}`)
+    if (count > this.#header.size)
+      return wrong('malformed', `the file contains ${count} receipts: ${promised}`)
     return this.#options.against === undefined ? undefined : this.#compare(this.#options.against, count)
   }
 
@@ -182,14 +184,14 @@ export class LogVerifier {
   #compare(note: string, count: number): Doubt | undefined {
     const held = openNote(note, this.#keys)
     if (!held.ok || held.origin !== this.#header!.origin) {
-      this.#report.missing.push(`the checkpoint held elsewhere ${held.ok ? 'is of another log' : held.why}`)
+      this.#report.missing.push(`the saved checkpoint ${held.ok ? 'belongs to another log' : held.why}`)
       return undefined
     }
-    const covers = `the checkpoint held elsewhere covers ${held.size} receipts`
+    const covers = `the saved checkpoint covers ${held.size} receipts`
     if (held.size > count) return wrong('truncated', `the log ends after ${this.#last()}: ${covers}`, count)
     if (!this.#againstRoot.equals(held.root)) {
       this.#report.intact = 0
-      return wrong('edited', `the log was rewritten: ${covers} with another root`)
+      return wrong('edited', `the log was rewritten: ${covers} with a different root`)
     }
     this.#report.intact = Math.max(this.#report.intact, held.size)
     return undefined

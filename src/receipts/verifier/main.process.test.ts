@@ -6,14 +6,14 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { verifyProof } from './files.ts'
 import { LogVerifier } from './log-verifier.ts'
-import type { Report } from './report.ts'
+import type { VerifierReport } from './report.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const vectors = join(root, 'docs/verify/vectors')
 const expected: {
   file: string
   against?: string
-  outcome: Report['outcome']
+  outcome: VerifierReport['outcome']
   problem?: string
   seq?: number
   intact: number
@@ -35,7 +35,7 @@ function run(...args: string[]) {
   return { status, stdout, stderr }
 }
 
-function report(file: string, against?: string): Report {
+function report(file: string, against?: string): VerifierReport {
   const text = readFileSync(join(vectors, file), 'utf8')
   if (file.endsWith('.json')) return verifyProof(text, { vkeys })
   const note = against && readFileSync(join(vectors, against), 'utf8')

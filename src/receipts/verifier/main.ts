@@ -1,12 +1,12 @@
 /** 8. The command line. Exit code 0: all is well; 1: tampered; 2: incomplete, or usage. */
 import { closeSync, constants, createReadStream, fstatSync, openSync, readSync } from 'node:fs'
 import { isProof, verifyExport, verifyProof } from './files.ts'
-import type { Report } from './report.ts'
+import type { VerifierReport } from './report.ts'
 
 const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
 
-  --public-key  the log's public key, as given to you by its operator (one per line, if there are several)
-  --against     a checkpoint of the log that you kept yourself: shows whether the log was cut or rewritten since
+  --public-key  the log's public key, from its operator (one per line, if there are several)
+  --against     a checkpoint of the log that you saved: detects a truncated or rewritten log
 
 example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
 
@@ -22,8 +22,7 @@ async function main(args: readonly string[]): Promise<number> {
       .filter((line) => line.trim() !== '')
     const fd = openRegular(given.file)
     const proof = isProof(firstBytes(fd, 64))
-    if (proof && given.against)
-      return complain('craik-verify: --against goes with an export, not with a proof')
+    if (proof && given.against) return complain('craik-verify: --against requires an export, not a proof')
     const against = given.against ? { against: readSmallFile(openRegular(given.against)) } : {}
     const report = proof
       ? verifyProof(readSmallFile(fd), { vkeys })
@@ -67,7 +66,7 @@ function readSmallFile(file: number): string {
   const text = firstBytes(file, MAX_SMALL_FILE_BYTES + 1)
   closeSync(file)
   if (Buffer.byteLength(text) > MAX_SMALL_FILE_BYTES)
-    throw new Error('a public key, a checkpoint or a proof has at most 4 MiB')
+    throw new Error('a public key, a checkpoint or a proof can have at most 4 MiB')
   return text
 }
 
@@ -80,7 +79,7 @@ function firstBytes(file: number, bytes: number): string {
 }
 
 /** The answer first: what was read, what holds, what does not. */
-function render(report: Report, ofProof: boolean, seconds: number): string {
+function render(report: VerifierReport, ofProof: boolean, seconds: number): string {
   const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
   const few = ['no receipt is proven intact', 'receipt 0 is intact']
   const proven = few[intact] ?? `receipts 0–${intact - 1} are intact`

@@ -2,7 +2,7 @@
 import * as crypto from 'node:crypto'
 
 // Node before 20.12 has no one-shot hash. By way of a Latin-1 string is twice as fast as by a Buffer of its own.
-export const sha256: (bytes: Buffer) => Buffer =
+export const sha256Digest: (bytes: Buffer) => Buffer =
   typeof crypto.hash === 'function'
     ? (bytes) => Buffer.from(crypto.hash('sha256', bytes, 'binary'), 'latin1')
     : (bytes) => crypto.createHash('sha256').update(bytes).digest()
@@ -11,11 +11,11 @@ const LEAF = Buffer.of(0)
 const NODE = Buffer.of(1)
 
 export function leafHash(line: Buffer): Buffer {
-  return sha256(Buffer.concat([LEAF, line]))
+  return sha256Digest(Buffer.concat([LEAF, line]))
 }
 
 export function nodeHash(left: Buffer, right: Buffer): Buffer {
-  return sha256(Buffer.concat([NODE, left, right]))
+  return sha256Digest(Buffer.concat([NODE, left, right]))
 }
 
 /** A tree that only grows: it keeps the roots of its complete subtrees, one for each 1 in the bits of its size. */
@@ -31,7 +31,7 @@ export class CompactRange {
   }
 
   root(): Buffer {
-    if (this.size === 0) return sha256(Buffer.alloc(0))
+    if (this.size === 0) return sha256Digest(Buffer.alloc(0))
     return this.#peaks.reduceRight((right, left) => nodeHash(left, right))
   }
 

@@ -1,6 +1,6 @@
 /** 2. Signed notes: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint */
 import * as crypto from 'node:crypto'
-import { sha256 } from './merkle.ts'
+import { sha256Digest } from './merkle.ts'
 import type { NoteProblem } from './report.ts'
 
 export interface VerifierKey {
@@ -18,13 +18,13 @@ export type OpenedNote =
   | { ok: false; problem: NoteProblem; why: string }
 
 /** What a file holds may be of any type, and even String() can throw on it. */
-export function textOf(value: unknown): string {
+export function noteText(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
 /** Base64 in its one canonical spelling, or nothing. */
 export function base64(value: unknown): Buffer | undefined {
-  const bytes = Buffer.from(textOf(value), 'base64')
+  const bytes = Buffer.from(noteText(value), 'base64')
   return bytes.toString('base64') === value ? bytes : undefined
 }
 
@@ -33,7 +33,7 @@ export function parseVkey(text: string): VerifierKey | undefined {
   const [, name, keyId, encoded] = /^([!-*,-~]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text.trim()) ?? []
   const bytes = base64(encoded)
   if (!name || !keyId || bytes?.length !== 33 || bytes[0] !== 1) return undefined
-  if (sha256(Buffer.concat([Buffer.from(`${name}\n`), bytes])).toString('hex', 0, 4) !== keyId)
+  if (sha256Digest(Buffer.concat([Buffer.from(`${name}\n`), bytes])).toString('hex', 0, 4) !== keyId)
     return undefined
   const key = { kty: 'OKP', crv: 'Ed25519', x: bytes.toString('base64url', 1) }
   return { name, keyId, publicKey: crypto.createPublicKey({ key, format: 'jwk' }) }
@@ -56,11 +56,11 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
   for (const line of note.slice(end + 2, -1).split('\n', 100)) {
     const [, name, encoded] = /^— ([^\s+]+) (\S+)$/.exec(line) ?? []
     const bytes = base64(encoded)
-    if (!bytes || bytes.length < 5) return failed('malformed', 'has a signature line that is none')
+    if (!bytes || bytes.length < 5) return failed('malformed', 'has an invalid signature line')
     const key = keys.find((known) => known.name === name && known.keyId === bytes.toString('hex', 0, 4))
     if (!key) continue
     if (!crypto.verify(null, text, key.publicKey, bytes.subarray(4)))
-      return failed('bad_checkpoint', `was changed: the signature by key ${key.keyId} does not fit it`)
+      return failed('bad_checkpoint', `was changed: the signature of key ${key.keyId} does not match`)
     signer = key
   }
   if (!signer) return failed('foreign_key', 'is not signed by a trusted key')
@@ -72,10 +72,10 @@ export function openNote(note: string, keys: readonly VerifierKey[]): OpenedNote
 
 /** Throws TypeError when there is no key, or one that is none. */
 export function trustedKeys(vkeys: readonly string[]): VerifierKey[] {
-  if (vkeys.length === 0) throw new TypeError('a public key is needed: without one nothing can be verified')
+  if (vkeys.length === 0) throw new TypeError('verification requires a public key')
   return vkeys.map((text) => {
     const key = parseVkey(text)
-    if (!key) throw new TypeError('this is not a public key (<name>+<8 hex digits>+<base64>)')
+    if (!key) throw new TypeError('invalid public key: expected <name>+<8 hex digits>+<base64>')
     return key
   })
 }

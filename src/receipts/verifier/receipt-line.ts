@@ -4,7 +4,7 @@ import { leafHash } from './merkle.ts'
 import type { MacKey } from './report.ts'
 
 /** What outlives the line: `seq` is what it calls itself, -1 if it is not a receipt at all. */
-export interface Entry {
+export interface LogEntry {
   leaf: Buffer
   seq: number
   id: string | undefined
@@ -17,11 +17,11 @@ interface Seal {
   seq: number
 }
 
-export interface Receipt {
+export interface ParsedReceipt {
   line: Buffer
   text: string // the same bytes as Latin-1
   seal: Seal | undefined
-  entry: Entry
+  entry: LogEntry
 }
 
 const SEAL = new RegExp(
@@ -29,7 +29,7 @@ const SEAL = new RegExp(
     '"prev":"([0-9a-f]{64})","receipt_hmac":"([0-9a-f]{64})","seq":(0|[1-9]\\d{0,14})}}$',
 )
 
-export function readReceipt(line: Buffer): Receipt {
+export function readReceipt(line: Buffer): ParsedReceipt {
   const text = line.toString('latin1')
   const seal = readSeal(text)
   return { line, text, seal, entry: { leaf: leafHash(line), seq: seal?.seq ?? -1, id: readId(text) } }
@@ -51,7 +51,7 @@ function readId(text: string): string | undefined {
 }
 
 /** The HMAC covers the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
-export function hmacOf({ line, text }: Receipt, key: MacKey): string {
+export function hmacOf({ line, text }: ParsedReceipt, key: MacKey): string {
   const start = text.lastIndexOf('"receipt_hmac":"')
   const hmac = crypto.createHmac('sha256', key).update(line.subarray(0, start))
   return hmac.update(line.subarray(start + 82)).digest('hex')

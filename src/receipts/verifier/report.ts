@@ -15,25 +15,25 @@ import type { KeyObject } from 'node:crypto'
 
 type OrderProblem = 'edited' | 'missing' | 'reordered' | 'duplicated' | 'inserted' | 'truncated'
 export type NoteProblem = 'malformed' | 'foreign_key' | 'bad_checkpoint'
-export type Problem = OrderProblem | NoteProblem | 'document_edited' | 'bad_hmac'
+export type VerifierProblem = OrderProblem | NoteProblem | 'document_edited' | 'bad_hmac'
 
 /** What is wrong. `seq` is where the log first goes wrong, when that can be told exactly. */
-export interface Finding {
-  problem: Problem
+export interface VerifierFinding {
+  problem: VerifierProblem
   detail: string
   seq?: number
   id?: string
 }
 
 /** `receipts` were read (fewer than there are once a finding is certain); the first `intact` of them are proven. */
-export interface Report {
+export interface VerifierReport {
   outcome: 'ok' | 'tampered' | 'incomplete'
   receipts: number
   checkpoints: number
   intact: number
   firstAt?: string
   lastAt?: string
-  finding?: Finding
+  finding?: VerifierFinding
   missing: string[]
   origin?: string
   lastCheckpoint?: { size: number; root: string }

@@ -4,7 +4,7 @@ import { redactText } from '../../receipts/redaction/redact.ts'
 import { runCommandReference } from '../../sandboxes/local-process.ts'
 import { DEFAULT_COMMAND_MS, type RunInput } from './execute.ts'
 import { findGrantFor } from './grants.ts'
-import type { RunPlace } from './place.ts'
+import type { RunDeps } from './run-deps.ts'
 import type { CommandRun, Run } from './run-record.ts'
 
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024
@@ -36,7 +36,7 @@ export interface Action {
   readonly signal: AbortSignal
 }
 
-export async function act(place: RunPlace, run: Run, input: RunInput, action: Action): Promise<Acted> {
+export async function act(place: RunDeps, run: Run, input: RunInput, action: Action): Promise<Acted> {
   const { operator, policyEnvelopeId, sessionId, taskId, runId, isolation, workspace } = input
   const scope = { ...(sessionId !== undefined && { session_id: sessionId }), task_id: taskId, run_id: runId }
   const capability = 'shell.execute'
@@ -107,13 +107,13 @@ export async function act(place: RunPlace, run: Run, input: RunInput, action: Ac
 }
 
 /** What the operator types to let the next prompt do it, where a grant can. A task of its own is over with its run. */
-async function grantHint({ store }: RunPlace, spelled: string, sessionId?: string): Promise<string> {
+async function grantHint({ store }: RunDeps, spelled: string, sessionId?: string): Promise<string> {
   const ref = shownReference(spelled)
   if (ref !== spelled) {
-    return 'the model spelled a command instead of naming one, and no grant allows that; see the names:  craik command list'
+    return 'the model wrote a command instead of a reference, and no grant allows that; list the references:  craik command list'
   }
   if ((await store.read((tables) => tables.commands.get(ref))) === undefined) {
-    return `there is no such command; to have one:  craik command register ${ref} -- PROGRAM ARGUMENTS`
+    return `unknown command; register it:  craik command register ${ref} -- PROGRAM ARGUMENTS`
   }
   const scope = sessionId === undefined ? '--any-scope' : `--session-id ${sessionId}`
   return `grant it once:  craik grant create --capability shell.execute --operation run --target ${ref} ${scope}`

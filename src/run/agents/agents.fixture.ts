@@ -12,14 +12,14 @@ import { unknownSecret } from '../../secrets/secret.ts'
 import type { RunInput } from './execute.ts'
 import { newRunIds } from './execute.ts'
 import { type AgentProfile, launchAgent } from './launch.ts'
-import type { RunPlace } from './place.ts'
 import { promptSession } from './prompt.ts'
+import type { RunDeps } from './run-deps.ts'
 
 export const ADA = 'operator:ada'
 export const OLLAMA = 'provider_local_ollama'
 
 export interface AgentScene extends Disposable {
-  readonly place: RunPlace
+  readonly place: RunDeps
   readonly store: InProcessStore
   readonly clock: TestClock
   readonly workspace: string
@@ -42,7 +42,7 @@ export async function agentScene(): Promise<AgentScene> {
   const clock = new TestClock()
   const store = inProcessStore(clock)
   const interrupt = new AbortController()
-  const place: RunPlace = {
+  const place: RunDeps = {
     store,
     log: store.log,
     home: store.home,

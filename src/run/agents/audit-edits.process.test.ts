@@ -60,7 +60,7 @@ describe('the audit of a session whose database was edited', () => {
         uses_left, expires_at_ms, revoked_at_ms, created_at_ms FROM grants WHERE id = '${real}';
       DELETE FROM grants WHERE id = '${real}'`)
     expect((await run(scene)).run.status).toBe('completed')
-    expect(await problemsOf(scene)).toEqual({ [GRANTS]: [`${forged} has no receipt of its making`] })
+    expect(await problemsOf(scene)).toEqual({ [GRANTS]: [`no receipt of the creation of ${forged}`] })
   })
 
   it.each([
@@ -73,7 +73,7 @@ describe('the audit of a session whose database was edited', () => {
     scene.store.database.exec(`UPDATE grants SET document = ${edited} WHERE id = '${shell}'`)
     await run(scene)
     expect(await problemsOf(scene)).toEqual({
-      [GRANTS]: [expect.stringMatching(new RegExp(`^${shell} is not as rcpt_\\w+ made it$`))],
+      [GRANTS]: [expect.stringMatching(new RegExp(`^${shell} differs from its receipt rcpt_\\w+$`))],
     })
   })
 
@@ -88,7 +88,7 @@ describe('the audit of a session whose database was edited', () => {
     await run(scene)
     expect(await problemsOf(scene)).toEqual({
       [GRANTS]: [
-        expect.stringMatching(new RegExp(`^the receipt of the making of ${forged}: rcpt_\\w+ was changed$`)),
+        expect.stringMatching(new RegExp(`^the receipt that created ${forged}: rcpt_\\w+ was changed$`)),
       ],
     })
   })
@@ -104,7 +104,7 @@ describe('the audit of a session whose database was edited', () => {
       scene.store.database.exec(`UPDATE grants SET uses_left = 1 WHERE id = '${shell}'`)
       await run(scene)
       expect(await problemsOf(scene)).toEqual({
-        [GRANTS]: [`${shell} was used 2 times, and allows 1`],
+        [GRANTS]: [`${shell} was used 2 times, but allows 1`],
       })
     },
   )
@@ -115,7 +115,7 @@ describe('the audit of a session whose database was edited', () => {
     const [, shell] = await grantSession(scene, 1)
     await run(scene)
     scene.store.database.exec(`UPDATE grants SET document = '{' WHERE id = '${shell}'`)
-    expect((await problemsOf(scene))[GRANTS]).toContain(`${shell} is not readable`)
+    expect((await problemsOf(scene))[GRANTS]).toContain(`cannot read ${shell}`)
   })
 
   it.each([
@@ -129,7 +129,9 @@ describe('the audit of a session whose database was edited', () => {
     scene.store.database.exec(`UPDATE envelopes SET document = ${edited}`)
     const problems = await problemsOf(scene)
     expect(Object.keys(problems)).toEqual([String(PROVIDERS)])
-    expect(problems[PROVIDERS]![0]).toMatch(/^envelope_agent_s1 is not as rcpt_\w+ was decided under it$/)
+    expect(problems[PROVIDERS]![0]).toMatch(
+      /^envelope_agent_s1 differs from the envelope that rcpt_\w+ recorded$/,
+    )
   })
 
   it('finds an envelope that was exchanged before the first decision, by the receipt of its making', async () => {
@@ -137,14 +139,14 @@ describe('the audit of a session whose database was edited', () => {
     await scene.launch()
     scene.store.database.exec(`UPDATE envelopes SET document = json_set(document, '$.profile', 'strict')`)
     expect(await problemsOf(scene)).toEqual({
-      [PROVIDERS]: [expect.stringMatching(/^envelope_agent_s1 is not as rcpt_\w+ made it$/)],
+      [PROVIDERS]: [expect.stringMatching(/^envelope_agent_s1 differs from its receipt rcpt_\w+$/)],
     })
   })
 
   it('finds an envelope that is gone or cannot be read', async () => {
     for (const [sql, problem] of [
-      ['DELETE FROM envelopes', 'envelope_agent_s1 is gone'],
-      [`UPDATE envelopes SET document = '{'`, 'envelope_agent_s1 is not readable'],
+      ['DELETE FROM envelopes', 'envelope_agent_s1 is missing'],
+      [`UPDATE envelopes SET document = '{'`, 'cannot read envelope_agent_s1'],
     ] as const) {
       using scene = await agentScene()
       await scene.launch()
@@ -164,7 +166,7 @@ describe('the audit of a session whose database was edited', () => {
       expect(await problemsOf(scene)).toEqual({})
       scene.store.database.prepare('UPDATE sessions SET document = ?, seal = ?').run(document, seal)
       expect(await problemsOf(scene)).toEqual({
-        [GONE]: [expect.stringMatching(new RegExp(`^the session is from before its ${action}, rcpt_\\w+$`))],
+        [GONE]: [expect.stringMatching(new RegExp(`^the session is older than its ${action} rcpt_\\w+$`))],
       })
     },
   )
@@ -175,7 +177,7 @@ describe('the audit of a session whose database was edited', () => {
     await change(scene, 'stop')
     scene.store.database.exec(`UPDATE sessions SET document = json_set(document, '$.status', 'idle')`)
     expect((await problemsOf(scene))[GONE]).toEqual([
-      expect.stringMatching(/^the session is idle after its stop, rcpt_\w+$/),
+      expect.stringMatching(/^the session is idle after its stop rcpt_\w+$/),
     ])
   })
 })

@@ -2,11 +2,11 @@
 import { canonicalJson } from '../../lib/canonical-json.ts'
 import { type Envelope, parseEnvelope } from '../../policy/envelope.ts'
 import { factsOfEnvelope } from '../../policy/evaluate.ts'
-import { plainJson } from '../../policy/judgement.ts'
+import { plainJson } from '../../policy/policy-decision.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { Tables } from '../../store/store.ts'
 import { pagedReceipts } from './audit-pages.ts'
-import type { SealCheck } from './audit-seals.ts'
+import type { AuditSealCheck } from './audit-seals.ts'
 import { bodyOf } from './receipt-body.ts'
 
 type Body = Receipt['body']
@@ -15,15 +15,15 @@ export async function envelopeProblems(
   tables: Tables,
   id: string,
   bodies: readonly Body[],
-  sealProblem: SealCheck,
+  sealProblem: AuditSealCheck,
 ): Promise<readonly string[]> {
   const row = await tables.envelopes.get(id)
-  if (row === undefined) return [`${id} is gone`]
+  if (row === undefined) return [`${id} is missing`]
   let envelope: Envelope
   try {
     envelope = parseEnvelope(row.id, row.document)
   } catch {
-    return [`${id} is not readable`]
+    return [`cannot read ${id}`]
   }
   const facts = spelled(factsOfEnvelope(envelope))
   const problems = bodies.flatMap(({ id: receiptId, links, decision }) => {
@@ -32,7 +32,7 @@ export async function envelopeProblems(
     const then = decision.replayable ? envelopeIn(decision.input) : undefined
     const isSame =
       decision.policy_digest === envelope.policy_digest && (then === undefined || spelled(then) === facts)
-    return isSame ? [] : [`${id} is not as ${receiptId} was decided under it`]
+    return isSame ? [] : [`${id} differs from the envelope that ${receiptId} recorded`]
   })
   // One that was there before the session may have no receipt.
   const about = { policyEnvelopeId: id, kind: 'environment_decision' }
@@ -40,8 +40,8 @@ export async function envelopeProblems(
     const body = bodyOf(made?.line ?? '')
     if (made === undefined || body === undefined || !isMakingOf(body, id)) continue
     const problem = await sealProblem(made)
-    if (problem !== undefined) problems.push(`the receipt of the making of ${id}: ${problem}`)
-    else if (!isMadeAs(envelope, body)) problems.push(`${id} is not as ${made.id} made it`)
+    if (problem !== undefined) problems.push(`the receipt that created ${id}: ${problem}`)
+    else if (!isMadeAs(envelope, body)) problems.push(`${id} differs from its receipt ${made.id}`)
   }
   return problems
 }

@@ -64,7 +64,7 @@ test('one of them that was edited in the database is found', async () => {
   store.database
     .prepare(`UPDATE grants SET document = replace(document, '"sandbox/one"', '"sandbox/two"') WHERE id = ?`)
     .run(id)
-  expect(await problems()).toEqual([expect.stringContaining(`${id} is not as `)])
+  expect(await problems()).toEqual([expect.stringContaining(`${id} differs from `)])
 })
 
 test('one that was added to the rows alone is found', async () => {
@@ -80,7 +80,7 @@ test('one that was added to the rows alone is found', async () => {
     decision: { effect: 'allow' },
   }
   const found = await grantProblems(store.tables, [body as unknown as Receipt['body']], async () => undefined)
-  expect(found).toEqual([`${other} has no receipt of its making`])
+  expect(found).toEqual([`no receipt of the creation of ${other}`])
   expect(await problems()).toEqual([])
 })
 

@@ -5,7 +5,7 @@ import { parseGrant } from '../../policy/lookup.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import type { ReceiptFilter, Tables } from '../../store/store.ts'
 import { MAX_PAGED, pagedReceipts } from './audit-pages.ts'
-import type { SealCheck } from './audit-seals.ts'
+import type { AuditSealCheck } from './audit-seals.ts'
 import { bodyOf } from './receipt-body.ts'
 
 type Body = Receipt['body']
@@ -17,7 +17,7 @@ const CLOCK_STEP_MS = 60_000
 export async function grantProblems(
   tables: Tables,
   bodies: readonly Body[],
-  sealProblem: SealCheck,
+  sealProblem: AuditSealCheck,
 ): Promise<readonly string[]> {
   const used = new Set(bodies.filter(isUse).map(({ links }) => links.grant_id ?? ''))
   const problems: string[] = []
@@ -26,7 +26,7 @@ export async function grantProblems(
     if (row === undefined) continue
     const grant = readable(() => parseGrant(row))
     if (grant === undefined) {
-      problems.push(`${id} is not readable`)
+      problems.push(`cannot read ${id}`)
       continue
     }
     const found = (await originProblem(tables, grant, sealProblem)) ?? (await overuse(tables, grant))
@@ -39,18 +39,18 @@ export async function grantProblems(
 async function originProblem(
   tables: Tables,
   grant: Grant,
-  sealProblem: SealCheck,
+  sealProblem: AuditSealCheck,
 ): Promise<string | undefined> {
   for await (const row of pagedReceipts(tables, { ...placeOf(grant), kind: 'grant' })) {
-    if (row === undefined) return `${grant.id} has no receipt of its making among the last ${MAX_PAGED}`
+    if (row === undefined) return `no receipt of the creation of ${grant.id} among the last ${MAX_PAGED}`
     const body = row.line.includes(grant.id) ? bodyOf(row.line) : undefined
     const made = body && digestAtMaking(body, grant.id)
     if (made === undefined) continue
     const problem = await sealProblem(row)
-    if (problem !== undefined) return `the receipt of the making of ${grant.id}: ${problem}`
-    return made === grantDigest(grant) ? undefined : `${grant.id} is not as ${row.id} made it`
+    if (problem !== undefined) return `the receipt that created ${grant.id}: ${problem}`
+    return made === grantDigest(grant) ? undefined : `${grant.id} differs from its receipt ${row.id}`
   }
-  return `${grant.id} has no receipt of its making`
+  return `no receipt of the creation of ${grant.id}`
 }
 
 /** As its receipt pins it: made alone, or under its id among those that were made together. Undefined: another one's. */
@@ -67,12 +67,12 @@ async function overuse(tables: Tables, grant: Grant): Promise<string | undefined
   if (grant.max_uses === null) return undefined
   let uses = 0
   for await (const row of pagedReceipts(tables, placeOf(grant))) {
-    if (row === undefined) return `the uses of ${grant.id} are too far back to be counted`
+    if (row === undefined) return `cannot count the uses of ${grant.id}: they are too far back in the log`
     const body = row.phase === 'begin' && row.line.includes(grant.id) ? bodyOf(row.line) : undefined
     if (body !== undefined && isUse(body) && body.links.grant_id === grant.id) uses++
   }
   return uses > grant.max_uses
-    ? `${grant.id} was used ${uses} times, and allows ${grant.max_uses}`
+    ? `${grant.id} was used ${uses} times, but allows ${grant.max_uses}`
     : undefined
 }
 

@@ -34,28 +34,28 @@ export async function missingOf(
   const begins = told.filter((body) => isAbout(body, 'agent.run', 'begin'))
   const ends = told.filter((body) => isAbout(body, 'agent.run', 'end'))
   const changes = told.filter(({ capability }) => capability === 'agent.session')
-  const problems = isCut ? [`more than ${MAX_TOLD} receipts of runs: the oldest were not looked at`] : []
+  const problems = isCut ? [`more than ${MAX_TOLD} receipts of runs: the oldest were not checked`] : []
 
   const ended = new Set(ends.map(({ links }) => links.run_id))
   for (const { links } of begins) {
     const id = links.run_id ?? ''
     const row = await tables.runs.get(id)
-    if (row === undefined) problems.push(`${id} began, and its record is gone`)
+    if (row === undefined) problems.push(`${id} began, but its record is missing`)
     else if (ended.has(id) && !isEnded(row.document))
-      problems.push(`${id} ended, and its record is from before`)
-    if (!seen.has(`prompt_received ${id}`)) problems.push(`the event of the prompt of ${id} is gone`)
+      problems.push(`${id} ended, but its record is older than its end`)
+    if (!seen.has(`prompt_received ${id}`)) problems.push(`the prompt event of ${id} is missing`)
   }
   for (const { links, metadata } of ends) {
     const { run_id, handoff_id = '' } = links
     if ((await tables.handoffs.get(handoff_id)) === undefined) {
-      problems.push(`${run_id} handed over ${handoff_id}, which is gone`)
+      problems.push(`handoff ${handoff_id} of ${run_id} is missing`)
     }
     if (!seen.has(`run_${metadata?.run_status} ${run_id}`))
-      problems.push(`the event of the end of ${run_id} is gone`)
+      problems.push(`the end event of ${run_id} is missing`)
   }
   for (const { id, operation = '' } of changes) {
     if (operation in EVENT_OF && !seen.has(`${EVENT_OF[operation]} ${id}`)) {
-      problems.push(`the event of the ${operation} of ${id} is gone`)
+      problems.push(`the ${operation} event of ${id} is missing`)
     }
   }
 
@@ -63,8 +63,8 @@ export async function missingOf(
   for (const id of handoff_ids) {
     if (handedOver.has(id)) continue
     if ((await tables.handoffs.get(id)) === undefined)
-      problems.push(`${id} is named by the session, and is gone`)
-    else if (!isCut) problems.push(`${id} is named by the session, and the log does not tell of it`)
+      problems.push(`${id} is named by the session, but is missing`)
+    else if (!isCut) problems.push(`${id} is named by the session, but not in the log`)
   }
   const left = new Set(changes.map(({ metadata }) => metadata?.left_run_id))
   // `told` is newest first.
@@ -76,8 +76,8 @@ export async function missingOf(
   problems.push(...(await putBack(tables, changes[0], document)))
   const begun = new Set(begins.map(({ links }) => links.run_id))
   if (!isCut) {
-    for (const id of runIds) if (!begun.has(id)) problems.push(`${id} has no receipt of its beginning`)
-    if (begins.length + changes.length === 0) problems.push(`the log tells of no launch of ${sessionId}`)
+    for (const id of runIds) if (!begun.has(id)) problems.push(`${id} has no begin receipt`)
+    if (begins.length + changes.length === 0) problems.push(`the log has no launch of ${sessionId}`)
   }
   return {
     lookedAt: `${counted(begins.length, 'run')}, ${counted(ends.length, 'handoff')}, ${counted(events.length, 'event')}`,
@@ -99,12 +99,12 @@ async function putBack(
     const changedAt = (await tables.receipts.get(newest.id))?.seq ?? 0
     const lastAt = (await tables.receipts.get(last ?? ''))?.seq ?? -1
     const isPushedOut = !isWhole && lastAt > changedAt
-    return isPushedOut ? [] : [`the session is from before its ${newest.operation}, ${newest.id}`]
+    return isPushedOut ? [] : [`the session is older than its ${newest.operation} ${newest.id}`]
   }
   const status = memberOf(document, 'status')
   // What is named after the stop may have started it again since the log was read.
   const isStopped = newest.metadata?.to_status !== 'stopped' || last !== newest.id || status === 'stopped'
-  return isStopped ? [] : [`the session is ${status} after its ${newest.operation}, ${newest.id}`]
+  return isStopped ? [] : [`the session is ${status} after its ${newest.operation} ${newest.id}`]
 }
 
 const EVENT_OF: Readonly<Record<string, string>> = {

@@ -5,9 +5,9 @@ import type { Home } from '../../store/home.ts'
 import type { ReceiptRow, Tables } from '../../store/store.ts'
 
 /** What is wrong with a receipt; undefined when it is genuine. */
-export type SealCheck = (row: ReceiptRow) => Promise<string | undefined>
+export type AuditSealCheck = (row: ReceiptRow) => Promise<string | undefined>
 
-export async function sealCheck(home: Home, tables: Tables): Promise<SealCheck> {
+export async function sealCheck(home: Home, tables: Tables): Promise<AuditSealCheck> {
   const keys = new Map((await tables.logKeys.list()).map(({ kid }) => [kid, macKeyOf(home, kid)]))
   return async ({ id, seq, line, leaf }) => {
     const receipt = readReceipt(Buffer.from(line))
@@ -21,7 +21,7 @@ export async function sealCheck(home: Home, tables: Tables): Promise<SealCheck> 
       (seq === 0 || receipt.seal.prev === Buffer.from(before?.leaf ?? []).toString('hex'))
     if (isGenuine) return undefined
     const isKeyMissing = receipt.seal !== undefined && keys.has(receipt.seal.kid) && key === undefined
-    return isKeyMissing ? `${id} cannot be checked: its key is not here` : `${id} was changed`
+    return isKeyMissing ? `cannot check ${id}: its key is missing` : `${id} was changed`
   }
 }
 

@@ -66,11 +66,11 @@ describe('the audit of a session', () => {
   })
 
   it.each([
-    ['run', 'DELETE FROM runs', /^run_\w+ began, and its record is gone$/],
-    ['handoff', 'DELETE FROM handoffs', /^run_\w+ handed over handoff_\w+, which is gone$/],
-    ['event of a prompt', deleteEvent('prompt_received'), /^the event of the prompt of run_\w+ is gone$/],
-    ['event of an end', deleteEvent('run_completed'), /^the event of the end of run_\w+ is gone$/],
-    ['event of a launch', deleteEvent('launched'), /^the event of the launch of rcpt_\w+ is gone$/],
+    ['run', 'DELETE FROM runs', /^run_\w+ began, but its record is missing$/],
+    ['handoff', 'DELETE FROM handoffs', /^handoff handoff_\w+ of run_\w+ is missing$/],
+    ['event of a prompt', deleteEvent('prompt_received'), /^the prompt event of run_\w+ is missing$/],
+    ['event of an end', deleteEvent('run_completed'), /^the end event of run_\w+ is missing$/],
+    ['event of a launch', deleteEvent('launched'), /^the launch event of rcpt_\w+ is missing$/],
   ])('finds that a %s was removed', async (_, sql, problem) => {
     using scene = (await sceneWithRun()).scene
     scene.store.database.exec(sql)
@@ -82,7 +82,7 @@ describe('the audit of a session', () => {
   it('finds a session or a run that was put back to how it was before', async () => {
     for (const [table, problem] of [
       ['sessions', /^handoff_\w+ is not named by the session$/],
-      ['runs', /^run_\w+ ended, and its record is from before$/],
+      ['runs', /^run_\w+ ended, but its record is older than its end$/],
     ] as const) {
       using scene = await agentScene()
       await scene.launch()
@@ -111,7 +111,7 @@ describe('the audit of a session', () => {
     scene.store.database.exec(`DROP TRIGGER receipts_never_leave;
       DELETE FROM receipts WHERE run_id = '${run.id}' AND kind = 'environment_decision'`)
     const { checks } = await auditSession(scene.place, 's1')
-    expect(checks[6]!.problems).toContain(`${run.id} has no receipt of its beginning`)
+    expect(checks[6]!.problems).toContain(`${run.id} has no begin receipt`)
   })
 
   it('goes on where a run or a handoff cannot be read any more, and says which', async () => {
@@ -141,7 +141,10 @@ describe('the audit of a session', () => {
     const { scene, links } = await sceneWithRun()
     using _ = scene
     await scene.store.log.append({
-      ...{ kind: 'provider_action', status: 'failed', operator: ADA, capability: 'model.chat' },
+      kind: 'provider_action',
+      status: 'failed',
+      operator: ADA,
+      capability: 'model.chat',
       links,
     })
     expect(await failing(scene)).toEqual(['linked'])
@@ -152,7 +155,10 @@ describe('the audit of a session', () => {
       const { scene, links } = await sceneWithRun()
       using _ = scene
       await scene.store.log.append({
-        ...{ kind: 'provider_action', status: 'passed', operator: ADA, capability: 'model.chat' },
+        kind: 'provider_action',
+        status: 'passed',
+        operator: ADA,
+        capability: 'model.chat',
         links: { ...links, ...change },
       })
       expect(await failing(scene)).toContain('providers')
@@ -216,6 +222,6 @@ describe('the audit of a session', () => {
     using scene = (await sceneWithRun()).scene
     rmSync(join(scene.store.home.secrets, 'log.key'))
     const { checks } = await auditSession(scene.place, 's1')
-    expect(checks[5]!.problems[0]).toMatch(/^rcpt_\w+ cannot be checked: its key is not here$/)
+    expect(checks[5]!.problems[0]).toMatch(/^cannot check rcpt_\w+: its key is missing$/)
   })
 })

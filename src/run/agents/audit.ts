@@ -7,10 +7,10 @@ import type { ReceiptRow, Tables } from '../../store/store.ts'
 import { envelopeProblems } from './audit-envelope.ts'
 import { grantProblems } from './audit-grants.ts'
 import { isAbout, missingOf } from './audit-presence.ts'
-import { type SealCheck, sealCheck } from './audit-seals.ts'
+import { type AuditSealCheck, sealCheck } from './audit-seals.ts'
 import { ranAfterDenial } from './denied-requests.ts'
 import { bodyOf } from './receipt-body.ts'
-import { getSession, type Listed, listHandoffs, listRuns, type RecordPlace } from './records.ts'
+import { getSession, type Listed, listHandoffs, listRuns, type RecordDeps } from './records.ts'
 import type { Run } from './run-record.ts'
 import type { Session } from './session.ts'
 
@@ -38,7 +38,7 @@ const MAX_PROBLEMS = 10
 
 interface Evidence {
   readonly tables: Tables
-  readonly sealProblem: SealCheck
+  readonly sealProblem: AuditSealCheck
   readonly session: Session
   readonly runs: readonly Run[]
   /** Oldest first. */
@@ -47,7 +47,7 @@ interface Evidence {
   readonly bodies: readonly Receipt['body'][]
 }
 
-export async function auditSession(place: RecordPlace, sessionId: string): Promise<Audit> {
+export async function auditSession(place: RecordDeps, sessionId: string): Promise<Audit> {
   // In this order: a run that ends meanwhile is then one that is not over yet, and not one that the session forgot.
   const runs = await listRuns(place, { session_id: sessionId }, MAX_RECORDS)
   const handoffs = await listHandoffs(place, { session_id: sessionId }, MAX_RECORDS)
@@ -85,7 +85,7 @@ export async function auditSession(place: RecordPlace, sessionId: string): Promi
 
 function seals(all: readonly Listed<unknown>[]): Check {
   return check(
-    'the session, its runs and handoffs are as Craik left them',
+    'the session, its runs and its handoffs are unchanged',
     `${all.length} seals`,
     all.flatMap(({ id, status }) => (status === 'verified' ? [] : [`${id} is ${status}`])),
   )
@@ -94,7 +94,7 @@ function seals(all: readonly Listed<unknown>[]): Check {
 async function nothingGone({ tables, session }: Evidence, runs: readonly Listed<Run>[]): Promise<Check> {
   const runIds = runs.map(({ id }) => id)
   const { lookedAt, problems } = await missingOf(tables, session.id, runIds)
-  return check('nothing that the log tells of is gone', lookedAt, problems)
+  return check('no record that the log names is missing', lookedAt, problems)
 }
 
 /** The environment receipts of every prompt are named by its run, and by the session as far back as it reaches. */
@@ -106,7 +106,7 @@ async function linked({ session, runs, bodies, tables }: Evidence, isCut: boolea
   )
   // As the log tells it: runs of one millisecond are listed in any order.
   const newest = bodies.findLast((body) => isAbout(body, 'agent.run', 'end'))?.links.run_id
-  const problems = isCut ? [`more than ${MAX_RECEIPTS} receipts: the oldest were not looked at`] : []
+  const problems = isCut ? [`more than ${MAX_RECEIPTS} receipts: the oldest were not checked`] : []
   for (const { id, links } of environment) {
     const run = runs.find((one) => one.id === links.run_id)
     if (!run?.receipt_ids.includes(id)) problems.push(`${id} is not named by ${links.run_id}`)
@@ -114,7 +114,8 @@ async function linked({ session, runs, bodies, tables }: Evidence, isCut: boolea
       problems.push(`${id} is not named by the session`)
   }
   for (const id of session.receipt_ids) {
-    if ((await tables.receipts.get(id)) === undefined) problems.push(`${id} is named, and not in the log`)
+    if ((await tables.receipts.get(id)) === undefined)
+      problems.push(`${id} is named by the session, but not in the log`)
   }
   return check(
     'the session names the environment receipts of its prompts',
@@ -167,11 +168,13 @@ async function commandsGranted({ tables, sealProblem, rows, bodies }: Evidence):
     const begin = bodies.find((body) => body.id === begin_id)
     const row = rows.find((one) => one.id === begin_id)
     const problem =
-      begin === undefined || row === undefined ? 'has no beginning' : await ungranted(tables, begin, row.atMs)
+      begin === undefined || row === undefined
+        ? 'has no begin receipt'
+        : await ungranted(tables, begin, row.atMs)
     if (problem !== undefined) problems.push(`${id} ${problem}`)
   }
   return check(
-    'commands passed only where a usable grant is on record',
+    'every passed command had a usable grant',
     `${passed.length} passed command${passed.length === 1 ? '' : 's'}`,
     problems,
   )
@@ -184,7 +187,7 @@ async function ungranted(
 ): Promise<string | undefined> {
   if (decision?.effect !== 'allow') return 'was not allowed'
   if (links.grant_outcome !== 'usable')
-    return `ran with a grant that was ${links.grant_outcome ?? 'not looked at'}`
+    return `ran with a grant that was ${links.grant_outcome ?? 'not checked'}`
   // One that cannot be read is no grant either; which it is, is said with the grants.
   const grant = await findGrant(tables, links.grant_id).catch(() => null)
   if (grant?.found !== 'grant') return `names ${links.grant_id ?? 'no grant'}, which does not exist`
@@ -202,7 +205,7 @@ async function ungranted(
     },
     atMs,
   )
-  return outcome === 'usable' ? undefined : `names ${links.grant_id}, which does not fit: ${outcome}`
+  return outcome === 'usable' ? undefined : `names ${links.grant_id}, which does not apply: ${outcome}`
 }
 
 /** A denial is a point in the log: nothing began with it, nothing ended it, and the request did not run after it. */
@@ -211,13 +214,14 @@ async function denialsRanNothing({ tables, bodies }: Evidence): Promise<Check> {
   const problems: string[] = []
   for (const denial of denials) {
     const end = await tables.receipts.endOf(denial.id)
-    if (end !== undefined || denial.phase !== 'point') problems.push(`${denial.id} was begun or ended`)
+    if (end !== undefined || denial.phase !== 'point')
+      problems.push(`${denial.id} is a denial, but has a begin or end`)
   }
   for (const { denialId, beginId } of ranAfterDenial(bodies)) {
-    problems.push(`${denialId} was denied, and ${beginId} ran it`)
+    problems.push(`${denialId} denied a request that ${beginId} ran`)
   }
   return check(
-    'what was denied did not run',
+    'no denied request ran',
     `${denials.length} denial${denials.length === 1 ? '' : 's'}`,
     problems,
   )

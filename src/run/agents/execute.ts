@@ -10,8 +10,8 @@ import type { Isolation } from '../../sandboxes/backend.ts'
 import { VERSION } from './fields.ts'
 import type { Handoff } from './handoff.ts'
 import { type LoopEnd, type ProviderResult, type RunProgress, runLoop } from './loop.ts'
-import type { RunPlace } from './place.ts'
 import { refusedError } from './refused.ts'
+import type { RunDeps } from './run-deps.ts'
 import type { Run } from './run-record.ts'
 import type { Session } from './session.ts'
 import { beginRun, finishRun } from './tokens.ts'
@@ -91,7 +91,7 @@ export function promptHash(prompt: string): string {
 }
 
 /** Runs a prompt to its end. Denials and failures are results; only a refusal to begin, and faults, are thrown. */
-export async function executeRun(place: RunPlace, input: RunInput): Promise<ExecutedRun> {
+export async function executeRun(place: RunDeps, input: RunInput): Promise<ExecutedRun> {
   const draft = draftRun(place, input)
   const begun = await place.store.write(beginRun, { run: draft })
   if (begun.outcome === 'refused') throw refusedError(begun)
@@ -123,7 +123,7 @@ export async function executeRun(place: RunPlace, input: RunInput): Promise<Exec
 type End = Pick<LoopEnd, 'status' | 'stopReason' | 'sessionStatus'>
 
 /** A session is only unfit for more when the fault is our own. */
-function afterError({ signal }: RunPlace, wall: AbortSignal, error: unknown): End {
+function afterError({ signal }: RunDeps, wall: AbortSignal, error: unknown): End {
   if (signal.aborted) return { status: 'interrupted', stopReason: 'cancelled', sessionStatus: 'idle' }
   if (wall.aborted) return { status: 'interrupted', stopReason: 'wall_budget', sessionStatus: 'idle' }
   const code = error instanceof CraikError ? error.code : 'internal'
@@ -134,7 +134,7 @@ function afterError({ signal }: RunPlace, wall: AbortSignal, error: unknown): En
   }
 }
 
-function finish({ store, log }: RunPlace, run: Run, { status, stopReason, sessionStatus }: End) {
+function finish({ store, log }: RunDeps, run: Run, { status, stopReason, sessionStatus }: End) {
   return store.write(finishRun, { runId: run.id, owner: log.owner, status, stopReason, sessionStatus })
 }
 
@@ -147,13 +147,13 @@ export function requireRunnable({
   tokenBudget,
 }: Pick<RunInput, 'prompt' | 'maxIterations' | 'wallMs' | 'commandMs' | 'tokenBudget'>): void {
   requireWhole('max-iterations', maxIterations, MAX_ITERATIONS)
-  requireWhole('wall time in milliseconds', wallMs, MAX_WALL_MS)
-  requireWhole('the time of a command in milliseconds', commandMs, MAX_COMMAND_MS)
+  requireWhole('the wall time in milliseconds', wallMs, MAX_WALL_MS)
+  requireWhole('the command time in milliseconds', commandMs, MAX_COMMAND_MS)
   if (tokenBudget !== undefined) requireWhole('token-budget', tokenBudget, Number.MAX_SAFE_INTEGER)
   requirePrompt(prompt)
 }
 
-function draftRun({ clock, log }: RunPlace, input: RunInput): Run {
+function draftRun({ clock, log }: RunDeps, input: RunInput): Run {
   const { maxIterations = DEFAULT_MAX_ITERATIONS, wallMs = DEFAULT_WALL_MS, tokenBudget } = input
   requireRunnable(input)
   return {
@@ -192,16 +192,16 @@ function draftRun({ clock, log }: RunPlace, input: RunInput): Run {
 
 function requirePrompt(prompt: string): void {
   if (prompt.trim() === '') {
-    throw new CraikError('usage', 'the prompt is empty', { hint: 'say in quotes what is to be done' })
+    throw new CraikError('usage', 'the prompt is empty', { hint: 'write the task in quotes' })
   }
   const bytes = Buffer.byteLength(prompt)
   if (bytes <= MAX_PROMPT_BYTES) return
-  throw new CraikError('too_large', `a prompt of ${bytes.toLocaleString('en')} bytes is too large`, {
-    hint: `at most ${MAX_PROMPT_BYTES.toLocaleString('en')} bytes`,
+  throw new CraikError('too_large', `the prompt is too large: ${bytes.toLocaleString('en')} bytes`, {
+    hint: `use at most ${MAX_PROMPT_BYTES.toLocaleString('en')} bytes`,
   })
 }
 
 function requireWhole(what: string, value: number, most: number): void {
   if (Number.isSafeInteger(value) && value >= 1 && value <= most) return
-  throw new CraikError('usage', `${what} is a whole number from 1 to ${most.toLocaleString('en')}`)
+  throw new CraikError('usage', `${what} must be a whole number from 1 to ${most.toLocaleString('en')}`)
 }

@@ -1,10 +1,10 @@
 /** A session as one document to hand over: records, events and receipt ids; no prompts, no paths of this machine. */
 import type { Json } from '../../lib/canonical-json.ts'
-import { getSession, listEvents, listHandoffs, listRuns, type RecordPlace } from './records.ts'
+import { getSession, listEvents, listHandoffs, listRuns, type RecordDeps } from './records.ts'
 import type { Run } from './run-record.ts'
 
 export async function exportSession(
-  place: RecordPlace,
+  place: RecordDeps,
   id: string,
 ): Promise<{ readonly [key: string]: Json }> {
   const { record: session, seal, status } = await getSession(place, id)

@@ -4,6 +4,6 @@ import { REFERENCE } from '../../lib/ids.ts'
 import { ISOLATIONS } from '../../sandboxes/backend.ts'
 
 export const VERSION = '0.1.0'
-export const reference = z.string().regex(REFERENCE)
+export const referenceField = z.string().regex(REFERENCE)
 export const moment = z.iso.datetime()
 export const isolation = z.enum(ISOLATIONS)

@@ -17,8 +17,17 @@ async function leftBy(owner: Owner): Promise<{ scene: AgentScene; run: Run }> {
   const { run } = await scene.prompt(await scene.launch())
   const left: Run = {
     ...run,
-    ...{ id: 'run_left', handoff_id: 'handoff_left', status: 'running', phase: 'plan', owner, iteration: 1 },
-    ...{ receipt_ids: [], commands: [], ended_at: null, stop_reason: null, provider_result_count: 0 },
+    id: 'run_left',
+    handoff_id: 'handoff_left',
+    status: 'running',
+    phase: 'plan',
+    owner,
+    iteration: 1,
+    receipt_ids: [],
+    commands: [],
+    ended_at: null,
+    stop_reason: null,
+    provider_result_count: 0,
     created_at: new Date(scene.clock.nowMs()).toISOString(),
   }
   await scene.store.write(beginRun, { run: left })
@@ -35,7 +44,7 @@ describe('a run whose process cannot be seen from here', () => {
     using _ = scene
     scene.clock.advance(run.wall_budget_ms + 14 * MINUTE_MS)
     const until = new Date(Date.parse(run.created_at) + run.wall_budget_ms + 15 * MINUTE_MS).toISOString()
-    const message = expect.stringContaining(`after ${until} it counts as gone`)
+    const message = expect.stringContaining(`after ${until} Craik treats it as dead`)
     await expect(scene.store.write(recoverRun, request)).rejects.toMatchObject({ code: 'usage', message })
     await expect(change(scene, 'recover')).rejects.toMatchObject({ code: 'usage', message })
     expect(await scene.store.write(cancelRun, request)).toMatchObject({ outcome: 'requested' })

@@ -1,6 +1,6 @@
 /** Whether the process of a run is gone, also where it cannot be seen from here. */
 import { ownerState } from '../../lib/owner.ts'
-import type { Keeper } from './keeper.ts'
+import type { AgentRecords } from './agent-records.ts'
 import { bodyOf } from './receipt-body.ts'
 import type { Run } from './run-record.ts'
 
@@ -19,7 +19,7 @@ export function runOwnerState(run: Run, nowMs: number): ReturnType<typeof ownerS
 }
 
 /** Ends what a run left open. The log does so for processes that it knows to be dead; here the run's time tells. */
-export async function closeOpenReceipts({ tables, sealer }: Keeper, run: Run): Promise<void> {
+export async function closeOpenReceipts({ tables, sealer }: AgentRecords, run: Run): Promise<void> {
   await sealer.closeDead(tables)
   for (const { id } of await tables.openReceipts.list()) {
     const row = await tables.receipts.get(id)
@@ -27,7 +27,13 @@ export async function closeOpenReceipts({ tables, sealer }: Keeper, run: Run): P
     if (body?.links.run_id !== run.id) continue
     const { kind, operator, capability, operation, target, links } = body
     await sealer.append(tables, {
-      ...{ kind, phase: 'end', begin_id: id, status: 'indeterminate', operator, capability, links },
+      kind,
+      phase: 'end',
+      begin_id: id,
+      status: 'indeterminate',
+      operator,
+      capability,
+      links,
       ...(operation !== undefined && { operation }),
       ...(target !== undefined && { target }),
     })

@@ -2,43 +2,48 @@
 import { z } from 'zod'
 import type { Receipt } from '../../receipts/schema.ts'
 import { ranAfterDenial } from './denied-requests.ts'
-import { isolation, moment, reference, VERSION } from './fields.ts'
+import { isolation, moment, referenceField, VERSION } from './fields.ts'
 import type { Run, RunStatus } from './run-record.ts'
 
 const HANDOFF_STATUSES = ['completed', 'incomplete', 'blocked', 'failed'] as const
 
 const command = z.strictObject({
-  command_ref: reference,
-  capability: reference,
+  command_ref: referenceField,
+  capability: referenceField,
   status: z.enum(['passed', 'failed', 'indeterminate']),
   exit_code: z.int().nullable(),
   isolation_asked: isolation,
   /** What was reached. Null: nothing was, or after a kill nobody knows. */
   isolation: isolation.nullable(),
-  receipt_ids: z.array(reference),
+  receipt_ids: z.array(referenceField),
 })
 
 const handoffSchema = z.strictObject({
   schema: z.literal('craik.handoff'),
   version: z.literal(VERSION),
-  id: reference,
-  run_id: reference,
-  task_id: reference,
-  session_id: reference.nullable(),
-  operator_subject: reference,
-  provider_id: reference,
+  id: referenceField,
+  run_id: referenceField,
+  task_id: referenceField,
+  session_id: referenceField.nullable(),
+  operator_subject: referenceField,
+  provider_id: referenceField,
   /** Whoever answered: after a failover not only the provider that was asked. */
-  answered_by: z.array(reference),
-  policy_envelope_id: reference,
-  backend_id: reference,
+  answered_by: z.array(referenceField),
+  policy_envelope_id: referenceField,
+  backend_id: referenceField,
   execution_mode: z.enum(['fixture', 'live']),
   status: z.enum(HANDOFF_STATUSES),
   summary: z.string().max(500),
   completed_actions: z.array(
-    z.strictObject({ capability: reference, target: reference, receipt_id: reference }),
+    z.strictObject({ capability: referenceField, target: referenceField, receipt_id: referenceField }),
   ),
   denied_actions: z.array(
-    z.strictObject({ capability: reference, target: reference, rule: reference, receipt_id: reference }),
+    z.strictObject({
+      capability: referenceField,
+      target: referenceField,
+      rule: referenceField,
+      receipt_id: referenceField,
+    }),
   ),
   commands_run: z.array(command),
   tests_run: z.array(command),
@@ -54,7 +59,7 @@ const handoffSchema = z.strictObject({
     claims_match_receipts: z.boolean(),
     stayed_within_limits: z.boolean(),
   }),
-  receipt_ids: z.array(reference),
+  receipt_ids: z.array(referenceField),
   created_at: moment,
 })
 

@@ -6,7 +6,7 @@ import { CraikError } from '../../errors.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { REFERENCE } from '../../lib/ids.ts'
 import { buildEnvelope, createEnvelope, getEnvelope } from '../../policy/envelope.ts'
-import { type Profile, profileText } from '../../policy/profiles.ts'
+import { type PolicyProfile, profileText } from '../../policy/profiles.ts'
 import { refuseSecrets } from '../../policy/request.ts'
 import { findProvider, loadProviders } from '../../providers/registry.ts'
 import { redactText } from '../../receipts/redaction/redact.ts'
@@ -14,9 +14,9 @@ import type { Availability } from '../../sandboxes/backend.ts'
 import type { CommandBackend } from '../../sandboxes/command-backend.ts'
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
+import { sessionExists } from './agent-records.ts'
 import { LOCAL_BACKEND_ID, type RunInput } from './execute.ts'
 import { VERSION } from './fields.ts'
-import { sessionExists } from './keeper.ts'
 import type { Session } from './session.ts'
 import { launchSession } from './tokens.ts'
 
@@ -28,7 +28,7 @@ export type AgentProfile = 'automation' | 'strict'
 const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,119}$/
 const MAX_NAME_CHARACTERS = 100
 
-export interface PreparePlace {
+export interface PrepareWorkspace {
   readonly store: Store
   readonly home: Home
   readonly clock: Clock
@@ -46,23 +46,32 @@ export interface Wanted {
   readonly isolation?: 'process' | 'none' | undefined
 }
 
-export type Prepared = Pick<RunInput, 'providerId' | 'modelId' | 'transport' | 'workspace' | 'isolation'> & {
+export type PreparedRun = Pick<
+  RunInput,
+  'providerId' | 'modelId' | 'transport' | 'workspace' | 'isolation'
+> & {
   readonly availability: Availability
 }
 
 /** Everything that can be refused before anything is written. */
-export async function prepareRun({ home, backend }: PreparePlace, wanted: Wanted): Promise<Prepared> {
+export async function prepareRun({ home, backend }: PrepareWorkspace, wanted: Wanted): Promise<PreparedRun> {
   const record = findProvider(await loadProviders(home), wanted.providerId ?? DEFAULT_PROVIDER_ID)
   if (!record.modes.includes('chat')) {
-    throw new CraikError('usage', `${record.id} does not do 'chat' (it does: ${record.modes.join(', ')})`)
+    throw new CraikError(
+      'usage',
+      `${record.id} does not support 'chat' (supported: ${record.modes.join(', ')})`,
+    )
   }
   if (wanted.modelId !== undefined && !REFERENCE.test(wanted.modelId)) {
-    throw new CraikError('usage', 'a model id is letters, digits and . _ : / @ -, at most 200 characters')
+    throw new CraikError(
+      'usage',
+      'invalid model id: use letters, digits and . _ : / @ -, at most 200 characters',
+    )
   }
   const asked = resolve(wanted.workspace)
   if (!statSync(asked, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CraikError('usage', `the workspace ${wanted.workspace} is not a folder`, {
-      hint: 'give the folder to work in:  --workspace .',
+      hint: 'name the folder to work in:  --workspace .',
     })
   }
   // Where it really is: what a link leads to can be changed before a command starts.
@@ -70,8 +79,8 @@ export async function prepareRun({ home, backend }: PreparePlace, wanted: Wanted
   const availability = await backend.probe()
   const isolation = wanted.isolation ?? 'process'
   if (isolation === 'process' && availability.isolation !== 'process') {
-    throw new CraikError('unavailable', `isolation by process cannot be reached: ${availability.reason}`, {
-      hint: `${availability.fix ?? 'mend it'}   or name the weaker one:  --isolation none`,
+    throw new CraikError('unavailable', `process isolation is unavailable: ${availability.reason}`, {
+      hint: `${availability.fix ?? 'fix this'}   or run without isolation:  --isolation none`,
     })
   }
   // A folder that no sandbox may show is better refused here than in the middle of a run.
@@ -88,7 +97,7 @@ export async function prepareRun({ home, backend }: PreparePlace, wanted: Wanted
 
 /** The envelope that was named, or one of its own for a session or a task. */
 export async function prepareEnvelope(
-  { store, home, clock }: PreparePlace,
+  { store, home, clock }: PrepareWorkspace,
   operator: string,
   wanted: {
     readonly envelopeId?: string | undefined
@@ -98,17 +107,17 @@ export async function prepareEnvelope(
 ): Promise<string> {
   if (wanted.envelopeId !== undefined) {
     if (wanted.profile !== undefined) {
-      throw new CraikError('usage', '--policy-envelope-id and --profile contradict each other', {
-        hint: 'an envelope has a profile: give one of the two',
+      throw new CraikError('usage', '--policy-envelope-id cannot be combined with --profile', {
+        hint: 'use one of them: an envelope has its own profile',
       })
     }
     const known = await getEnvelope(store, wanted.envelopeId)
     if (known !== undefined) return known.id
     throw new CraikError('not_found', `unknown policy envelope: ${wanted.envelopeId.slice(0, 200)}`, {
-      hint: 'make one:  craik policy show --profile automation --task-id TASK --include-receipt',
+      hint: 'create one:  craik policy show --profile automation --task-id TASK --include-receipt',
     })
   }
-  const profile: Profile = wanted.profile ?? 'automation'
+  const profile: PolicyProfile = wanted.profile ?? 'automation'
   const policyText = await profileText(profile, home)
   const envelope = buildEnvelope({
     ...wanted.own,
@@ -130,19 +139,19 @@ export interface LaunchInput extends Wanted {
   readonly name?: string | undefined
 }
 
-export interface Launched {
+export interface LaunchedRun {
   readonly session: Session
   readonly seal: string
   readonly availability: Availability
 }
 
-export async function launchAgent(place: PreparePlace, input: LaunchInput): Promise<Launched> {
+export async function launchAgent(place: PrepareWorkspace, input: LaunchInput): Promise<LaunchedRun> {
   const { operator, issuer, name } = input
   const prepared = await prepareRun(place, input)
   const projectId = input.projectId ?? projectOf(prepared.workspace)
   const id = input.sessionId ?? (await freeId(place, projectId, prepared.providerId))
   if (!SESSION_ID.test(id)) {
-    throw new CraikError('usage', 'a session id is letters, digits and . _ -, at most 120 characters')
+    throw new CraikError('usage', 'invalid session id: use letters, digits and . _ -, at most 120 characters')
   }
   refuseSecrets({ session_id: id, model_id: prepared.modelId }, 'the session')
   if ((await place.store.read((tables) => tables.sessions.get(id))) !== undefined) throw sessionExists(id)
@@ -188,12 +197,12 @@ export async function launchAgent(place: PreparePlace, input: LaunchInput): Prom
 export function sessionName(given: string): string {
   const name = redactText(given.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ').trim()).text
   if (name !== '' && name.length <= MAX_NAME_CHARACTERS) return name
-  throw new CraikError('usage', `a name has 1 to ${MAX_NAME_CHARACTERS} characters`)
+  throw new CraikError('usage', `a name must have 1 to ${MAX_NAME_CHARACTERS} characters`)
 }
 
 /** `agent_<project>_<provider>_<time>`; with a short random end when that is taken. */
 async function freeId(
-  { store, clock }: PreparePlace,
+  { store, clock }: PrepareWorkspace,
   projectId: string,
   providerId: string,
 ): Promise<string> {

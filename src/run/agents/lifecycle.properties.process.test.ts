@@ -63,15 +63,16 @@ describe('a session, whatever is done to it in whatever order', () => {
         const { run } = await scene.prompt('s1')
         const template: Run = {
           ...run,
-          ...{
-            status: 'running',
-            phase: 'plan',
-            iteration: 1,
-            owner: DEAD,
-            ended_at: null,
-            stop_reason: null,
-          },
-          ...{ receipt_ids: [], commands: [], provider_result_count: 0, tokens_used: 0 },
+          status: 'running',
+          phase: 'plan',
+          iteration: 1,
+          owner: DEAD,
+          ended_at: null,
+          stop_reason: null,
+          receipt_ids: [],
+          commands: [],
+          provider_result_count: 0,
+          tokens_used: 0,
         }
         for (const one of steps) {
           const before = (await getSession(scene.place, 's1')).record

@@ -27,7 +27,7 @@ export function loginProcedures(receipts: ReceiptWriter, clock: Clock): Procedur
     [logOutProcedure.name]: async (tables: Tables) => {
       const login = await tables.logins.active()
       if (login === undefined) {
-        throw new CraikError('login_required', 'nobody is logged in, so there is nothing to end')
+        throw new CraikError('login_required', 'no operator is logged in')
       }
       return end(tables, login, receipts, clock)
     },

@@ -46,7 +46,7 @@ describe('operator logins', () => {
       store.database.prepare('UPDATE logins SET subject = ?').run(subject)
       await expect(activeLogin(store)).rejects.toMatchObject({
         code: 'tampered',
-        hint: 'end it:  craik logout   then:  craik login',
+        hint: 'log out:  craik logout   then:  craik login',
       })
       await logOut(store)
       expect(await activeLogin(store)).toBeUndefined()

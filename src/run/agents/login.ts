@@ -42,7 +42,7 @@ export async function activeLogin(store: Store): Promise<LoginRow | undefined> {
     'tampered',
     `login ${loginName(login)} was changed outside Craik: it names no operator`,
     {
-      hint: 'end it:  craik logout   then:  craik login',
+      hint: 'log out:  craik logout   then:  craik login',
     },
   )
 }
@@ -76,7 +76,7 @@ export async function actingOperator(
 /** `operator:<name>` for a name that a person chose. */
 export function operatorSubject(name: string): string {
   if (NAME.test(name) && redactText(name).labels.length === 0) return `operator:${name}`
-  throw new CraikError('usage', '--as takes a name of letters, digits and . _ @ -, at most 64 characters', {
-    hint: 'craik login --as ada',
+  throw new CraikError('usage', 'invalid --as: use letters, digits and . _ @ -, at most 64 characters', {
+    hint: 'run:  craik login --as ada',
   })
 }

@@ -4,12 +4,12 @@ import type { FailureKind } from '../../providers/adapters/adapter.ts'
 import type { Message, ToolCall } from '../../providers/conversation.ts'
 import { callModel } from '../../providers/dispatch.ts'
 import type { ModelOutcome } from '../../providers/dispatch-types.ts'
-import { MISSING_CAP_TOKENS } from '../../providers/ledger/judge.ts'
+import { MISSING_CAP_TOKENS } from '../../providers/ledger/evaluate.ts'
 import { type Acted, act } from './act.ts'
 import type { RunInput } from './execute.ts'
 import { findGrantFor } from './grants.ts'
-import type { RunPlace } from './place.ts'
 import { commandsToOffer, RUN_COMMAND, systemText } from './prompt-text.ts'
+import type { RunDeps } from './run-deps.ts'
 import type { CommandRun, Phase, Run } from './run-record.ts'
 import { SESSION_CHANGES, type SessionStatus } from './session.ts'
 import { estimateInputTokens, tokensBooked } from './token-budget.ts'
@@ -48,7 +48,7 @@ type Stop = Omit<LoopEnd, 'text' | 'providerResults'>
 
 /** `wall` aborts when the run's time is over. */
 export async function runLoop(
-  place: RunPlace,
+  place: RunDeps,
   run: Run,
   input: RunInput,
   wall: AbortSignal,
@@ -62,7 +62,7 @@ class Loop {
   text = ''
   readonly results: ProviderResult[] = []
   tokensUsed: number | null = 0
-  readonly #place: RunPlace
+  readonly #place: RunDeps
   readonly #run: Run
   readonly #input: RunInput
   readonly #wall: AbortSignal
@@ -72,7 +72,7 @@ class Loop {
   /** The provider that was last asked for without a grant for it. */
   #ungranted: string | undefined
 
-  constructor(place: RunPlace, run: Run, input: RunInput, wall: AbortSignal, commandRefs: readonly string[]) {
+  constructor(place: RunDeps, run: Run, input: RunInput, wall: AbortSignal, commandRefs: readonly string[]) {
     this.#place = place
     this.#run = run
     this.#input = input
@@ -157,8 +157,8 @@ class Loop {
     const needed = estimateInputTokens(this.#messages, [RUN_COMMAND])
     // No cap that a model would refuse.
     if (left > needed) return Math.min(MISSING_CAP_TOKENS, left - needed)
-    const reason = `the next call sends about ${needed} tokens, and ${Math.max(0, left)} of ${token_budget} are left`
-    const hint = `give it more:  craik run resume ${id} "<the same task>" --token-budget ${roomier(token_budget, needed)}`
+    const reason = `the next call sends about ${needed} tokens, but only ${Math.max(0, left)} of ${token_budget} are left`
+    const hint = `raise the budget:  craik run resume ${id} "<the same task>" --token-budget ${roomier(token_budget, needed)}`
     return { ...interruptedBy('token_budget'), stopped: { reason, hint } }
   }
 
@@ -231,9 +231,9 @@ class Loop {
       }
     }
     if (acted.noPlace !== undefined) {
-      const reason = `no sandbox could be made for ${acted.command.command_ref}: ${acted.noPlace}`
+      const reason = `cannot create a sandbox for ${acted.command.command_ref}: ${acted.noPlace}`
       const receiptId = acted.command.receipt_id
-      const hint = `see what happened:  craik receipts show ${receiptId}`
+      const hint = `show the receipt:  craik receipts show ${receiptId}`
       const stopped = { reason, hint, receiptId }
       return { status: 'failed', stopReason: 'sandbox_failed', sessionStatus: 'sandbox_failed', stopped }
     }

@@ -2,10 +2,10 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Home } from '../../store/home.ts'
 import type { Procedures, Tables } from '../../store/store.ts'
-import { type AgentSealer, Keeper } from './keeper.ts'
+import { AgentRecords, type AgentSealer } from './agent-records.ts'
 import { loginProcedures } from './login-procedures.ts'
-import { advance, begin, cancel, finish, recover } from './run-procedures.ts'
-import { change, launch } from './session-procedures.ts'
+import { advance, cancel, finish, insertRun, recover } from './run-procedures.ts'
+import { change, insertSession } from './session-procedures.ts'
 import {
   advanceRun,
   beginRun,
@@ -18,14 +18,14 @@ import {
 
 export function agentProcedures(sealer: AgentSealer, clock: Clock, home: Home): Procedures {
   const kept =
-    <Input, Output>(body: (keeper: Keeper, input: Input) => Promise<Output>) =>
+    <Input, Output>(body: (keeper: AgentRecords, input: Input) => Promise<Output>) =>
     (tables: Tables, input: Input) =>
-      body(new Keeper(tables, sealer, clock, home), input)
+      body(new AgentRecords(tables, sealer, clock, home), input)
   return {
     ...loginProcedures(sealer, clock),
-    [launchSession.name]: kept(launch),
+    [launchSession.name]: kept(insertSession),
     [changeSession.name]: kept(change),
-    [beginRun.name]: kept(begin),
+    [beginRun.name]: kept(insertRun),
     [advanceRun.name]: kept(advance),
     [finishRun.name]: kept(finish),
     [cancelRun.name]: kept(cancel),

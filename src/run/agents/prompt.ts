@@ -17,8 +17,8 @@ import { approvePrompt } from './grants.ts'
 import type { Handoff } from './handoff.ts'
 import { type AgentProfile, prepareEnvelope, prepareRun, type Wanted } from './launch.ts'
 import { requireOwn } from './ownership.ts'
-import type { RunPlace } from './place.ts'
 import { type Checked, getHandoff, getRun, getSession } from './records.ts'
+import type { RunDeps } from './run-deps.ts'
 import type { Run } from './run-record.ts'
 
 /** What the operator says with a prompt, besides the prompt. */
@@ -37,7 +37,7 @@ const GRANT_MARGIN_MS = 60_000
 const MAX_ATTEMPTS = 20
 
 export async function promptSession(
-  place: RunPlace,
+  place: RunDeps,
   operator: string,
   sessionId: string,
   prompt: string,
@@ -68,7 +68,7 @@ export interface TaskOptions extends PromptOptions, Wanted {
 
 /** A task without a session. */
 export async function executeTask(
-  place: RunPlace,
+  place: RunDeps,
   prompt: string,
   options: TaskOptions,
 ): Promise<ExecutedRun> {
@@ -97,7 +97,7 @@ export async function executeTask(
  * What passed before is told to the model, and asked for again it is not run again.
  */
 export async function resumeRun(
-  place: RunPlace,
+  place: RunDeps,
   operator: string,
   runId: string,
   prompt: string,
@@ -152,11 +152,11 @@ function requireResumable(found: Checked<Run>, prompt: string): void {
     })
   }
   if (run.status !== 'interrupted') {
-    throw new CraikError('usage', `run ${run.id} is ${run.status}: only an interrupted run is resumed`)
+    throw new CraikError('usage', `run ${run.id} is ${run.status}: only an interrupted run can be resumed`)
   }
   if (promptHash(prompt) !== run.prompt_hash) {
-    throw new CraikError('usage', `this is not the task that ${run.id} was given`, {
-      hint: 'prompts are kept nowhere: give the same text again, or start anew:  craik run execute "<task>"',
+    throw new CraikError('usage', `the prompt differs from the one of ${run.id}`, {
+      hint: 'use the same text, because Craik does not store prompts, or start a new run:  craik run execute "<task>"',
     })
   }
 }
@@ -167,14 +167,14 @@ function trusted<T extends { readonly id: string }>(
   { record, status }: Checked<T>,
 ): T {
   if (status === 'verified') return record
-  const why = status === 'tampered' ? 'was changed outside Craik' : 'cannot be checked: its key is not here'
-  throw new CraikError('tampered', `${kind} ${record.id} ${why}: the run is not continued`, {
-    hint: 'check the log:  craik receipts verify   or start anew:  craik run execute "<task>"',
+  const why = status === 'tampered' ? 'was changed outside Craik' : 'cannot be checked: its key is missing'
+  throw new CraikError('tampered', `${kind} ${record.id} ${why}: refusing to continue the run`, {
+    hint: 'check the log:  craik receipts verify   or start a new run:  craik run execute "<task>"',
   })
 }
 
 /** From the handoffs, which have it from the receipts: also what passed right before a kill. */
-async function passedBefore(place: RunPlace, last: Run): Promise<ReadonlyMap<string, string>> {
+async function passedBefore(place: RunDeps, last: Run): Promise<ReadonlyMap<string, string>> {
   const passed = new Map<string, string>()
   let run: Run | undefined = last
   for (let attempts = 0; run !== undefined && attempts < MAX_ATTEMPTS; attempts++) {
@@ -188,7 +188,7 @@ async function passedBefore(place: RunPlace, last: Run): Promise<ReadonlyMap<str
 }
 
 async function approve(
-  place: RunPlace,
+  place: RunDeps,
   operator: string,
   providerId: string,
   transport: RunInput['transport'],

@@ -5,13 +5,13 @@ import { checkRecord, type SealStatus } from '../../receipts/record-seal.ts'
 import type { SealedRow } from '../../store/agent-tables.ts'
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
+import { unknownRun, unknownSession } from './agent-records.ts'
 import { type Handoff, parseHandoff } from './handoff.ts'
-import { unknownRun, unknownSession } from './keeper.ts'
 import { parseRun, type Run } from './run-record.ts'
 import { parseSession, type Session } from './session.ts'
 
 /** Where records are read: the store, and the home whose keys sealed them. */
-export interface RecordPlace {
+export interface RecordDeps {
   readonly store: Store
   readonly home: Home
 }
@@ -43,23 +43,23 @@ const MAX_LISTED = 1000
 /** So that the newest of many operators leave room for one's own. */
 const MAX_LOOKED_AT = 20_000
 
-export async function getSession(place: RecordPlace, id: string): Promise<Checked<Session>> {
+export async function getSession(place: RecordDeps, id: string): Promise<Checked<Session>> {
   const row = await place.store.read((tables) => tables.sessions.get(id))
   if (row === undefined) throw unknownSession(id)
   return checked(place, 'session', row, parseSession)
 }
 
-export async function getRun(place: RecordPlace, id: string): Promise<Checked<Run>> {
+export async function getRun(place: RecordDeps, id: string): Promise<Checked<Run>> {
   const row = await place.store.read((tables) => tables.runs.get(id))
   if (row === undefined) throw unknownRun(id)
   return checked(place, 'run', row, parseRun)
 }
 
-export async function getHandoff(place: RecordPlace, id: string): Promise<Checked<Handoff>> {
+export async function getHandoff(place: RecordDeps, id: string): Promise<Checked<Handoff>> {
   const row = await place.store.read((tables) => tables.handoffs.get(id))
   if (row === undefined) {
     throw new CraikError('not_found', `unknown handoff: ${id}`, {
-      hint: 'see them with:  craik handoff list',
+      hint: 'list handoffs:  craik handoff list',
     })
   }
   return checked(place, 'handoff', row, parseHandoff)
@@ -72,7 +72,7 @@ export interface OwnList<T> {
 }
 
 export async function listOwnSessions(
-  place: RecordPlace,
+  place: RecordDeps,
   operator: string,
   filter: { readonly status?: string } = {},
 ): Promise<OwnList<Session>> {
@@ -81,7 +81,7 @@ export async function listOwnSessions(
 }
 
 export async function listOwnRuns(
-  place: RecordPlace,
+  place: RecordDeps,
   operator: string,
   filter: { readonly status?: string; readonly session_id?: string } = {},
 ): Promise<OwnList<Run>> {
@@ -90,7 +90,7 @@ export async function listOwnRuns(
 }
 
 export async function listOwnHandoffs(
-  place: RecordPlace,
+  place: RecordDeps,
   operator: string,
   filter: { readonly status?: string; readonly session_id?: string } = {},
 ): Promise<OwnList<Handoff>> {
@@ -100,7 +100,7 @@ export async function listOwnHandoffs(
 
 /** All operators', newest first, for whoever may see the session that they belong to. */
 export async function listRuns(
-  place: RecordPlace,
+  place: RecordDeps,
   filter: { readonly status?: string; readonly session_id?: string; readonly task_id?: string } = {},
   limit = MAX_LISTED,
 ): Promise<readonly Listed<Run>[]> {
@@ -109,7 +109,7 @@ export async function listRuns(
 }
 
 export async function listHandoffs(
-  place: RecordPlace,
+  place: RecordDeps,
   filter: { readonly status?: string; readonly session_id?: string; readonly run_id?: string } = {},
   limit = MAX_LISTED,
 ): Promise<readonly Listed<Handoff>[]> {
@@ -119,7 +119,7 @@ export async function listHandoffs(
 
 /** Oldest first. */
 export async function listEvents(
-  place: RecordPlace,
+  place: RecordDeps,
   of: { readonly sessionId: string } | { readonly runId: string },
 ): Promise<readonly SessionEvent[]> {
   const rows = await place.store.read((tables) => tables.agentEvents.list(of, 10 * MAX_LISTED))
@@ -153,7 +153,7 @@ function subjectOf(document: string): unknown {
 }
 
 function listed<T>(
-  { home }: RecordPlace,
+  { home }: RecordDeps,
   kind: 'session' | 'run' | 'handoff',
   { id, document, seal }: SealedRow,
   parse: (document: string) => T,
@@ -167,7 +167,7 @@ function listed<T>(
 }
 
 function checked<T>(
-  place: RecordPlace,
+  place: RecordDeps,
   kind: 'session' | 'run' | 'handoff',
   row: SealedRow,
   parse: (document: string) => T,
@@ -175,8 +175,8 @@ function checked<T>(
   const { id, record, seal, status } = listed(place, kind, row, parse)
   if (record !== undefined && status !== 'unreadable') return { record, seal, status }
   const isTampered = status === 'tampered'
-  const why = isTampered ? 'was changed outside Craik, and cannot be read any more' : 'is not readable'
+  const why = isTampered ? 'was changed outside Craik and is unreadable' : 'is unreadable'
   throw new CraikError(isTampered ? 'tampered' : 'store_damaged', `${kind} ${id} ${why}`, {
-    hint: `what the log tells of it:  craik receipts list --${kind} ${id}`,
+    hint: `list its receipts:  craik receipts list --${kind} ${id}`,
   })
 }

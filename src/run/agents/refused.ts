@@ -36,8 +36,8 @@ export function refusalOf(
       status === 'verified'
         ? `${kind} ${record.id} belongs to ${record.operator_subject}, not to ${operator}`
         : status === 'tampered'
-          ? `${kind} ${record.id} was changed outside Craik: its seal does not fit`
-          : `${kind} ${record.id} cannot be checked: the key that sealed it is not here`,
+          ? `${kind} ${record.id} was changed outside Craik: its seal is invalid`
+          : `${kind} ${record.id} cannot be checked: the key that sealed it is missing`,
     receipt: {
       kind: 'denial',
       status: 'denied',
@@ -61,7 +61,7 @@ export function refusedError({ rule, reason, receipt }: Omit<Refused, 'outcome'>
   return new CraikError(isSeal ? 'tampered' : 'denied', reason, {
     hint: isSeal
       ? `nothing was done (receipt ${receipt.id}); check the log:  craik receipts verify`
-      : `nothing was done (receipt ${receipt.id}); see who you are:  craik whoami`,
+      : `nothing was done (receipt ${receipt.id}); show the current operator:  craik whoami`,
     details: { rule, receipt_id: receipt.id },
   })
 }

@@ -4,9 +4,9 @@ import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { Owner } from '../../lib/owner.ts'
 import type { Receipt, ReceiptStatus } from '../../receipts/schema.ts'
+import type { AgentRecords } from './agent-records.ts'
 import { closeOpenReceipts, goneAtMs, runOwnerState } from './gone.ts'
 import { buildHandoff } from './handoff.ts'
-import type { Keeper } from './keeper.ts'
 import { bodyOf } from './receipt-body.ts'
 import { isOver, PHASE_CHANGES, type Run } from './run-record.ts'
 import {
@@ -16,14 +16,14 @@ import {
   type SessionStatus,
   withReceipts,
 } from './session.ts'
-import { tokensIn } from './token-budget.ts'
+import { countTokens } from './token-budget.ts'
 import type { AdvanceRunInput, EndedRun, FinishRunInput, Refused, RunRequest } from './tokens.ts'
 
 /** More receipts than the limits of a run allow. */
 const MAX_RUN_RECEIPTS = 20_000
 
-export async function begin(
-  keeper: Keeper,
+export async function insertRun(
+  keeper: AgentRecords,
   { run }: { readonly run: Run },
 ): Promise<Refused | { readonly outcome: 'begun'; readonly run: Run }> {
   let session: Session | undefined
@@ -64,15 +64,17 @@ function requireReady(session: Session, run: Run): void {
   }
   if (SESSION_CHANGES[status].includes('running')) return
   if (status === 'running' || status === 'stopping') {
-    throw new CraikError('usage', `session ${id} is ${status}: ${active_run_id ?? 'a run'} is not over`, {
+    throw new CraikError('usage', `session ${id} is ${status}: ${active_run_id ?? 'a run'} has not ended`, {
       hint: `wait, or if its process was killed:  craik agent recover ${id}`,
     })
   }
-  throw new CraikError('usage', `session ${id} is ${status}`, { hint: `craik agent restart ${id}` })
+  throw new CraikError('usage', `session ${id} is ${status}`, {
+    hint: `restart it:  craik agent restart ${id}`,
+  })
 }
 
 export async function advance(
-  keeper: Keeper,
+  keeper: AgentRecords,
   input: AdvanceRunInput,
 ): Promise<{ readonly cancelRequestedBy: string | null }> {
   const run = await keeper.trustedRun(input.runId)
@@ -94,7 +96,7 @@ export async function advance(
   return { cancelRequestedBy: run.cancel_requested_by }
 }
 
-export async function finish(keeper: Keeper, input: FinishRunInput): Promise<EndedRun> {
+export async function finish(keeper: AgentRecords, input: FinishRunInput): Promise<EndedRun> {
   const run = await keeper.trustedRun(input.runId)
   requireOwner(run, input.owner)
   return endRun(keeper, run, input)
@@ -102,7 +104,7 @@ export async function finish(keeper: Keeper, input: FinishRunInput): Promise<End
 
 /** The one end that a run has, whoever writes it. */
 async function endRun(
-  keeper: Keeper,
+  keeper: AgentRecords,
   run: Run,
   { status, stopReason, sessionStatus }: Pick<FinishRunInput, 'status' | 'stopReason' | 'sessionStatus'>,
 ): Promise<EndedRun> {
@@ -114,7 +116,7 @@ async function endRun(
     stop_reason: stopReason,
     ended_at: new Date(keeper.nowMs).toISOString(),
     // As the ledger has it, whatever the run came to note.
-    tokens_used: tokensIn(bodies),
+    tokens_used: countTokens(bodies),
     receipt_ids: bodies.map(({ id }) => id),
   }
   const handoff = buildHandoff(ended, bodies, keeper.nowMs)
@@ -140,7 +142,11 @@ const RECEIPT_STATUS: Readonly<Record<FinishRunInput['status'], ReceiptStatus>> 
   interrupted: 'failed',
 }
 
-async function endInSession(keeper: Keeper, run: Run, wanted: SessionStatus): Promise<Session | undefined> {
+async function endInSession(
+  keeper: AgentRecords,
+  run: Run,
+  wanted: SessionStatus,
+): Promise<Session | undefined> {
   if (run.session_id === null) return undefined
   const { record, seal } = await keeper.session(run.session_id)
   // A session that was changed outside Craik is evidence: no new seal covers it.
@@ -160,7 +166,7 @@ async function endInSession(keeper: Keeper, run: Run, wanted: SessionStatus): Pr
 }
 
 export async function cancel(
-  keeper: Keeper,
+  keeper: AgentRecords,
   { runId, operator }: RunRequest,
 ): Promise<Refused | EndedRun | { readonly outcome: 'requested'; readonly owner: Owner }> {
   const kept = await keeper.run(runId)
@@ -174,7 +180,10 @@ export async function cancel(
   return { outcome: 'requested', owner: run.owner }
 }
 
-export async function recover(keeper: Keeper, { runId, operator }: RunRequest): Promise<Refused | EndedRun> {
+export async function recover(
+  keeper: AgentRecords,
+  { runId, operator }: RunRequest,
+): Promise<Refused | EndedRun> {
   const kept = await keeper.run(runId)
   const refused = await keeper.refusal('run', kept, operator, 'recover')
   if (refused) return refused
@@ -184,7 +193,7 @@ export async function recover(keeper: Keeper, { runId, operator }: RunRequest): 
 }
 
 /** What the dead process had begun is ended as indeterminate first, so that the handoff can say it. */
-export async function endDead(keeper: Keeper, run: Run, stopReason: string): Promise<EndedRun> {
+export async function endDead(keeper: AgentRecords, run: Run, stopReason: string): Promise<EndedRun> {
   await closeOpenReceipts(keeper, run)
   return endRun(keeper, run, { status: 'interrupted', stopReason, sessionStatus: 'idle' })
 }
@@ -196,23 +205,23 @@ export function requireDead(run: Run, nowMs: number): void {
   throw new CraikError(
     'usage',
     state === 'alive'
-      ? `run ${run.id} is going on in process ${run.owner.pid}`
-      : `whether run ${run.id} is going on cannot be seen from here; after ${until} it counts as gone`,
+      ? `run ${run.id} is running in process ${run.owner.pid}`
+      : `cannot determine whether run ${run.id} is still running; after ${until} Craik treats it as dead`,
     { hint: `stop it first:  craik run cancel ${run.id}` },
   )
 }
 
 function requireGoingOn(run: Run): void {
   if (!isOver(run)) return
-  throw new CraikError('usage', `run ${run.id} is over: ${run.status}`, {
-    hint: `see it:  craik run show ${run.id}`,
+  throw new CraikError('usage', `run ${run.id} has already ended: ${run.status}`, {
+    hint: `show it:  craik run show ${run.id}`,
   })
 }
 
 function requireOwner(run: Run, owner: Owner): void {
   if (isOver(run)) {
-    throw new CraikError('conflict', `run ${run.id} was ended by somebody else: ${run.status}`, {
-      hint: `see it:  craik run show ${run.id}`,
+    throw new CraikError('conflict', `another process ended run ${run.id}: ${run.status}`, {
+      hint: `show it:  craik run show ${run.id}`,
     })
   }
   const same = (['bootId', 'pid', 'startedAt', 'pidNamespace'] as const).every(
@@ -221,7 +230,7 @@ function requireOwner(run: Run, owner: Owner): void {
   if (!same) throw new CraikError('conflict', `run ${run.id} belongs to another process`)
 }
 
-async function receiptsOf(keeper: Keeper, runId: string): Promise<readonly Receipt['body'][]> {
+async function receiptsOf(keeper: AgentRecords, runId: string): Promise<readonly Receipt['body'][]> {
   const rows = await keeper.tables.receipts.find({ runId }, MAX_RUN_RECEIPTS)
   return rows.toReversed().flatMap(({ line }) => bodyOf(line) ?? [])
 }

@@ -1,6 +1,6 @@
 /** One run: an attempt at a task, within limits of turns, tokens and time. */
 import { z } from 'zod'
-import { isolation, moment, reference, VERSION } from './fields.ts'
+import { isolation, moment, referenceField, VERSION } from './fields.ts'
 
 const RUN_STATUSES = ['pending', 'running', 'completed', 'blocked', 'failed', 'interrupted'] as const
 export type RunStatus = (typeof RUN_STATUSES)[number]
@@ -20,28 +20,28 @@ export const PHASE_CHANGES: Readonly<Record<Phase, readonly Phase[]>> = {
 
 /** A command that the run started, or that was refused it. */
 const commandRun = z.strictObject({
-  command_ref: reference,
-  capability: reference,
+  command_ref: referenceField,
+  capability: referenceField,
   status: z.enum(['passed', 'failed', 'denied', 'indeterminate']),
   exit_code: z.int().nullable(),
   isolation: isolation.nullable(),
-  receipt_id: reference,
+  receipt_id: referenceField,
 })
 export type CommandRun = z.infer<typeof commandRun>
 
 const runSchema = z.strictObject({
   schema: z.literal('craik.run'),
   version: z.literal(VERSION),
-  id: reference,
-  task_id: reference,
-  session_id: reference.nullable(),
+  id: referenceField,
+  task_id: referenceField,
+  session_id: referenceField.nullable(),
   /** The attempt at the same task that this one continues. */
-  resumed_from: reference.nullable(),
-  operator_subject: reference,
-  provider_id: reference,
-  model_id: reference.nullable(),
-  policy_envelope_id: reference,
-  backend_id: reference,
+  resumed_from: referenceField.nullable(),
+  operator_subject: referenceField,
+  provider_id: referenceField,
+  model_id: referenceField.nullable(),
+  policy_envelope_id: referenceField,
+  backend_id: referenceField,
   isolation,
   runner_mode: z.enum(['fixture', 'live']),
   status: z.enum(RUN_STATUSES),
@@ -57,8 +57,8 @@ const runSchema = z.strictObject({
   commands: z.array(commandRun),
   /** The first 16 hex digits of the prompt's SHA-256. The prompt itself is kept nowhere. */
   prompt_hash: z.string().regex(/^[0-9a-f]{16}$/),
-  stop_reason: reference.nullable(),
-  cancel_requested_by: reference.nullable(),
+  stop_reason: referenceField.nullable(),
+  cancel_requested_by: referenceField.nullable(),
   /** The process that runs it: boot, pid, start, pid namespace. */
   owner: z.strictObject({
     bootId: z.string(),
@@ -66,8 +66,8 @@ const runSchema = z.strictObject({
     startedAt: z.string(),
     pidNamespace: z.string(),
   }),
-  receipt_ids: z.array(reference),
-  handoff_id: reference,
+  receipt_ids: z.array(referenceField),
+  handoff_id: referenceField,
   created_at: moment,
   ended_at: moment.nullable(),
 })

@@ -2,8 +2,8 @@
 import { CraikError } from '../../errors.ts'
 import type { Owner } from '../../lib/owner.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
+import { type AgentRecords, recordedReason } from './agent-records.ts'
 import { runOwnerState } from './gone.ts'
-import { type Keeper, keptReason } from './keeper.ts'
 import { endDead, requireDead } from './run-procedures.ts'
 import { isOver, type Run } from './run-record.ts'
 import {
@@ -15,8 +15,8 @@ import {
 } from './session.ts'
 import type { ChangedSession, ChangeSessionInput, EndedRun, Refused } from './tokens.ts'
 
-export async function launch(
-  keeper: Keeper,
+export async function insertSession(
+  keeper: AgentRecords,
   { session }: { readonly session: Session },
 ): Promise<{ readonly session: Session; readonly seal: string; readonly receipt: ReceiptRef }> {
   const receipt = await keeper.receipt({
@@ -29,7 +29,10 @@ export async function launch(
   return { session: launched, seal, receipt }
 }
 
-export async function change(keeper: Keeper, input: ChangeSessionInput): Promise<ChangedSession | Refused> {
+export async function change(
+  keeper: AgentRecords,
+  input: ChangeSessionInput,
+): Promise<ChangedSession | Refused> {
   const kept = await keeper.session(input.id)
   const refused = await keeper.refusal('session', kept, input.operator, input.action)
   if (refused) return refused
@@ -55,12 +58,16 @@ export async function change(keeper: Keeper, input: ChangeSessionInput): Promise
   }
 }
 
-async function stop(keeper: Keeper, input: ChangeSessionInput, session: Session): Promise<ChangedSession> {
+async function stop(
+  keeper: AgentRecords,
+  input: ChangeSessionInput,
+  session: Session,
+): Promise<ChangedSession> {
   if (session.status === 'stopped' || session.status === 'stopping') {
-    throw new CraikError('usage', `session ${session.id} is ${session.status} already`, {
+    throw new CraikError('usage', `session ${session.id} is already ${session.status}`, {
       hint:
         session.status === 'stopped'
-          ? `start it again:  craik agent restart ${session.id}`
+          ? `restart it:  craik agent restart ${session.id}`
           : `if its process was killed:  craik agent recover ${session.id}`,
     })
   }
@@ -78,13 +85,17 @@ async function stop(keeper: Keeper, input: ChangeSessionInput, session: Session)
 }
 
 /** Brings a session to where it can be prompted again, and says truthfully what became of its run. */
-async function recover(keeper: Keeper, input: ChangeSessionInput, session: Session): Promise<ChangedSession> {
+async function recover(
+  keeper: AgentRecords,
+  input: ChangeSessionInput,
+  session: Session,
+): Promise<ChangedSession> {
   const { status: from_status, active_run_id } = session
   if (from_status === 'stopped' || (from_status === 'idle' && active_run_id === null)) {
-    throw new CraikError('usage', `session ${session.id} is ${from_status}: there is nothing to recover`, {
+    throw new CraikError('usage', `session ${session.id} is ${from_status}: nothing to recover`, {
       hint:
         from_status === 'stopped'
-          ? `start it again:  craik agent restart ${session.id}`
+          ? `restart it:  craik agent restart ${session.id}`
           : `prompt it:  craik agent prompt ${session.id} "<what to do>"`,
     })
   }
@@ -114,7 +125,7 @@ async function recover(keeper: Keeper, input: ChangeSessionInput, session: Sessi
  * the session lets go of it, and a process that still works on it cannot write its next step.
  */
 async function activeRun(
-  keeper: Keeper,
+  keeper: AgentRecords,
   { active_run_id: id }: Session,
 ): Promise<{ readonly run?: Run; readonly leftRunId?: string }> {
   if (id === null) return {}
@@ -130,7 +141,7 @@ async function activeRun(
 }
 
 async function put(
-  keeper: Keeper,
+  keeper: AgentRecords,
   { id, operator, action, reason }: ChangeSessionInput,
   changed: Session,
   more: { readonly ended?: EndedRun; readonly signal?: Owner; readonly leftRunId?: string } = {},
@@ -154,7 +165,7 @@ async function put(
     changed.receipt_ids.length + 1,
   )
   const seal = await keeper.putSession(session, 'update')
-  await keeper.event(undefined, EVENTS[action], { receipt_id: receipt.id, ...keptReason(reason) }, id)
+  await keeper.event(undefined, EVENTS[action], { receipt_id: receipt.id, ...recordedReason(reason) }, id)
   if (before.status !== 'stopped' && session.status === 'stopped')
     await keeper.event(undefined, 'exited', {}, id)
   return { outcome: 'changed', session, seal, receipt, ...more }

@@ -1,6 +1,6 @@
 /** An agent's session: identity and continuity. It links what was decided elsewhere and confers no capability. */
 import { z } from 'zod'
-import { isolation, moment, reference, VERSION } from './fields.ts'
+import { isolation, moment, referenceField, VERSION } from './fields.ts'
 
 export const SESSION_STATUSES = [
   'starting',
@@ -46,32 +46,32 @@ export const MAX_SESSION_HANDOFFS = 100
 const sessionSchema = z.strictObject({
   schema: z.literal('craik.agent_session'),
   version: z.literal(VERSION),
-  id: reference,
+  id: referenceField,
   display_name: z.string().max(100),
-  project_id: reference,
-  operator_subject: reference,
-  operator_issuer: reference,
-  provider_id: reference,
+  project_id: referenceField,
+  operator_subject: referenceField,
+  operator_issuer: referenceField,
+  provider_id: referenceField,
   /** Null: the provider's default. */
-  model_id: reference.nullable(),
+  model_id: referenceField.nullable(),
   transport: z.enum(['live', 'fixture']),
-  policy_envelope_id: reference,
-  backend_id: reference,
+  policy_envelope_id: referenceField,
+  backend_id: referenceField,
   isolation,
   workspace: z.string().max(4096),
   mode: z.literal('interactive'),
   status: z.enum(SESSION_STATUSES),
-  active_task_id: reference.nullable(),
-  active_run_id: reference.nullable(),
+  active_task_id: referenceField.nullable(),
+  active_run_id: referenceField.nullable(),
   created_at: moment,
   updated_at: moment,
   /** The newest, oldest first. */
-  receipt_ids: z.array(reference),
+  receipt_ids: z.array(referenceField),
   receipt_count: z.int().nonnegative(),
-  handoff_ids: z.array(reference).max(MAX_SESSION_HANDOFFS),
+  handoff_ids: z.array(referenceField).max(MAX_SESSION_HANDOFFS),
   /** The last recovery: which run it ended, and what the session was before. */
   recovery: z
-    .strictObject({ at: moment, from_status: z.enum(SESSION_STATUSES), run_id: reference.nullable() })
+    .strictObject({ at: moment, from_status: z.enum(SESSION_STATUSES), run_id: referenceField.nullable() })
     .nullable(),
   redacted: z.literal(true),
 })

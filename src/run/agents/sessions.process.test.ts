@@ -126,8 +126,16 @@ describe('a run whose process is gone', () => {
     // The same run again, as if its process had been killed right after it began.
     const again = {
       ...run,
-      ...{ id: 'run_dead', handoff_id: 'handoff_dead', status: 'running' as const, phase: 'plan' as const },
-      ...{ owner: DEAD, receipt_ids: [], commands: [], ended_at: null, stop_reason: null, iteration: 1 },
+      id: 'run_dead',
+      handoff_id: 'handoff_dead',
+      status: 'running' as const,
+      phase: 'plan' as const,
+      owner: DEAD,
+      receipt_ids: [],
+      commands: [],
+      ended_at: null,
+      stop_reason: null,
+      iteration: 1,
     }
     await scene.store.write(beginRun, { run: again })
     return id

@@ -41,7 +41,7 @@ describe('the token budget of a run', () => {
     const none = await run(scene, id, 10)
     expect(none.run).toMatchObject({ status: 'interrupted', stop_reason: 'token_budget', tokens_used: 0 })
     expect(none.handoff.self_audit.stayed_within_limits).toBe(true)
-    expect(none.stopped?.reason).toMatch(/sends about \d+ tokens, and 10 of 10 are left/)
+    expect(none.stopped?.reason).toMatch(/sends about \d+ tokens, but only 10 of 10 are left/)
     expect(none.stopped?.hint).toMatch(
       /craik run resume run_\w+ "<the same task>" --token-budget [1-9]\d*000$/,
     )
@@ -118,8 +118,12 @@ describe('a budget for the sandbox', () => {
     await setBudget(
       scene.store,
       {
-        ...{ scope_kind: 'sandbox', scope_ref: 'sandbox_local_process', period: 'day' },
-        ...{ limit_nano_usd: null, limit_tokens: 1, allow_unpriced: false },
+        scope_kind: 'sandbox',
+        scope_ref: 'sandbox_local_process',
+        period: 'day',
+        limit_nano_usd: null,
+        limit_tokens: 1,
+        allow_unpriced: false,
       },
       ADA,
     )

@@ -24,12 +24,12 @@ export function tokensBooked(store: Store, receiptIds: readonly string[]): Promi
       const body = row && bodyOf(row.line)
       if (body !== undefined) bodies.push(body)
     }
-    return tokensIn(bodies)
+    return countTokens(bodies)
   })
 }
 
 /** The same of receipts that are known. A reservation that nothing followed was a kill: it may have used anything. */
-export function tokensIn(bodies: readonly Body[]): number | null {
+export function countTokens(bodies: readonly Body[]): number | null {
   // What was denied reserved nothing.
   const bookings = bodies.filter(({ kind, status }) => kind === 'budget' && status !== 'denied')
   const count = (...operations: readonly string[]) =>

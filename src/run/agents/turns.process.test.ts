@@ -68,8 +68,8 @@ describe('what comes back of a command', () => {
 
 describe('what the operator is told of a command without a grant', () => {
   it.each([
-    ['rm -rf .', /spelled a command instead of naming one.*craik command list$/],
-    [`ghp_${'a1B2'.repeat(9)}`, /spelled a command instead of naming one/],
+    ['rm -rf .', /wrote a command instead of a reference.*craik command list$/],
+    [`ghp_${'a1B2'.repeat(9)}`, /wrote a command instead of a reference/],
     ['unit-tests', /craik command register unit-tests -- PROGRAM ARGUMENTS$/],
     ['fixture-action', /craik grant create .* --target fixture-action --session-id s1$/],
   ])('that a model asked for as %j is what helps', async (asked, hint) => {

@@ -6,17 +6,17 @@ import type { Clock } from '../../lib/clock.ts'
 import { takeFileLock } from '../../lib/file-lock.ts'
 import { decide, deniedError } from '../../policy/decide.ts'
 import { operatorEnvelope } from '../../policy/operator-envelope.ts'
-import type { Profile } from '../../policy/profiles.ts'
+import type { PolicyProfile } from '../../policy/profiles.ts'
 import type { OpenReceipt, ReceiptLog } from '../../receipts/log.ts'
 import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
+import { markApplied, type StoredChangeSet } from './change-set.ts'
 import { sha256 } from './content-store.ts'
 import { HostTree } from './host-tree.ts'
-import { type Kept, markApplied } from './kept.ts'
 import { type Planned, planChanges } from './plan.ts'
 import { type Applied, bringOver, type OutcomeStatus } from './put.ts'
 
-export interface ApplyPlace {
+export interface ApplyDeps {
   readonly store: Store
   readonly log: ReceiptLog
   readonly home: Home
@@ -31,7 +31,7 @@ export interface ApplyOptions {
   readonly skipConflicts?: boolean
   /** Also what programs of this machine run or trust unasked, such as settings of editors and agents. */
   readonly withSettings?: boolean
-  readonly profile?: Profile
+  readonly profile?: PolicyProfile
   /** Asked for when something is to be written. */
   readonly withGrant: <T>(use: (grantId: string) => Promise<T>) => Promise<T>
   readonly until: AbortSignal
@@ -51,15 +51,15 @@ export const LOCK = 'apply.lock'
 export const applyTarget = (runId: string) => `run/${runId}`
 
 export async function applyChanges(
-  place: ApplyPlace,
-  kept: Kept,
+  place: ApplyDeps,
+  kept: StoredChangeSet,
   options: ApplyOptions,
 ): Promise<ApplyResult> {
   const { until, dryRun = false, skipConflicts = false } = options
-  const lock = takeFileLock(join(kept.folder, LOCK), 'lock of the run')
+  const lock = takeFileLock(join(kept.folder, LOCK), 'run lock')
   if (lock === undefined)
-    throw new CraikError('conflict', `the changes of ${kept.record.run_id} are being brought over already`, {
-      hint: 'wait for the other command to end, then try again',
+    throw new CraikError('conflict', `another command is applying the changes of ${kept.record.run_id}`, {
+      hint: 'wait until it ends, then try again',
     })
   try {
     await using tree = await HostTree.open(kept.record.workspace)
@@ -83,7 +83,12 @@ function ownFolderIn(workspace: string, home: Home): string | undefined {
   return way === '..' || way.startsWith('../') ? undefined : way
 }
 
-async function begin(place: ApplyPlace, kept: Kept, grantId: string, profile: Profile): Promise<OpenReceipt> {
+async function begin(
+  place: ApplyDeps,
+  kept: StoredChangeSet,
+  grantId: string,
+  profile: PolicyProfile,
+): Promise<OpenReceipt> {
   const { run_id, sandbox_id, workspace } = kept.record
   const envelope = await operatorEnvelope(place, profile)
   const request = {
@@ -107,7 +112,7 @@ async function begin(place: ApplyPlace, kept: Kept, grantId: string, profile: Pr
 
 async function write(
   tree: HostTree,
-  kept: Kept,
+  kept: StoredChangeSet,
   planned: readonly Planned[],
   open: OpenReceipt,
   until: AbortSignal,

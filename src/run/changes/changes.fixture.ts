@@ -3,9 +3,16 @@ import { mkdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { tempFolder } from '../../../test/temp-folder.ts'
 import { homeAt } from '../../store/home.ts'
+import {
+  changeSetFolder,
+  contentsIn,
+  type State,
+  type StoredChange,
+  type StoredChangeSet,
+  writeRecord,
+} from './change-set.ts'
 import { sha256 } from './content-store.ts'
 import type { WorkspaceInside } from './inside.ts'
-import { contentsIn, type Kept, type KeptChange, runFolder, type State, writeRecord } from './kept.ts'
 
 const RUN_ID = 'run_01JCQ3V8Z0W4N5T6R7Y8K9M2PD'
 export const never = new AbortController().signal
@@ -18,13 +25,13 @@ export function link(target: string): State {
   return { kind: 'link', target }
 }
 
-export interface Place {
+export interface ChangesScene {
   readonly workspace: string
   readonly home: string
 }
 
 /** A folder with these files, and a home beside it. */
-export function newPlace(files: Readonly<Record<string, string>>): Place {
+export function newChangesScene(files: Readonly<Record<string, string>>): ChangesScene {
   const folder = realpathSync(tempFolder('craik-changes-'))
   const workspace = join(folder, 'workspace')
   mkdirSync(workspace)
@@ -41,23 +48,28 @@ export function write(folder: string, files: Readonly<Record<string, string>>): 
 
 /** Kept changes with these contents. */
 export function keep(
-  place: Place,
-  changes: readonly KeptChange[],
+  place: ChangesScene,
+  changes: readonly StoredChange[],
   contents: readonly string[] = [],
   { runId = RUN_ID, operator = 'local-user:ada' } = {},
-): Kept {
+): StoredChangeSet {
   const home = homeAt(place.home)
-  const folder = runFolder(home, runId)
+  const folder = changeSetFolder(home, runId)
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const store = contentsIn(folder)
   store.create()
   for (const content of contents) store.put(Buffer.from(content))
   return writeRecord(folder, {
-    ...{ schema: 'craik.run_changes', version: 1, run_id: runId, sandbox_id: 'sbx_1' },
-    ...{ operator_subject: operator, workspace: place.workspace },
+    schema: 'craik.run_changes',
+    version: 1,
+    run_id: runId,
+    sandbox_id: 'sbx_1',
+    operator_subject: operator,
+    workspace: place.workspace,
     kept_at: new Date(0).toISOString(),
     changes: [...changes].sort((a, b) => (a.path < b.path ? -1 : 1)),
-    ...{ left: [], left_count: 0 },
+    left: [],
+    left_count: 0,
   })
 }
 

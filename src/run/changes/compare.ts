@@ -1,8 +1,8 @@
 /** What became of a workspace between two looks at it. */
-import { shown } from '../../lib/safe-tar/names.ts'
+import { quoteName } from '../../lib/safe-tar/names.ts'
 import { linkProblem, pathProblem } from '../../sandboxes/unsafe-paths.ts'
 import { CHANGE_LIMITS } from './limits.ts'
-import type { Entry, FileEntry, LinkEntry, Manifest } from './manifest.ts'
+import type { FileEntry, FileManifest, LinkEntry, ManifestEntry } from './manifest.ts'
 import { foldersOf } from './paths.ts'
 
 export type Bringable = FileEntry | LinkEntry
@@ -21,7 +21,7 @@ export interface LeftChange {
   readonly reason: string
 }
 
-export interface Changes {
+export interface FileChanges {
   /** In the order of their paths. */
   readonly changes: readonly Change[]
   /** What differs and cannot be brought over. */
@@ -29,7 +29,7 @@ export interface Changes {
   readonly leftCount: number
 }
 
-export function changesBetween(before: Manifest, after: Manifest): Changes {
+export function changesBetween(before: FileManifest, after: FileManifest): FileChanges {
   const changes: Change[] = []
   const left = new LeftList()
   for (const path of new Set([...before.entries.keys(), ...after.entries.keys()])) {
@@ -42,35 +42,35 @@ export function changesBetween(before: Manifest, after: Manifest): Changes {
   }
   const known = new Set(before.unfit)
   const unfit = after.unfit.filter((name) => !known.has(name))
-  for (const name of unfit) left.add(name, 'its name cannot be spelt')
+  for (const name of unfit) left.add(name, 'its name is invalid')
   changes.sort((a, b) => (a.path < b.path ? -1 : 1))
   return { changes, ...left.report() }
 }
 
 function whyLeft(
   path: string,
-  was: Entry | undefined,
-  is: Entry | undefined,
-  after: Manifest,
+  was: ManifestEntry | undefined,
+  is: ManifestEntry | undefined,
+  after: FileManifest,
 ): string | undefined {
   const problem = pathProblem(path)
   if (problem !== undefined) return problem
   if (is?.kind === 'other')
-    return is.what === 'unreadable' ? 'it cannot be read inside' : `it is a ${is.what}`
+    return is.what === 'unreadable' ? 'it is unreadable in the sandbox' : `it is a ${is.what}`
   // What was none before is none on the host either, or is something else there.
-  if (was?.kind === 'other') return `it was ${was.what === 'unreadable' ? 'not to be read' : `a ${was.what}`}`
+  if (was?.kind === 'other') return `it was ${was.what === 'unreadable' ? 'unreadable' : `a ${was.what}`}`
   if (is === undefined && foldersOf(path).some((folder) => after.entries.get(folder)?.kind === 'other'))
-    return 'its folder cannot be read inside'
+    return 'its folder is unreadable in the sandbox'
   if (is?.kind === 'file' && is.tooLarge) return 'it is too large'
-  if (was?.kind === 'file' && was.tooLarge) return 'it was too large to be compared'
+  if (was?.kind === 'file' && was.tooLarge) return 'it was too large to compare'
   return is?.kind === 'link' ? linkProblem(path, is.target) : undefined
 }
 
-function bringable(entry: Entry | undefined): Bringable | null {
+function bringable(entry: ManifestEntry | undefined): Bringable | null {
   return entry === undefined || entry.kind === 'other' ? null : entry
 }
 
-function isSame(a: Entry | undefined, b: Entry | undefined): boolean {
+function isSame(a: ManifestEntry | undefined, b: ManifestEntry | undefined): boolean {
   if (a === undefined || b === undefined) return a === b
   if (a.kind === 'file' && b.kind === 'file') return a.digest === b.digest && a.executable === b.executable
   if (a.kind === 'link' && b.kind === 'link') return a.target === b.target
@@ -93,5 +93,5 @@ export class LeftList {
 }
 
 function readable(path: string): string {
-  return /\p{Cc}/u.test(path) ? shown(path) : path
+  return /\p{Cc}/u.test(path) ? quoteName(path) : path
 }

@@ -24,7 +24,7 @@ export class ContentStore {
   }
 
   create(): void {
-    ensurePrivateFolder(this.#folder, 'folder of kept contents')
+    ensurePrivateFolder(this.#folder, 'contents folder')
   }
 
   /**
@@ -46,8 +46,8 @@ export class ContentStore {
     if (!SHA256.test(digest)) return undefined
     const content = readWhole(join(this.#folder, digest))
     if (content === undefined || sha256(content) === digest) return content
-    throw new CraikError('tampered', `the kept content ${digest.slice(0, 12)}… is not what was kept`, {
-      hint: 'run the prompt again: nothing of these changes can be trusted',
+    throw new CraikError('tampered', `the saved content ${digest.slice(0, 12)}… was modified`, {
+      hint: 'run the prompt again: these changes cannot be trusted',
     })
   }
 
@@ -81,8 +81,8 @@ function readWhole(path: string): Buffer | undefined {
 function writeError(error: unknown): CraikError {
   const { code = 'unknown error' } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new CraikError('disk_full', 'no space left to keep the changes of the run', { cause: error })
-  return new CraikError('home_unwritable', `the changes of the run cannot be kept (${code})`, {
+    return new CraikError('disk_full', 'no space left to save the changes of the run', { cause: error })
+  return new CraikError('home_unwritable', `cannot save the changes of the run (${code})`, {
     cause: error,
   })
 }

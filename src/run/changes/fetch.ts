@@ -22,7 +22,7 @@ export async function fetchContents(
   const arriving = new Arriving(paths.length, take)
   await inside.runNode(
     {
-      doing: 'reading the changed files inside',
+      doing: 'reading the changed files in the sandbox',
       script: SEND_PROGRAM,
       input: JSON.stringify(paths),
       timeoutMs: CHANGE_LIMITS.fetchMs,
@@ -55,7 +55,7 @@ class Arriving {
 
   end(): void {
     if (this.#next !== this.#count || this.#content !== undefined || this.#header.length > 0)
-      throw broken('it breaks off')
+      throw broken('it is truncated')
   }
 
   async #readHeader(chunk: Buffer): Promise<Buffer> {
@@ -67,7 +67,7 @@ class Arriving {
     const said = header.safeParse(parsedJson(this.#header.toString()))
     this.#header = Buffer.alloc(0)
     if (!said.success || said.data.i !== this.#next || this.#next >= this.#count)
-      throw broken('it is not what was asked for')
+      throw broken('it does not match the request')
     const { s } = said.data
     this.#total += s ?? 0
     if (this.#total > CHANGE_LIMITS.keptBytes) throw tooMuch()
@@ -103,17 +103,13 @@ function parsedJson(text: string): unknown {
 }
 
 function broken(why: string): CraikError {
-  return new CraikError(
-    'boundary_failed',
-    `what the sandbox sent of its changed files cannot be used: ${why}`,
-    {
-      hint: 'end what runs inside, then try again',
-    },
-  )
+  return new CraikError('boundary_failed', `the sandbox sent invalid changed files: ${why}`, {
+    hint: 'stop the processes in the sandbox, then try again',
+  })
 }
 
 function tooMuch(): CraikError {
-  return new CraikError('too_large', 'the sandbox sent more of its changed files than is kept of one run', {
-    hint: 'copy what you want out yourself:  craik sandbox cp ID:PATH .',
+  return new CraikError('too_large', 'the changed files exceed the limit for one run', {
+    hint: 'copy files out yourself:  craik sandbox cp ID:PATH .',
   })
 }

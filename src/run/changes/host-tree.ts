@@ -17,7 +17,7 @@ import {
   unlink,
 } from 'node:fs/promises'
 import { CraikError } from '../../errors.ts'
-import { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { throughLink } from '../../sandboxes/workspace-path.ts'
 import { sha256 } from './content-store.ts'
 import { CHANGE_LIMITS } from './limits.ts'
@@ -43,29 +43,29 @@ const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | con
 const READ_FILE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
 
 export class HostTree implements AsyncDisposable {
-  readonly #root: HeldFolder
+  readonly #root: OpenFolder
   /** Changes of one folder mostly follow each other. */
-  #recent: { readonly path: string; readonly folder: HeldFolder } | undefined
+  #recent: { readonly path: string; readonly folder: OpenFolder } | undefined
 
-  private constructor(root: HeldFolder) {
+  private constructor(root: OpenFolder) {
     this.#root = root
   }
 
   /** The path is the one that was copied: one that leads through a link by now is not. */
   static async open(workspace: string): Promise<HostTree> {
-    let root: HeldFolder
+    let root: OpenFolder
     try {
-      root = await HeldFolder.open(workspace)
+      root = await OpenFolder.open(workspace)
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException
-      throw new CraikError('not_found', `the folder that was copied cannot be opened any more (${code})`, {
-        hint: 'put it back where it was, then try again',
+      throw new CraikError('not_found', `cannot open the original folder (${code})`, {
+        hint: 'restore the folder, then try again',
         cause,
       })
     }
     if (process.platform === 'linux' && (await readlink(root.path)) !== workspace) {
       await root.close()
-      throw throughLink('the folder that was copied')
+      throw throughLink('the original folder')
     }
     return new HostTree(root)
   }
@@ -214,7 +214,7 @@ export class HostTree implements AsyncDisposable {
   async #enter(
     parts: readonly string[],
     make: boolean,
-  ): Promise<HeldFolder | Extract<Seen, { kind: 'nothing' | 'blocked' }>> {
+  ): Promise<OpenFolder | Extract<Seen, { kind: 'nothing' | 'blocked' }>> {
     let folder = await this.#root.enter('.')
     for (const [depth, part] of parts.entries()) {
       const outer = folder
@@ -235,7 +235,7 @@ export class HostTree implements AsyncDisposable {
 }
 
 interface Parent {
-  readonly folder: HeldFolder
+  readonly folder: OpenFolder
   readonly name: string
 }
 
@@ -250,7 +250,7 @@ interface PutFile extends PutLink {
 }
 
 /** A new folder belongs to whom the folder around it belongs. */
-async function enterOrMake(outer: HeldFolder, name: string): Promise<HeldFolder> {
+async function enterOrMake(outer: OpenFolder, name: string): Promise<OpenFolder> {
   try {
     return await outer.enter(name)
   } catch (error) {
@@ -304,7 +304,7 @@ async function readExactly(file: FileHandle, bytes: number): Promise<Buffer | un
   return length === bytes ? content.subarray(0, bytes) : undefined
 }
 
-async function holdsOnly(folder: HeldFolder, path: string, files: ReadonlySet<string>): Promise<boolean> {
+async function holdsOnly(folder: OpenFolder, path: string, files: ReadonlySet<string>): Promise<boolean> {
   try {
     for (const entry of await readdir(folder.path, { withFileTypes: true })) {
       const below = `${path}/${entry.name}`

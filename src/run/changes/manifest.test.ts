@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { answering, never } from './changes.fixture.ts'
 import { changesBetween } from './compare.ts'
-import { type Manifest, takeManifest } from './manifest.ts'
+import { type FileManifest, takeManifest } from './manifest.ts'
 
 const HASH = 'a'.repeat(64)
 const fileLine = (path: string, rest: object = {}) => ({ t: 'f', p: path, s: 3, x: 0, h: HASH, ...rest })
@@ -11,7 +11,7 @@ function listing(...lines: readonly unknown[]): Buffer {
   return Buffer.from(lines.map((one) => `${typeof one === 'string' ? one : JSON.stringify(one)}\n`).join(''))
 }
 
-const take = (...lines: readonly unknown[]): Promise<Manifest> =>
+const take = (...lines: readonly unknown[]): Promise<FileManifest> =>
   takeManifest(answering([listing(...lines)]), never)
 
 describe('the list of a workspace inside', () => {

@@ -1,7 +1,7 @@
 /** What a workspace inside holds at one moment, as the sandbox says: parsed as the word of somebody who may lie. */
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
-import { shown } from '../../lib/safe-tar/names.ts'
+import { quoteName } from '../../lib/safe-tar/names.ts'
 import type { WorkspaceInside } from './inside.ts'
 import { CHANGE_LIMITS } from './limits.ts'
 import { foldersOf, linkTarget, workspacePath } from './paths.ts'
@@ -29,10 +29,10 @@ interface OtherEntry {
   readonly what: 'pipe' | 'socket' | 'device' | 'unreadable'
 }
 
-export type Entry = FileEntry | LinkEntry | OtherEntry
+export type ManifestEntry = FileEntry | LinkEntry | OtherEntry
 
-export interface Manifest {
-  readonly entries: ReadonlyMap<string, Entry>
+export interface FileManifest {
+  readonly entries: ReadonlyMap<string, ManifestEntry>
   /** Names that cannot be spelt, made fit to be shown; so many of them as are named at all. */
   readonly unfit: readonly string[]
   readonly unfitCount: number
@@ -63,11 +63,11 @@ const line = z.discriminatedUnion('t', [
 ])
 
 /** Takes no longer than its limit. Nothing inside should write meanwhile: what does may be listed as it was before. */
-export async function takeManifest(inside: WorkspaceInside, until: AbortSignal): Promise<Manifest> {
+export async function takeManifest(inside: WorkspaceInside, until: AbortSignal): Promise<FileManifest> {
   const listing = new Listing()
   await inside.runNode(
     {
-      doing: 'listing the workspace inside',
+      doing: 'listing the workspace in the sandbox',
       script: LIST_PROGRAM,
       input: '',
       timeoutMs: CHANGE_LIMITS.listingMs,
@@ -80,7 +80,7 @@ export async function takeManifest(inside: WorkspaceInside, until: AbortSignal):
 
 /** Takes the lines as they come, in any cut. */
 class Listing {
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new Map<string, ManifestEntry>()
   readonly #unfit: string[] = []
   #unfitCount = 0
   #bytes = 0
@@ -99,11 +99,11 @@ class Listing {
     this.#pending = Buffer.from(all)
   }
 
-  end(): Manifest {
-    if (this.#pending.length > 0) throw lie('it breaks off')
+  end(): FileManifest {
+    if (this.#pending.length > 0) throw lie('it is truncated')
     for (const path of this.#entries.keys()) {
       const inTheWay = foldersOf(path).find((folder) => this.#entries.has(folder))
-      if (inTheWay !== undefined) throw lie(`${shown(inTheWay)} is no folder, and has files in it`)
+      if (inTheWay !== undefined) throw lie(`${quoteName(inTheWay)} contains files but is not a folder`)
     }
     return { entries: this.#entries, unfit: this.#unfit, unfitCount: this.#unfitCount }
   }
@@ -119,17 +119,17 @@ class Listing {
     if (said.t === 'u') {
       this.#unfitCount++
       if (this.#unfit.length < CHANGE_LIMITS.named)
-        this.#unfit.push(shown(Buffer.from(said.b, 'base64').toString()))
+        this.#unfit.push(quoteName(Buffer.from(said.b, 'base64').toString()))
       return
     }
-    if (this.#entries.has(said.p)) throw lie(`${shown(said.p)} is listed twice`)
+    if (this.#entries.has(said.p)) throw lie(`${quoteName(said.p)} is listed twice`)
     this.#entries.set(said.p, entryOf(said))
   }
 }
 
 type Said = Exclude<z.infer<typeof line>, { t: 'u' }>
 
-function entryOf(said: Said): Entry {
+function entryOf(said: Said): ManifestEntry {
   if (said.t === 'l') return { kind: 'link', target: said.to }
   if (said.t === 'o') return { kind: 'other', what: said.k }
   const { s, x, h, m } = said
@@ -142,13 +142,13 @@ function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw lie('a line is no JSON')
+    throw lie('a line is not JSON')
   }
 }
 
 function lie(why: string): CraikError {
-  return new CraikError('boundary_failed', `the list of the workspace inside cannot be used: ${why}`, {
-    hint: 'something inside wrote to it meanwhile, or lies; end what runs there, then try again',
+  return new CraikError('boundary_failed', `the sandbox sent an invalid list of its workspace: ${why}`, {
+    hint: 'stop the processes in the sandbox, which may have changed it, then try again',
   })
 }
 
@@ -156,9 +156,9 @@ function tooMuch(): CraikError {
   const most = CHANGE_LIMITS.entries.toLocaleString('en')
   return new CraikError(
     'too_large',
-    `the workspace inside holds more than ${most} files, or too long names`,
+    `the workspace in the sandbox has more than ${most} files, or names that are too long`,
     {
-      hint: 'remove what is not needed inside, such as caches, then try again',
+      hint: 'remove unneeded files in the sandbox, such as caches, then try again',
     },
   )
 }

@@ -1,14 +1,14 @@
 /** What a run changed is for its own operator, to look at and to bring over. */
 import { CraikError } from '../../errors.ts'
 import type { ReceiptLog } from '../../receipts/log.ts'
-import type { Kept } from './kept.ts'
+import type { StoredChangeSet } from './change-set.ts'
 
 /** Throws what another operator is told, after a denial receipt. */
 export async function requireOwnChanges(
   log: ReceiptLog,
   operator: string,
   operation: 'diff' | 'apply',
-  { record }: Kept,
+  { record }: StoredChangeSet,
 ): Promise<void> {
   const { run_id, sandbox_id, operator_subject } = record
   if (operator_subject === operator) return
@@ -23,7 +23,7 @@ export async function requireOwnChanges(
     decision: { effect: 'deny', rule: 'run.operator', missing: [], replayable: false },
   })
   throw new CraikError('denied', `run ${run_id} belongs to ${operator_subject}, not to ${operator}`, {
-    hint: `nothing was done (receipt ${receipt.id}); see who you are:  craik whoami`,
+    hint: `nothing was done (receipt ${receipt.id}); show the current operator:  craik whoami`,
     details: { rule: 'run.operator', receipt_id: receipt.id },
   })
 }

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { coloured, fitForTerminal } from '../../cli/run-changes/patch-lines.ts'
-import { file, keep, link, never, newPlace } from './changes.fixture.ts'
-import type { KeptChange } from './kept.ts'
+import type { StoredChange } from './change-set.ts'
+import { file, keep, link, never, newChangesScene } from './changes.fixture.ts'
 import { type FilePatch, patchOf } from './patch.ts'
 
-async function patches(changes: readonly KeptChange[], contents: readonly string[]): Promise<FilePatch[]> {
+async function patches(changes: readonly StoredChange[], contents: readonly string[]): Promise<FilePatch[]> {
   const all: FilePatch[] = []
-  for await (const patch of patchOf(keep(newPlace({}), changes, contents), never)) all.push(patch)
+  for await (const patch of patchOf(keep(newChangesScene({}), changes, contents), never)) all.push(patch)
   return all
 }
 
@@ -22,7 +22,7 @@ describe('a patch', () => {
     await fc.assert(
       fc.asyncProperty(text, text, async (old, now) => {
         fc.pre(old !== now)
-        const place = newPlace({ 'some file': old })
+        const place = newChangesScene({ 'some file': old })
         const change = { path: 'some file', before: file(old), after: file(now) }
         const [patch] = await patches([change], [old, now])
         execFileSync('git', ['apply', '--whitespace=nowarn', '-'], {
@@ -52,7 +52,7 @@ describe('a patch', () => {
       ['added', 2, 0, null],
       ['changed', 2, 1, null],
       ['removed', 0, 2, null],
-      ['changed', 0, 0, 'may be run'],
+      ['changed', 0, 0, 'now executable'],
     ])
   })
 
@@ -66,7 +66,7 @@ describe('a patch', () => {
       ['\0\u0001', 'now\n'],
     )
     expect([binary!.note, binary!.addedLines]).toEqual(['binary', null])
-    expect(unknown!.note).toBe('before: not known here any more')
+    expect(unknown!.note).toBe('before: no longer available')
     expect(exchanged!.text).toContain('deleted file mode 100644\n')
     expect(exchanged!.text).toContain('new file mode 120000\n')
   })

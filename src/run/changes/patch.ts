@@ -1,8 +1,14 @@
 /** A run’s changes as a patch, made of what was kept, without looking at a file of the workspace. */
 import { setImmediate } from 'node:timers/promises'
 import { structuredPatch } from 'diff'
+import {
+  type ChangeKind,
+  changeKind,
+  type State,
+  type StoredChange,
+  type StoredChangeSet,
+} from './change-set.ts'
 import type { ContentStore } from './content-store.ts'
-import { type ChangeKind, type Kept, type KeptChange, kindOf, type State } from './kept.ts'
 import { CHANGE_LIMITS } from './limits.ts'
 
 export interface FilePatch {
@@ -22,7 +28,10 @@ const MAX_EDITS = 4000
 const LINES_AROUND = 3
 
 /** In the order of the paths; one file’s contents are held at a time. */
-export async function* patchOf({ record, contents }: Kept, until: AbortSignal): AsyncGenerator<FilePatch> {
+export async function* patchOf(
+  { record, contents }: StoredChangeSet,
+  until: AbortSignal,
+): AsyncGenerator<FilePatch> {
   for (const change of record.changes) {
     // Lets Ctrl-C in.
     await setImmediate()
@@ -31,7 +40,7 @@ export async function* patchOf({ record, contents }: Kept, until: AbortSignal): 
   }
 }
 
-function filePatch(change: KeptChange, contents: ContentStore): FilePatch {
+function filePatch(change: StoredChange, contents: ContentStore): FilePatch {
   const { path, before, after } = change
   if (before !== null && after !== null && before.kind !== after.kind) return exchanged(change, contents)
   const old = textOf(before, contents)
@@ -41,7 +50,7 @@ function filePatch(change: KeptChange, contents: ContentStore): FilePatch {
     ...(isSameContent(before, after) ? [] : [old.problem && `before: ${old.problem}`, now.problem]),
   ]
   const note = notes.filter((one) => one !== undefined).join('; ') || null
-  const base = { path, change: kindOf(change), note }
+  const base = { path, change: changeKind(change), note }
   const head = headOf(change)
   if (isSameContent(before, after)) return { ...base, addedLines: 0, removedLines: 0, text: head }
   if (old.text === undefined || now.text === undefined) {
@@ -59,12 +68,16 @@ function filePatch(change: KeptChange, contents: ContentStore): FilePatch {
 }
 
 /** A file in place of a link, or the other way round: one goes and the other comes, as git has it. */
-function exchanged(change: KeptChange, contents: ContentStore): FilePatch {
+function exchanged(change: StoredChange, contents: ContentStore): FilePatch {
   const gone = filePatch({ ...change, after: null }, contents)
   const come = filePatch({ ...change, before: null }, contents)
   return {
-    ...{ path: change.path, change: 'changed', note: modeNote(change.before, change.after) ?? null },
-    ...{ addedLines: come.addedLines, removedLines: gone.removedLines, text: gone.text + come.text },
+    path: change.path,
+    change: 'changed',
+    note: modeNote(change.before, change.after) ?? null,
+    addedLines: come.addedLines,
+    removedLines: gone.removedLines,
+    text: gone.text + come.text,
   }
 }
 
@@ -75,9 +88,9 @@ function textOf(
 ): { readonly text?: string; readonly problem?: string } {
   if (state === null) return { text: '' }
   if (state.kind === 'link') return { text: state.target }
-  if (state.bytes > CHANGE_LIMITS.diffedBytes) return { problem: 'too large to be shown' }
+  if (state.bytes > CHANGE_LIMITS.diffedBytes) return { problem: 'too large to show' }
   const content = contents.get(state.digest)
-  if (content === undefined) return { problem: 'not known here any more' }
+  if (content === undefined) return { problem: 'no longer available' }
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content)
     return text.includes('\0') ? { problem: 'binary' } : { text }
@@ -120,7 +133,7 @@ function linesOf(text: string): readonly string[] {
   return (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n')
 }
 
-function headOf({ path, before, after }: KeptChange): string {
+function headOf({ path, before, after }: StoredChange): string {
   const lines = [`diff --git ${quoted(`a/${path}`)} ${quoted(`b/${path}`)}`]
   const [was, is] = [gitMode(before), gitMode(after)]
   if (was === undefined) lines.push(`new file mode ${is}`)
@@ -137,11 +150,11 @@ function gitMode(state: State | null): string | undefined {
 
 function modeNote(before: State | null, after: State | null): string | undefined {
   if (after?.kind === 'link') return `link to ${after.target}`
-  if (before?.kind === 'link' && after !== null) return 'a file in place of a link'
+  if (before?.kind === 'link' && after !== null) return 'a file replaces a link'
   if (after?.kind !== 'file') return undefined
   const was = before?.kind === 'file' && before.executable
   if (was === after.executable) return undefined
-  return after.executable ? 'may be run' : 'may not be run any more'
+  return after.executable ? 'now executable' : 'no longer executable'
 }
 
 function isSameContent(before: State | null, after: State | null): boolean {

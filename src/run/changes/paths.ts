@@ -7,17 +7,17 @@ export const workspacePath = z
   .string()
   .min(1)
   .refine((path) => Buffer.byteLength(path) <= CHANGE_LIMITS.pathBytes, 'is too long')
-  .refine((path) => path.isWellFormed() && !path.includes('\0'), 'is no name of a file')
+  .refine((path) => path.isWellFormed() && !path.includes('\0'), 'is not a valid file name')
   .refine(
     (path) => path.split('/').every((part) => part !== '' && part !== '.' && part !== '..'),
-    'leads elsewhere, or takes detours',
+    'is not a normalized relative path',
   )
 
 export const linkTarget = z
   .string()
   .min(1)
   .refine((target) => Buffer.byteLength(target) <= CHANGE_LIMITS.pathBytes, 'is too long')
-  .refine((target) => target.isWellFormed() && !target.includes('\0'), 'is no path')
+  .refine((target) => target.isWellFormed() && !target.includes('\0'), 'is not a valid path')
 
 /** The folders that a path lies in, the outermost first. */
 export function foldersOf(path: string): readonly string[] {

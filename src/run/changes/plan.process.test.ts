@@ -16,14 +16,17 @@ import {
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { file, keep, link, never, newPlace, type Place, write } from './changes.fixture.ts'
+import type { StoredChange, StoredChangeSet } from './change-set.ts'
+import { type ChangesScene, file, keep, link, never, newChangesScene, write } from './changes.fixture.ts'
 import { HostTree } from './host-tree.ts'
-import type { Kept, KeptChange } from './kept.ts'
 import { planChanges } from './plan.ts'
 import { type Applied, bringOver, temporaryName } from './put.ts'
 
 /** Applies, with conflicts skipped, and stops after so many as if it had been killed then. */
-async function apply(kept: Kept, stopAfter = Number.POSITIVE_INFINITY): Promise<readonly Applied[]> {
+async function apply(
+  kept: StoredChangeSet,
+  stopAfter = Number.POSITIVE_INFINITY,
+): Promise<readonly Applied[]> {
   await using tree = await HostTree.open(kept.record.workspace)
   const done: Applied[] = []
   if (stopAfter === 0) return done
@@ -38,7 +41,7 @@ const statuses = (done: readonly Applied[]) =>
   Object.fromEntries(done.map(({ change, status }) => [change.path, status]))
 
 /** Files by path; folders that are empty are none. */
-function contentsOf({ workspace }: Place): Record<string, string> {
+function contentsOf({ workspace }: ChangesScene): Record<string, string> {
   const files = readdirSync(workspace, { recursive: true, withFileTypes: true }).filter((one) => one.isFile())
   return Object.fromEntries(
     files.map(({ parentPath, name }) => {
@@ -50,7 +53,7 @@ function contentsOf({ workspace }: Place): Record<string, string> {
 
 type Tree = Readonly<Record<string, string>>
 
-function changesOf(before: Tree, after: Tree): KeptChange[] {
+function changesOf(before: Tree, after: Tree): StoredChange[] {
   const paths = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   const state = (tree: Tree, path: string) => (tree[path] === undefined ? null : file(tree[path]))
   return paths
@@ -73,7 +76,7 @@ describe('changes brought over', () => {
   it('make the workspace what the copy is, also when they were broken off anywhere before', async () => {
     await fc.assert(
       fc.asyncProperty(trees, trees, fc.nat(PATHS.length), async (before, after, stopAfter) => {
-        const place = newPlace(before)
+        const place = newChangesScene(before)
         const kept = keep(place, changesOf(before, after), Object.values(after))
         await apply(kept, stopAfter)
         const done = await apply(kept)
@@ -89,7 +92,7 @@ describe('changes brought over', () => {
   it('never cost anything that was written here since the copy', async () => {
     await fc.assert(
       fc.asyncProperty(trees, trees, trees, async (before, after, edits) => {
-        const place = newPlace(before)
+        const place = newChangesScene(before)
         const mine: Record<string, string> = {}
         for (const path of Object.keys(edits)) {
           try {
@@ -108,7 +111,7 @@ describe('changes brought over', () => {
   })
 
   it('keep mode and leave out set-id bits', async () => {
-    const place = newPlace({ 'private.txt': 'a', 'run.sh': 'a' })
+    const place = newChangesScene({ 'private.txt': 'a', 'run.sh': 'a' })
     chmodSync(join(place.workspace, 'private.txt'), 0o640)
     chmodSync(join(place.workspace, 'run.sh'), 0o6750)
     const kept = keep(
@@ -134,7 +137,7 @@ describe('changes brought over', () => {
   })
 
   it('bring links that stay inside, in place of files too, and follow none', async () => {
-    const place = newPlace({ 'to-link': 'file', 'a/x': 'x' })
+    const place = newChangesScene({ 'to-link': 'file', 'a/x': 'x' })
     symlinkSync('a/x', join(place.workspace, 'to-file'))
     const kept = keep(
       place,
@@ -157,7 +160,7 @@ describe('changes brought over', () => {
   })
 
   it('find what a killed attempt left half-written, and replace it', async () => {
-    const place = newPlace({ a: 'old' })
+    const place = newChangesScene({ a: 'old' })
     const kept = keep(place, [{ path: 'a', before: file('old'), after: file('new') }], ['new'])
     await using tree = await HostTree.open(place.workspace)
     const seen: string[] = []
@@ -177,7 +180,7 @@ describe('changes brought over', () => {
 })
 
 describe('a workspace that is not what it was', () => {
-  const outsideOf = (place: Place) => {
+  const outsideOf = (place: ChangesScene) => {
     const outside = join(place.workspace, '../outside')
     mkdirSync(outside)
     writeFileSync(join(outside, 'file'), 'precious')
@@ -185,7 +188,7 @@ describe('a workspace that is not what it was', () => {
   }
 
   it('is not left through a folder that became a link, neither to write nor to remove', async () => {
-    const place = newPlace({ 'lib/file': 'precious', 'lib/deep/er': 'x' })
+    const place = newChangesScene({ 'lib/file': 'precious', 'lib/deep/er': 'x' })
     const kept = keep(
       place,
       [
@@ -205,7 +208,7 @@ describe('a workspace that is not what it was', () => {
   })
 
   it('is not left through a folder that becomes a link between the plan and the writing', async () => {
-    const place = newPlace({ 'lib/file': 'precious', top: 'x' })
+    const place = newChangesScene({ 'lib/file': 'precious', top: 'x' })
     const kept = keep(place, [{ path: 'lib/file', before: file('precious'), after: file('evil') }], ['evil'])
     const outside = outsideOf(place)
     await using tree = await HostTree.open(place.workspace)
@@ -222,7 +225,7 @@ describe('a workspace that is not what it was', () => {
   })
 
   it('has its pipes and links neither opened nor followed nor replaced', async () => {
-    const place = newPlace({ 'was-file': 'x' })
+    const place = newChangesScene({ 'was-file': 'x' })
     const outside = outsideOf(place)
     execFileSync('mkfifo', [join(place.workspace, 'pipe')])
     symlinkSync(join(outside, 'file'), join(place.workspace, 'link'))
@@ -241,7 +244,7 @@ describe('a workspace that is not what it was', () => {
   })
 
   it('gets nothing into git’s own folder, however it is spelt in the record', async () => {
-    const place = newPlace({ '.git/config': 'x' })
+    const place = newChangesScene({ '.git/config': 'x' })
     const paths = ['.git/config', '.GIT/hooks/pre-commit', 'sub/.git/config', 'git~1/config', '.git./x']
     const kept = keep(
       place,
@@ -253,7 +256,7 @@ describe('a workspace that is not what it was', () => {
   })
 
   it('gets what programs here run or trust unasked only when that is asked for, and nothing into Craik’s own home', async () => {
-    const place = newPlace({ 'tools/craik/config/limits.yaml': 'mine' })
+    const place = newChangesScene({ 'tools/craik/config/limits.yaml': 'mine' })
     const paths = [
       '.envrc',
       '.VSCode/tasks.json',
@@ -282,7 +285,7 @@ describe('a workspace that is not what it was', () => {
   })
 
   it('gets nothing into a bare repository of the workspace unless that is asked for', async () => {
-    const place = newPlace({ 'mirror/HEAD': 'ref: refs/heads/main', 'mirror/config': 'mine' })
+    const place = newChangesScene({ 'mirror/HEAD': 'ref: refs/heads/main', 'mirror/config': 'mine' })
     const paths = ['mirror/config', 'mirror/hooks/pre-commit', 'src/config']
     const kept = keep(
       place,
@@ -299,7 +302,7 @@ describe('a workspace that is not what it was', () => {
   })
 
   it('keeps a record with a path that leads elsewhere from being written at all', () => {
-    const place = newPlace({})
+    const place = newChangesScene({})
     for (const path of ['../x', '/etc/passwd', 'a/../../b', ''])
       expect(() => keep(place, [{ path, before: null, after: file('evil') }])).toThrow()
   })

@@ -1,11 +1,11 @@
 /** What would become of each change, in the workspace as it is now. Nothing is written. */
 import { posix } from 'node:path'
-import { heldBack, IN_REPOSITORY, REPOSITORY_MARKER } from '../../sandboxes/unsafe-paths.ts'
+import { heldBack, REPOSITORY_FILE, REPOSITORY_MARKER } from '../../sandboxes/unsafe-paths.ts'
+import type { State, StoredChange, StoredChangeSet } from './change-set.ts'
 import type { HostTree, Seen } from './host-tree.ts'
-import type { Kept, KeptChange, State } from './kept.ts'
 import { foldersOf } from './paths.ts'
 
-export type Verdict =
+export type ChangeVerdict =
   | { readonly status: 'ready' | 'already' }
   | { readonly status: 'conflict' | 'left'; readonly reason: string }
 
@@ -17,8 +17,8 @@ export interface PlanRules {
 }
 
 export interface Planned {
-  readonly change: KeptChange
-  readonly verdict: Verdict
+  readonly change: StoredChange
+  readonly verdict: ChangeVerdict
 }
 
 const NOTHING: Seen = { kind: 'nothing' }
@@ -29,7 +29,7 @@ const NOTHING: Seen = { kind: 'nothing' }
  */
 export async function planChanges(
   tree: HostTree,
-  { record }: Kept,
+  { record }: StoredChangeSet,
   rules: PlanRules,
   until: AbortSignal,
 ): Promise<readonly Planned[]> {
@@ -43,14 +43,14 @@ export async function planChanges(
     until.throwIfAborted()
     const verdict =
       (await checked.forbids(change)) ??
-      judge(change, replacedAlready(change.path, await lookFor(tree, change), coming))
+      planChange(change, replacedAlready(change.path, await lookFor(tree, change), coming))
     if (verdict.status === 'ready') going.add(change.path)
     planned.push({ change, verdict })
   }
   for (const change of puts) {
     until.throwIfAborted()
     const seen = async () => withoutRemovals(tree, change.path, await lookFor(tree, change), going)
-    planned.push({ change, verdict: (await checked.forbids(change)) ?? judge(change, await seen()) })
+    planned.push({ change, verdict: (await checked.forbids(change)) ?? planChange(change, await seen()) })
   }
   return planned
 }
@@ -66,13 +66,13 @@ class Rules {
     this.#rules = rules
   }
 
-  async forbids({ path, after }: KeptChange): Promise<Verdict | undefined> {
+  async forbids({ path, after }: StoredChange): Promise<ChangeVerdict | undefined> {
     const { own, withSettings = false } = this.#rules
     if (own !== undefined && `${path}/`.toLowerCase().startsWith(`${own}/`.toLowerCase()))
       return { status: 'left', reason: 'it belongs to Craik' }
     const held =
       heldBack(path, after?.kind === 'link' ? after.target : undefined) ??
-      ((await this.#isInRepository(path)) ? IN_REPOSITORY : undefined)
+      ((await this.#isInRepository(path)) ? REPOSITORY_FILE : undefined)
     if (held === undefined || (held.kind === 'settings' && withSettings)) return undefined
     return { status: 'left', reason: held.reason }
   }
@@ -89,7 +89,7 @@ class Rules {
 }
 
 /** A file whose length is neither the old nor the new one need not be read to know that it is another. */
-export function lookFor(tree: HostTree, { path, before, after }: KeptChange): Promise<Seen> {
+export function lookFor(tree: HostTree, { path, before, after }: StoredChange): Promise<Seen> {
   const lengths = [before, after].flatMap((state) => (state?.kind === 'file' ? [state.bytes] : []))
   return tree.look(path, lengths)
 }
@@ -116,7 +116,7 @@ function hasBelow(paths: ReadonlySet<string>, folder: string): boolean {
   return [...paths].some((path) => path.startsWith(`${folder}/`))
 }
 
-export function judge({ before, after }: KeptChange, seen: Seen): Verdict {
+export function planChange({ before, after }: StoredChange, seen: Seen): ChangeVerdict {
   if (isThere(seen, after) && hasRight(seen, after)) return { status: 'already' }
   if (isThere(seen, before)) return { status: 'ready' }
   // The content came over before, and only the right to run it did not.
@@ -137,14 +137,14 @@ function hasRight(seen: Seen, state: State | null): boolean {
 function whyConflict(before: State | null, seen: Seen): string {
   switch (seen.kind) {
     case 'nothing':
-      return 'it was removed here'
+      return 'it was removed on the host'
     case 'blocked':
-      return `${seen.at} is no folder here`
+      return `${seen.at} is not a folder on the host`
     case 'folder':
-      return 'a folder is in its place here'
+      return 'it is a folder on the host'
     case 'special':
-      return 'what is in its place here is no file'
+      return 'it is a special file on the host'
     default:
-      return before === null ? 'it was added here too' : 'it was changed here'
+      return before === null ? 'it was also added on the host' : 'it was changed on the host'
   }
 }

@@ -9,9 +9,9 @@ import { currentOwner } from '../../lib/owner.ts'
 import type { PromptRun } from '../prompts/record.ts'
 import { beginRun } from '../prompts/runs.ts'
 import { LOCK } from './apply.ts'
-import { file, keep, never, newPlace, type Place, write } from './changes.fixture.ts'
-import { keepBaseline, markApplied, readKept, runFolder } from './kept.ts'
-import { type KeptRunFolder, keptRunFolders, type PrunePlace, removeKeptRun } from './prune.ts'
+import { changeSetFolder, keepBaseline, markApplied, readChangeSet } from './change-set.ts'
+import { type ChangesScene, file, keep, never, newChangesScene, write } from './changes.fixture.ts'
+import { type ChangeSetFolder, keptRunFolders, type PruneDeps, removeChangeSet } from './prune.ts'
 
 const OPERATOR = 'local-user:ada'
 const GONE = { ...currentOwner(), bootId: 'another boot' }
@@ -19,20 +19,34 @@ const NOTHING = { entries: new Map(), unfit: [], unfitCount: 0 }
 
 function scene(files: Readonly<Record<string, string>> = {}) {
   const store = inProcessStore(systemClock)
-  const { workspace } = newPlace(files)
-  const prunes: PrunePlace = { store, log: store.log, home: store.home, operator: OPERATOR }
-  const place: Place = { workspace, home: store.home.root }
+  const { workspace } = newChangesScene(files)
+  const prunes: PruneDeps = { store, log: store.log, home: store.home, operator: OPERATOR }
+  const place: ChangesScene = { workspace, home: store.home.root }
   const found = async () => {
-    const all: KeptRunFolder[] = []
+    const all: ChangeSetFolder[] = []
     for await (const one of keptRunFolders(prunes, never)) all.push(one)
     return Object.fromEntries(all.map((one) => [one.runId, one]))
   }
   const begin = (id: string, more: Partial<PromptRun> = {}) =>
     beginRun(store, {
-      ...{ schema: 'craik.prompt_run', version: '0.1.0', id, operator_subject: OPERATOR, harness: 'fixture' },
-      ...{ sandbox_id: 'sbx_1', made_sandbox: true, workspace, workspace_mode: 'copy', agent_session: null },
-      ...{ resumed_from: null, prompt_hash: '0'.repeat(16), status: 'running', stop_reason: null },
-      ...{ changed_files: null, owner: GONE, created_at: new Date(0).toISOString(), ended_at: null },
+      schema: 'craik.prompt_run',
+      version: '0.1.0',
+      id,
+      operator_subject: OPERATOR,
+      harness: 'fixture',
+      sandbox_id: 'sbx_1',
+      made_sandbox: true,
+      workspace,
+      workspace_mode: 'copy',
+      agent_session: null,
+      resumed_from: null,
+      prompt_hash: '0'.repeat(16),
+      status: 'running',
+      stop_reason: null,
+      changed_files: null,
+      owner: GONE,
+      created_at: new Date(0).toISOString(),
+      ended_at: null,
       ...more,
     })
   return { store, place, prunes, found, begin }
@@ -49,8 +63,8 @@ it('can go when it changed nothing, or all of it is in the folder here, or was',
   write(place.workspace, { 'edited.txt': 'new, and more\n' })
   expect(await found()).toMatchObject({
     run_none: { isSpare: true, why: 'it changed nothing' },
-    run_there: { isSpare: true, why: 'everything was brought over' },
-    run_edited: { isSpare: true, why: 'everything was brought over' },
+    run_there: { isSpare: true, why: 'all changes were applied' },
+    run_edited: { isSpare: true, why: 'all changes were applied' },
   })
 })
 
@@ -72,8 +86,8 @@ it('is held when something of it is nowhere else', async () => {
   markApplied(first)
   keep(place, [added('x', 'two')], ['two'], { runId: 'run_again' })
   expect(await found()).toMatchObject({
-    run_half: { isSpare: false, why: '1 file was not brought over' },
-    run_elsewhere: { isSpare: false, why: '2 files were not brought over' },
+    run_half: { isSpare: false, why: '1 file was not applied' },
+    run_elsewhere: { isSpare: false, why: '2 files were not applied' },
     run_again: { isSpare: false },
   })
 })
@@ -84,10 +98,10 @@ it('of one that was broken off can go with its sandbox; one that goes on, or can
   await begin('run_broken')
   await begin('run_going', { owner: currentOwner() })
   await begin('run_damaged')
-  writeFileSync(join(runFolder(prunes.home, 'run_damaged'), 'changes.json'), '{', { mode: 0o600 })
+  writeFileSync(join(changeSetFolder(prunes.home, 'run_damaged'), 'changes.json'), '{', { mode: 0o600 })
   keep(place, [], [], { runId: 'run_theirs', operator: 'local-user:grace' })
   expect(await found()).toMatchObject({
-    run_broken: { isSpare: true, why: 'it was broken off, and its sandbox is gone' },
+    run_broken: { isSpare: true, why: 'it was interrupted, and its sandbox no longer exists' },
     run_damaged: { isSpare: false },
   })
   expect(Object.keys(await found()).sort()).toEqual(['run_broken', 'run_damaged'])
@@ -97,17 +111,21 @@ it('goes with a receipt, whole, and not while it is brought over', async () => {
   const { store, prunes, place, found } = scene()
   const kept = keep(place, [added('x', 'new\n')], ['new\n'], { runId: 'run_gone' })
   const { run_gone } = await found()
-  const lock = takeFileLock(join(kept.folder, LOCK), 'lock of the run')
-  expect(await removeKeptRun(prunes, run_gone!)).toBe(false)
+  const lock = takeFileLock(join(kept.folder, LOCK), 'run lock')
+  expect(await removeChangeSet(prunes, run_gone!)).toBe(false)
   lock!.release()
-  expect(await readKept(prunes.home, 'run_gone')).toMatchObject({ digest: kept.digest })
-  expect(await removeKeptRun(prunes, run_gone!)).toBe(true)
+  expect(await readChangeSet(prunes.home, 'run_gone')).toMatchObject({ digest: kept.digest })
+  expect(await removeChangeSet(prunes, run_gone!)).toBe(true)
   expect(existsSync(kept.folder)).toBe(false)
   expect(readdirSync(prunes.home.runs)).toEqual([])
   expect(await store.bodies()).toMatchObject([
     {
-      ...{ operation: 'prune', target: 'run_gone', operator: OPERATOR, status: 'passed' },
-      ...{ digests: { changes: kept.digest }, metadata: { spare: false } },
+      operation: 'prune',
+      target: 'run_gone',
+      operator: OPERATOR,
+      status: 'passed',
+      digests: { changes: kept.digest },
+      metadata: { spare: false },
     },
   ])
 })

@@ -9,18 +9,24 @@ import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import { getPromptRun } from '../prompts/runs.ts'
 import { LOCK } from './apply.ts'
+import {
+  changeSetFolder,
+  isMarkedApplied,
+  RECORD,
+  readChangeSet,
+  type StoredChangeSet,
+} from './change-set.ts'
 import { HostTree } from './host-tree.ts'
-import { isMarkedApplied, type Kept, RECORD, readKept, runFolder } from './kept.ts'
-import { judge, lookFor } from './plan.ts'
+import { lookFor, planChange } from './plan.ts'
 
-export interface PrunePlace {
+export interface PruneDeps {
   readonly store: Store
   readonly log: ReceiptLog
   readonly home: Home
   readonly operator: string
 }
 
-export interface KeptRunFolder {
+export interface ChangeSetFolder {
   readonly runId: string
   readonly sandboxId: string | undefined
   /** Of the record of its changes, where there is one. */
@@ -32,7 +38,7 @@ export interface KeptRunFolder {
 }
 
 /** Of the operator's own, without those that go on. */
-export async function* keptRunFolders(place: PrunePlace, until: AbortSignal): AsyncGenerator<KeptRunFolder> {
+export async function* keptRunFolders(place: PruneDeps, until: AbortSignal): AsyncGenerator<ChangeSetFolder> {
   for (const name of foldersIn(place.home.runs)) {
     until.throwIfAborted()
     const found = await lookAt(place, name, until)
@@ -41,17 +47,21 @@ export async function* keptRunFolders(place: PrunePlace, until: AbortSignal): As
 }
 
 /** On record first. False: its changes are being brought over right now. */
-export async function removeKeptRun(
-  { log, home, operator }: PrunePlace,
-  { runId, sandboxId, digest, isSpare }: KeptRunFolder,
+export async function removeChangeSet(
+  { log, home, operator }: PruneDeps,
+  { runId, sandboxId, digest, isSpare }: ChangeSetFolder,
 ): Promise<boolean> {
-  const folder = runFolder(home, runId)
-  const lock = takeFileLock(join(folder, LOCK), 'lock of the run')
+  const folder = changeSetFolder(home, runId)
+  const lock = takeFileLock(join(folder, LOCK), 'run lock')
   if (lock === undefined) return false
   try {
     await log.append({
-      ...{ kind: 'environment_decision', status: 'passed', operator },
-      ...{ capability: 'agent.run', operation: 'prune', target: runId },
+      kind: 'environment_decision',
+      status: 'passed',
+      operator,
+      capability: 'agent.run',
+      operation: 'prune',
+      target: runId,
       links: { run_id: runId, ...(sandboxId !== undefined && { sandbox_id: sandboxId }) },
       ...(digest !== undefined && { digests: { changes: digest } }),
       metadata: { spare: isSpare },
@@ -75,38 +85,41 @@ function foldersIn(path: string): string[] {
 }
 
 async function lookAt(
-  place: PrunePlace,
+  place: PruneDeps,
   runId: string,
   until: AbortSignal,
-): Promise<KeptRunFolder | undefined> {
+): Promise<ChangeSetFolder | undefined> {
   const { store, home, operator } = place
   const run = await unless(getPromptRun(place, operator, runId), ['not_found', 'tampered'])
   if (run?.status === 'running' && ownerState(run.owner) !== 'dead') return undefined
   let isDamaged = false
-  const kept = await unless(readKept(home, runId), ['not_found', 'store_damaged'], ({ code }) => {
+  const kept = await unless(readChangeSet(home, runId), ['not_found', 'store_damaged'], ({ code }) => {
     isDamaged = code === 'store_damaged'
   })
   if ((kept?.record.operator_subject ?? run?.operator_subject) !== operator) return undefined
   const sandboxId = kept?.record.sandbox_id ?? run?.sandbox_id
-  const common = { runId, sandboxId, digest: kept?.digest, bytes: bytesIn(runFolder(home, runId)) }
-  if (isDamaged) return { ...common, why: 'the record of its changes cannot be read', isSpare: false }
+  const common = { runId, sandboxId, digest: kept?.digest, bytes: bytesIn(changeSetFolder(home, runId)) }
+  if (isDamaged) return { ...common, why: 'the record of its changes is unreadable', isSpare: false }
   if (kept !== undefined) return { ...common, ...(await judged(kept, until)) }
   const row = sandboxId && (await store.read((tables) => tables.sandboxes.get(sandboxId)))
   return row
-    ? { ...common, why: 'it was broken off, and its sandbox is still there', isSpare: false }
-    : { ...common, why: 'it was broken off, and its sandbox is gone', isSpare: true }
+    ? { ...common, why: 'it was interrupted, and its sandbox still exists', isSpare: false }
+    : { ...common, why: 'it was interrupted, and its sandbox no longer exists', isSpare: true }
 }
 
-async function judged(kept: Kept, until: AbortSignal): Promise<Pick<KeptRunFolder, 'why' | 'isSpare'>> {
+async function judged(
+  kept: StoredChangeSet,
+  until: AbortSignal,
+): Promise<Pick<ChangeSetFolder, 'why' | 'isSpare'>> {
   if (kept.record.changes.length === 0) return { why: 'it changed nothing', isSpare: true }
   const missing = isMarkedApplied(kept) ? 0 : await notThere(kept, until)
-  if (missing === 0) return { why: 'everything was brought over', isSpare: true }
+  if (missing === 0) return { why: 'all changes were applied', isSpare: true }
   const files = missing === 1 ? '1 file was' : `${missing.toLocaleString('en')} files were`
-  return { why: `${files} not brought over`, isSpare: false }
+  return { why: `${files} not applied`, isSpare: false }
 }
 
 /** How many of its changes the folder here does not have. */
-async function notThere({ record }: Kept, until: AbortSignal): Promise<number> {
+async function notThere({ record }: StoredChangeSet, until: AbortSignal): Promise<number> {
   const { changes, workspace } = record
   let tree: HostTree
   try {
@@ -118,7 +131,7 @@ async function notThere({ record }: Kept, until: AbortSignal): Promise<number> {
   let missing = 0
   for (const change of changes) {
     until.throwIfAborted()
-    if (judge(change, await lookFor(tree, change)).status !== 'already') missing++
+    if (planChange(change, await lookFor(tree, change)).status !== 'already') missing++
   }
   return missing
 }

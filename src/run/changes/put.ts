@@ -1,24 +1,24 @@
 /** One change after the other into the workspace on this machine, each looked at once more right before it is written. */
 import { CraikError } from '../../errors.ts'
+import type { StoredChange, StoredChangeSet } from './change-set.ts'
 import { sha256 } from './content-store.ts'
 import type { HostTree } from './host-tree.ts'
-import type { Kept, KeptChange } from './kept.ts'
-import { judge, lookFor, type Planned, type Verdict } from './plan.ts'
+import { type ChangeVerdict, lookFor, type Planned, planChange } from './plan.ts'
 
-export type OutcomeStatus = Verdict['status'] | 'applied' | 'failed'
+export type OutcomeStatus = ChangeVerdict['status'] | 'applied' | 'failed'
 
 export interface Applied {
-  readonly change: KeptChange
+  readonly change: StoredChange
   readonly status: OutcomeStatus
   readonly reason?: string
 }
 
-const MEANWHILE = 'it changed here meanwhile'
+const MEANWHILE = 'it changed on the host meanwhile'
 
 /** What was brought over stays when this is broken off; done again, the rest follows. */
 export async function* bringOver(
   tree: HostTree,
-  kept: Kept,
+  kept: StoredChangeSet,
   planned: readonly Planned[],
   until: AbortSignal,
 ): AsyncGenerator<Applied> {
@@ -30,20 +30,28 @@ export async function* bringOver(
   }
 }
 
-async function bringOne(tree: HostTree, kept: Kept, change: KeptChange): Promise<Omit<Applied, 'change'>> {
+async function bringOne(
+  tree: HostTree,
+  kept: StoredChangeSet,
+  change: StoredChange,
+): Promise<Omit<Applied, 'change'>> {
   try {
     return await put(tree, kept, change)
   } catch (error) {
     // One file that may not be written does not keep the others from coming over; the answer names it.
     const { code } = error as NodeJS.ErrnoException
     if (error instanceof CraikError || code === undefined) throw error
-    return { status: 'failed', reason: `it cannot be written (${code})` }
+    return { status: 'failed', reason: `cannot write it (${code})` }
   }
 }
 
-async function put(tree: HostTree, kept: Kept, change: KeptChange): Promise<Omit<Applied, 'change'>> {
+async function put(
+  tree: HostTree,
+  kept: StoredChangeSet,
+  change: StoredChange,
+): Promise<Omit<Applied, 'change'>> {
   const { path, before, after } = change
-  const isStill = async () => judge(change, await lookFor(tree, change)).status === 'ready'
+  const isStill = async () => planChange(change, await lookFor(tree, change)).status === 'ready'
   if (after === null) return answer((await isStill()) && (await tree.remove(path)))
   const temporary = temporaryName(kept.record.run_id, path)
   if (after.kind === 'link') return answer(await tree.putLink(path, after.target, { temporary, isStill }))
@@ -51,7 +59,7 @@ async function put(tree: HostTree, kept: Kept, change: KeptChange): Promise<Omit
     return answer((await isStill()) && (await tree.setExecutable(path, after.executable)))
   }
   const content = kept.contents.get(after.digest)
-  if (content === undefined) return { status: 'left', reason: 'its content was not kept' }
+  if (content === undefined) return { status: 'left', reason: 'its content was not saved' }
   return answer(await tree.putFile(path, content, { executable: after.executable, temporary, isStill }))
 }
 

@@ -42,12 +42,13 @@ export function checkReceiptsSince(
         lines.push(line)
         const doubt = chain.inspect(receipt, [], expected)
         if (doubt !== undefined) problems.push(doubt.detail)
-        else if (!receipt.entry.leaf.equals(leaf)) problems.push(`receipt ${expected} does not have its hash`)
+        else if (!receipt.entry.leaf.equals(leaf))
+          problems.push(`the hash of receipt ${expected} does not match`)
       }
       chain.extend(receipt)
       expected++
     }
-    if (chain.unchecked > 0) problems.push(`${chain.unchecked} receipts are sealed by a key that is not here`)
+    if (chain.unchecked > 0) problems.push(`${chain.unchecked} receipts are sealed by a missing key`)
     const replay =
       problems.length > 0 ? undefined : await replayLog(withDocuments(tables, lines), async () => {})
     for (const { id, detail } of replay?.differ ?? []) problems.push(`${id}: ${detail}`)

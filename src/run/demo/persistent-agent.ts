@@ -10,9 +10,9 @@ import type { Availability } from '../../sandboxes/backend.ts'
 import type { Home } from '../../store/home.ts'
 import { launchAgent } from '../agents/launch.ts'
 import type { RunProgress } from '../agents/loop.ts'
-import type { RunPlace } from '../agents/place.ts'
 import { promptSession } from '../agents/prompt.ts'
 import { getHandoff, getRun, getSession } from '../agents/records.ts'
+import type { RunDeps } from '../agents/run-deps.ts'
 import { changeSession } from '../agents/tokens.ts'
 import { checkReceiptsSince, nextReceipt, type OwnReceipts } from './own-receipts.ts'
 import { DEMO_OPERATOR, DEMO_SESSION_PREFIX, removeDemoSession } from './removal.ts'
@@ -76,7 +76,7 @@ export interface DemoResult {
   readonly succeeded: boolean
 }
 
-export async function runPersistentAgentDemo(place: RunPlace, input: DemoInput): Promise<DemoResult> {
+export async function runPersistentAgentDemo(place: RunDeps, input: DemoInput): Promise<DemoResult> {
   const availability = await place.backend.probe()
   // A folder that no sandbox takes, such as the user's whole home, is refused here and not by each run.
   const { isolation } = availability
@@ -98,7 +98,7 @@ export async function runPersistentAgentDemo(place: RunPlace, input: DemoInput):
 /** The strongest that this machine has: a demo says which that is, and shows what it can. */
 type Reached = 'process' | 'none'
 
-async function execute(place: RunPlace, input: DemoInput, isolation: Reached): Promise<readonly Execution[]> {
+async function execute(place: RunDeps, input: DemoInput, isolation: Reached): Promise<readonly Execution[]> {
   const sessionIds: string[] = []
   try {
     const executions: Execution[] = []
@@ -121,7 +121,7 @@ async function execute(place: RunPlace, input: DemoInput, isolation: Reached): P
 }
 
 async function executeOne(
-  place: RunPlace,
+  place: RunDeps,
   { repository, onStep }: DemoInput,
   isolation: Reached,
   providerId: string,
@@ -184,7 +184,7 @@ export async function chooseProviders(home: Home, wanted: readonly string[]): Pr
 }
 
 /** Those that were really launched: a launch that failed left none. */
-async function removeSessions({ store }: RunPlace, ids: readonly string[]): Promise<number> {
+async function removeSessions({ store }: RunDeps, ids: readonly string[]): Promise<number> {
   let removed = 0
   for (const sessionId of ids) {
     try {

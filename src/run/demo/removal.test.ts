@@ -73,7 +73,7 @@ describe('removing what a demo made', () => {
     ['that a person launched under the name of the demo', { id: 'agent_parser_1' }],
   ])('refuses a session %s', async (_, changes) => {
     await launch(changes)
-    await expect(remove(changes.id)).rejects.toThrow('was not made by a demo')
+    await expect(remove(changes.id)).rejects.toThrow('is not a demo session')
     expect(await store.tables.sessions.get(changes.id)).toBeDefined()
   })
 

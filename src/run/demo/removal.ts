@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Home } from '../../store/home.ts'
 import { type Procedures, procedure, type Tables } from '../../store/store.ts'
-import { type AgentSealer, Keeper } from '../agents/keeper.ts'
+import { AgentRecords, type AgentSealer } from '../agents/agent-records.ts'
 
 /** Whose name every demo acts in, so that nobody's own sessions look like a demo's. */
 export const DEMO_OPERATOR = 'operator:persistent-agent-demo'
@@ -28,10 +28,10 @@ export function demoProcedures(sealer: AgentSealer, clock: Clock, home: Home): P
       tables: Tables,
       { sessionId }: { readonly sessionId: string },
     ): Promise<Removed> => {
-      const keeper = new Keeper(tables, sealer, clock, home)
+      const keeper = new AgentRecords(tables, sealer, clock, home)
       const { record: session } = await keeper.session(sessionId)
       if (session.operator_subject !== DEMO_OPERATOR || !session.id.startsWith(DEMO_SESSION_PREFIX))
-        throw new CraikError('denied', `session ${sessionId} was not made by a demo, so it stays`)
+        throw new CraikError('denied', `cannot remove session ${sessionId}: it is not a demo session`)
       const runs = await tables.runs.list({ session_id: sessionId }, RECORDS_MAX)
       const handoffs = await tables.handoffs.list({ session_id: sessionId }, RECORDS_MAX)
       await tables.sessions.remove(sessionId)

@@ -44,11 +44,11 @@ describe('the repository of a demo', () => {
     const path = repository('a')
     expect(findRepository(path, 'parser').name).toBe('parser')
     for (const name of ['', 'two words', '../x', 'x'.repeat(41), '-x'])
-      expect(() => findRepository(path, name)).toThrow('--project-name takes letters')
+      expect(() => findRepository(path, name)).toThrow('invalid --project-name')
   })
 
   it.each([
-    ['nothing at all', () => 'missing', 'there is no folder'],
+    ['nothing at all', () => 'missing', 'does not exist'],
     ['a file', () => write('file'), 'is not a folder'],
     ['an empty folder', () => mkdir('empty'), 'is not a git repository: it has no .git'],
     ['a folder with an empty .git', () => mkdir('x/.git').slice(0, -5), 'is not a git repository'],

@@ -24,8 +24,8 @@ export function findRepository(path: string, name?: string): Repository {
     throw new CraikError('usage', `${path} is not a git repository: it has no .git`, {
       hint:
         around === undefined
-          ? 'go to a repository of yours, or make one here with git init, then try again'
-          : `it lies in one; try again with --repo-path ${join(path, around)}`,
+          ? 'change to a git repository, or create one with git init, then try again'
+          : `use the repository around it:  --repo-path ${join(path, around)}`,
     })
   }
   return { path: found, given: path, name: name === undefined ? nameOf(found) : givenName(name) }
@@ -37,15 +37,15 @@ function realFolder(path: string): string {
     found = realpathSync(path)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    const message = code === 'ENOENT' ? `there is no folder ${path}` : `${path} cannot be read (${code})`
+    const message = code === 'ENOENT' ? `folder ${path} does not exist` : `cannot read ${path} (${code})`
     throw new CraikError('usage', message, {
-      hint: 'give --repo-path the folder of a git repository',
+      hint: 'set --repo-path to the folder of a git repository',
       cause: error,
     })
   }
   if (statSync(found).isDirectory()) return found
   throw new CraikError('usage', `${path} is not a folder`, {
-    hint: 'give --repo-path the folder of a git repository',
+    hint: 'set --repo-path to the folder of a git repository',
   })
 }
 
@@ -92,7 +92,11 @@ function nameOf(folder: string): string {
 
 function givenName(name: string): string {
   if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/.test(name) && redactText(name).labels.length === 0) return name
-  throw new CraikError('usage', '--project-name takes letters, digits and . _ -, at most 40 characters', {
-    hint: 'leave it out to use the name of the folder',
-  })
+  throw new CraikError(
+    'usage',
+    'invalid --project-name: use letters, digits and . _ -, at most 40 characters',
+    {
+      hint: 'omit it to use the name of the folder',
+    },
+  )
 }

@@ -85,12 +85,13 @@ it('a turn that ends after a call without an answer is told as that, whatever th
 it('a provider that cannot be reached is waited for so long and no longer, however seldom it is tried', async () => {
   const { watch, clock } = await after('passed', 'gateway.login_not_renewed', 'unreachable')
   expect(await watch.look()).toBeUndefined()
-  expect(watch.retrying).toEqual({ why: 'the provider cannot be reached', tries: 2 })
+  expect(watch.retrying).toEqual({ why: 'the provider is unreachable', tries: 2 })
   clock.now = 44_999
   expect(await watch.look()).toBeUndefined()
   clock.now = 45_000
   expect(await watch.look()).toMatchObject({
-    ...{ code: 'provider_failed', message: 'codex: its provider cannot be reached' },
+    code: 'provider_failed',
+    message: 'codex: its provider is unreachable',
     hint: expect.stringContaining('craik provider failover reset provider_openai'),
   })
 })
@@ -111,7 +112,7 @@ it('one try that was not answered is nothing yet, nor is one beside a call that 
 
 it('one that is left alone because it could not be reached is told as that, with how to try it at once', async () => {
   expect(await (await after('provider.cooling_down')).watch.last()).toMatchObject({
-    message: 'codex: its provider is left alone for a while, because it could not be reached',
+    message: 'codex: its provider is in cooldown after it was unreachable',
     hint: expect.stringContaining('craik provider failover reset provider_openai'),
   })
 })

@@ -24,9 +24,9 @@ const STRIKES: Readonly<Record<Trouble, number>> = {
 /** Some wait longer before each try: not answered for so long, in two tries or more, is not answered. */
 const PATIENCE_MS: Readonly<Partial<Record<Trouble, number>>> = { provider: 180_000, unreachable: 45_000 }
 const WORDS: Readonly<Partial<Record<Trouble, string>>> = {
-  rate: 'the provider says that there were too many requests',
-  provider: 'the provider does not answer as it should',
-  unreachable: 'the provider cannot be reached',
+  rate: 'the provider reports too many requests',
+  provider: 'the provider returns errors',
+  unreachable: 'the provider is unreachable',
 }
 
 /** An agent that tries again. */
@@ -37,15 +37,15 @@ export interface Retrying {
 
 const NOT_RENEWED = 'gateway.login_not_renewed'
 const ABOUT_LOGINS = ['gateway.no_credentials', 'gateway.credential', NOT_RENEWED]
-const REFUSED = 'its provider refuses the login of this machine'
+const REFUSED = 'its provider rejects the login of this machine'
 const LOGIN_WORDS: Readonly<Record<string, string>> = {
-  'gateway.credential': 'its login is none of this sandbox, or has ended on this machine',
+  'gateway.credential': 'its login does not belong to this sandbox, or no longer exists on this machine',
 }
 const COOLING = 'provider.cooling_down'
-const NOT_REACHED = 'its provider cannot be reached'
+const NOT_REACHED = 'its provider is unreachable'
 const UNREACHED: Readonly<Record<string, string>> = {
-  [COOLING]: 'its provider is left alone for a while, because it could not be reached',
-  [NOT_RENEWED]: 'its login has run out, and who renews it cannot be reached',
+  [COOLING]: 'its provider is in cooldown after it was unreachable',
+  [NOT_RENEWED]: 'its login has expired, and its issuer is unreachable',
 }
 const PAGE = 500
 
@@ -162,32 +162,30 @@ export class ModelWatch {
           details,
         })
       case 'rate':
-        return new CraikError(
-          'quota_exceeded',
-          `${name}: its provider says that there were too many requests`,
-          {
-            hint: 'wait, then go on with --resume',
-            details,
-          },
-        )
+        return new CraikError('quota_exceeded', `${name}: its provider reports too many requests`, {
+          hint: 'wait, then continue with --resume',
+          details,
+        })
       case 'quota':
-        return new CraikError('quota_exceeded', `${name}: a quota has no room (${this.#rule})`, {
-          hint: 'see it:  craik quota show',
+        return new CraikError('quota_exceeded', `${name}: a quota is exhausted (${this.#rule})`, {
+          hint: 'show it:  craik quota show',
           details,
         })
       case 'budget':
-        return new CraikError('budget_exceeded', `${name}: a budget has no room (${this.#rule})`, { details })
+        return new CraikError('budget_exceeded', `${name}: a budget is exhausted (${this.#rule})`, {
+          details,
+        })
       case 'policy':
         return new CraikError('denied', `${name}: calls to its model are denied by rule ${this.#rule}`, {
           details,
         })
       case 'unreachable':
         return new CraikError('provider_failed', `${name}: ${UNREACHED[this.#rule ?? ''] ?? NOT_REACHED}`, {
-          hint: `try again when it can be; one that is still left alone then:  craik provider failover reset ${this.#provider ?? 'PROVIDER'}`,
+          hint: `try again later, or end the cooldown:  craik provider failover reset ${this.#provider ?? 'PROVIDER'}`,
           details,
         })
       case 'provider':
-        return new CraikError('provider_failed', `${name}: its provider does not answer`, { details })
+        return new CraikError('provider_failed', `${name}: its provider does not respond`, { details })
     }
   }
 }

@@ -1,12 +1,12 @@
 /** Whether an agent may use a tool: policy decides each time, by the grant that came with the prompt or by one for this once. */
 import { hash } from 'node:crypto'
-import { type AskedTool, TOOL_KINDS, type ToolKind } from '../../harnesses/acp/events.ts'
+import { type PendingTool, TOOL_KINDS, type ToolKind } from '../../harnesses/acp/events.ts'
 import { decide } from '../../policy/decide.ts'
 import { createGrant, revokeGrant } from '../../policy/grants.ts'
 import type { ReceiptLog } from '../../receipts/log.ts'
 import type { Store } from '../../store/store.ts'
 
-export interface PermissionPlace {
+export interface PermissionDeps {
   readonly store: Store
   readonly log: ReceiptLog
   readonly operator: string
@@ -26,14 +26,14 @@ export type PermissionMode = (typeof PERMISSION_MODES)[number]
 const READING: readonly ToolKind[] = ['read', 'search', 'think']
 
 /** What whoever types the prompt gives leave for at once. */
-export function leaveOf(mode: PermissionMode): readonly ToolKind[] {
+export function permittedKinds(mode: PermissionMode): readonly ToolKind[] {
   if (mode === 'allow') return TOOL_KINDS
   return mode === 'deny' ? [] : READING
 }
 
 /** A grant for this prompt alone; undefined when nothing is given leave for. */
 export async function grantTools(
-  place: PermissionPlace,
+  place: PermissionDeps,
   operations: readonly ToolKind[],
   expiresAtMs: number,
   once = false,
@@ -57,7 +57,7 @@ export async function grantTools(
 }
 
 export async function revokeTools(
-  { store, operator }: PermissionPlace,
+  { store, operator }: PermissionDeps,
   grantId: string | undefined,
 ): Promise<void> {
   if (grantId !== undefined) await revokeGrant(store, grantId, operator)
@@ -73,15 +73,18 @@ export interface ToolDecision {
 
 /** The receipt has the kind of tool and a digest of what was asked, never the words. */
 export async function decideTool(
-  { store, log, operator, runId, sandboxId, harness, policyEnvelopeId }: PermissionPlace,
-  { kind, asks }: Pick<AskedTool, 'kind' | 'asks'>,
+  { store, log, operator, runId, sandboxId, harness, policyEnvelopeId }: PermissionDeps,
+  { kind, asks }: Pick<PendingTool, 'kind' | 'asks'>,
   grantId: string | undefined,
 ): Promise<ToolDecision> {
   const decision = await decide(
     store,
     log,
     {
-      ...{ operator, capability: 'agent.act', operation: kind, target: `harness/${harness}` },
+      operator,
+      capability: 'agent.act',
+      operation: kind,
+      target: `harness/${harness}`,
       scope: { run_id: runId, sandbox_id: sandboxId },
       policy_envelope_id: policyEnvelopeId,
       ...(grantId !== undefined && { grant_id: grantId }),

@@ -26,12 +26,13 @@ export function promptProcedures(sealer: Sealer, clock: Clock, home: Home): Proc
     [beginPrompt.name]: async (tables: Tables, { run }: { readonly run: PromptRun }) => {
       const { harness, prompt_hash } = run
       const begun = await receipt(tables, run, {
-        ...{ status: 'passed', operation: 'begin' },
+        status: 'passed',
+        operation: 'begin',
         metadata: { harness, prompt_hash, workspace_mode: run.workspace_mode },
       })
       const row = { ...(await sealed(tables, run)), createdAtMs: clock.nowMs() }
       if (!(await tables.promptRuns.insert(row)))
-        throw new CraikError('conflict', `run ${run.id} exists already`)
+        throw new CraikError('conflict', `run ${run.id} already exists`)
       return begun
     },
     [changePrompt.name]: async (tables: Tables, { id, agentSession, end }: PromptChange) => {

@@ -25,11 +25,11 @@ export async function getPromptRun(
 ): Promise<PromptRun> {
   const row = await place.store.read((tables) => tables.promptRuns.get(id))
   const unknown = () =>
-    new CraikError('not_found', `unknown run: ${id}`, { hint: 'see them with:  craik run list --prompts' })
+    new CraikError('not_found', `unknown run: ${id}`, { hint: 'list runs:  craik run list --prompts' })
   if (row === undefined) throw unknown()
   if (checkRecord(place.home, `prompt:${id}`, row.document, row.seal) !== 'verified')
     throw new CraikError('tampered', `run ${id} was changed outside Craik`, {
-      hint: `what the log tells of it:  craik receipts list --run ${id}`,
+      hint: `list its receipts:  craik receipts list --run ${id}`,
     })
   const run = parsePromptRun(row.document)
   if (run.operator_subject !== operator) throw unknown()

@@ -174,17 +174,17 @@ export function headerNumber(value: unknown): number | undefined {
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-export function parseAnswer<T>(schema: z.ZodType<T>, body: Buffer, doing: string): T {
+export function parseSidecarAnswer<T>(schema: z.ZodType<T>, body: Buffer, doing: string): T {
   let value: unknown
   try {
     value = JSON.parse(body.toString('utf8'))
   } catch {
-    throw lied(doing, 'an answer that is not JSON')
+    throw lied(doing, 'a response that is not JSON')
   }
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
   const where = printable(parsed.error.issues[0]?.path.join('.') ?? '')
-  throw lied(doing, where === '' ? 'an answer of another form' : `an answer whose ${where} cannot be`)
+  throw lied(doing, where === '' ? 'an invalid response' : `a response in which ${where} is invalid`)
 }
 
 const CODES: Readonly<Record<SidecarErrorCode, ErrorCode>> = {
@@ -202,7 +202,7 @@ const CODES: Readonly<Record<SidecarErrorCode, ErrorCode>> = {
 }
 
 /** The error that a sidecar answered with. What it says is quoted, so that nobody takes it for Craik's word. */
-export function refusal(body: Buffer, status: number, doing: string): CraikError {
+export function sidecarRefusal(body: Buffer, status: number, doing: string): CraikError {
   let value: unknown
   try {
     value = JSON.parse(body.toString('utf8'))
@@ -210,16 +210,16 @@ export function refusal(body: Buffer, status: number, doing: string): CraikError
     value = undefined
   }
   const parsed = errorSchema.safeParse(value)
-  if (!parsed.success) return lied(doing, `status ${status} and no reason`)
+  if (!parsed.success) return lied(doing, `status ${status} without a reason`)
   const { code, message, offset } = parsed.data
-  return new CraikError(CODES[code], `cannot ${doing}; the sandbox says: “${printable(message)}”`, {
+  return new CraikError(CODES[code], `cannot ${doing}: the sandbox reported “${printable(message)}”`, {
     details: { inside: code, ...(offset !== undefined && { offset }) },
   })
 }
 
 /** The sidecar is broken, or not ours: it answered what it may not. */
 export function lied(doing: string, what: string): CraikError {
-  return new CraikError('boundary_failed', `asked to ${doing}, the sandbox gave ${what}`)
+  return new CraikError('boundary_failed', `cannot ${doing}: the sandbox sent ${what}`)
 }
 
 /** At most 300 characters of one line; what could steer a terminal is shown as a dot. */

@@ -3,9 +3,9 @@ import type { ClientHttp2Stream, IncomingHttpHeaders, IncomingHttpStatusHeader }
 import { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
-import { lied, parseAnswer, refusal } from './answers.ts'
-import { cut, type Line, type Question } from './line.ts'
-import { MAX_ERROR_BYTES } from './patience.ts'
+import { lied, parseSidecarAnswer, sidecarRefusal } from './answers.ts'
+import { cut, type Line, type Question } from './connection.ts'
+import { MAX_ERROR_BYTES } from './timeouts.ts'
 
 export type AnswerHeaders = IncomingHttpHeaders & IncomingHttpStatusHeader
 
@@ -22,7 +22,7 @@ interface AskOptions {
 }
 
 /** The whole answer, parsed. */
-export async function ask<T>(
+export async function requestJson<T>(
   line: Line,
   question: Question,
   schema: z.ZodType<T>,
@@ -33,8 +33,8 @@ export async function ask<T>(
   try {
     const { status } = await wait.answered
     const body = await collect(stream, options.maxBytes ?? LIMITS.jsonBytes, line, question, wait)
-    if (!isSuccess(status)) throw refusal(body, status, question.doing)
-    return parseAnswer(schema, body, question.doing)
+    if (!isSuccess(status)) throw sidecarRefusal(body, status, question.doing)
+    return parseSidecarAnswer(schema, body, question.doing)
   } catch (error) {
     cut(stream)
     throw error
@@ -50,7 +50,7 @@ export async function tell(
   until: AbortSignal,
   options: AskOptions = {},
 ): Promise<void> {
-  await ask(line, question, z.unknown(), until, options)
+  await requestJson(line, question, z.unknown(), until, options)
 }
 
 /** The beginning of an answer that is a stream, which is the caller's from then on. */
@@ -75,7 +75,7 @@ export async function askForStream(
 
 async function refuse(answered: Answered, line: Line, question: Question, wait: Wait): Promise<never> {
   const body = await collect(answered.stream, MAX_ERROR_BYTES, line, question, wait)
-  throw refusal(body, answered.status, question.doing)
+  throw sidecarRefusal(body, answered.status, question.doing)
 }
 
 export function isSuccess(status: number): boolean {
@@ -88,12 +88,12 @@ function begin(
   until: AbortSignal,
   options: AskOptions & { readonly duplex?: boolean },
 ): { stream: ClientHttp2Stream; wait: Wait } {
-  if (until.aborted) throw givenUp(until, question.doing)
+  if (until.aborted) throw abortedError(until, question.doing)
   const body = options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body))
   if (body && body.length > LIMITS.jsonBytes) {
     throw new CraikError(
       'too_large',
-      `cannot ${question.doing}: what it takes is over ${LIMITS.jsonBytes} bytes`,
+      `cannot ${question.doing}: the request is over ${LIMITS.jsonBytes} bytes`,
     )
   }
   const stream = line.open(question, body === undefined && !options.duplex)
@@ -122,7 +122,7 @@ export class Wait {
     this.#deadlineMs = options.deadlineMs ?? line.patience.answerMs
     const { promise, reject } = Promise.withResolvers<never>()
     this.failed = promise
-    const left = () => reject(givenUp(until, doing))
+    const left = () => reject(abortedError(until, doing))
     const closed = () => reject(line.brokeOff(doing))
     this.#late = () => reject(tooLate(doing, this.#deadlineMs))
     until.addEventListener('abort', left, { once: true })
@@ -155,7 +155,7 @@ export class Wait {
 function tooLate(doing: string, waitedMs: number): CraikError {
   return new CraikError(
     'boundary_failed',
-    `the sandbox did not answer within ${waitedMs} ms, asked to ${doing}`,
+    `cannot ${doing}: the sandbox did not answer within ${waitedMs} ms`,
   )
 }
 
@@ -193,9 +193,9 @@ export async function collect(
 }
 
 /** Why the caller's wait is over: its own reason when that is ours, otherwise that it left. */
-export function givenUp(until: AbortSignal, doing: string): CraikError {
+export function abortedError(until: AbortSignal, doing: string): CraikError {
   if (until.reason instanceof CraikError) return until.reason
-  return new CraikError('interrupted', `stopped before the sandbox had come to ${doing}`, {
+  return new CraikError('interrupted', `interrupted before Craik could ${doing}`, {
     cause: until.reason,
   })
 }

@@ -2,8 +2,8 @@
 import type { ClientHttp2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
-import { givenUp } from './ask.ts'
-import { cut, LEAST_PIECE_BYTES, type Line } from './line.ts'
+import { abortedError } from './ask.ts'
+import { cut, LEAST_PIECE_BYTES, type Line } from './connection.ts'
 import { guardPieces } from './pieces.ts'
 
 /** Looks at what passes; throws when it is not what it has to be. */
@@ -29,7 +29,7 @@ const MANY_PIECES = 64
 export class BodyStream extends Readable {
   readonly #source: ClientHttp2Stream
   readonly #options: BodyOptions
-  readonly #left = () => this.destroy(givenUp(this.#options.until, this.#options.doing))
+  readonly #left = () => this.destroy(abortedError(this.#options.until, this.#options.doing))
   #silence: NodeJS.Timeout | undefined
   #gathered: Buffer[] = []
   #gatheredBytes = 0
@@ -122,7 +122,7 @@ export class BodyStream extends Readable {
     if (silenceMs === undefined || this.#ended || this.destroyed) return
     this.#silence = setTimeout(() => {
       if (!this.#source.isPaused()) {
-        const what = `the sandbox fell silent for ${silenceMs} ms, asked to ${doing}`
+        const what = `cannot ${doing}: the sandbox sent nothing for ${silenceMs} ms`
         this.destroy(new CraikError('boundary_failed', what, { details: { brokeOff: true } }))
         return
       }

@@ -30,7 +30,7 @@ export interface Boundary {
 }
 
 /** Of two who feed a job, who took over last: the other one's request ends with `changed`, and so does each later one. */
-export interface InputTurn {
+export interface BoundaryInput {
   /** Chosen by the sender, the same for each of its requests. */
   readonly id: string
   /** Otherwise it goes on, unless somebody has taken over. */
@@ -58,7 +58,7 @@ export interface BoundaryJobs {
     body: Readable,
     end: boolean,
     until: AbortSignal,
-    turn?: InputTurn,
+    turn?: BoundaryInput,
   ): Promise<{ readonly offset: number }>
   acknowledge(id: JobId, position: number, until: AbortSignal): Promise<void>
   control(id: JobId, what: JobControl, until: AbortSignal): Promise<void>

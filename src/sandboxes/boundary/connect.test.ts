@@ -14,7 +14,7 @@ import {
   socketPair,
   speak,
 } from './hostile-sidecar.fixture.ts'
-import { MAX_INBOUND, MAX_OPEN_STREAMS, MAX_SURPLUS } from './patience.ts'
+import { MAX_INBOUND, MAX_OPEN_STREAMS, MAX_SURPLUS } from './timeouts.ts'
 
 const SETTINGS = 4
 const PING = 6
@@ -74,7 +74,7 @@ describe('greeting a sidecar', () => {
     const failure = await greetingOf((stream) => json(stream, 200, { protocol: 7 }))
     expect(failure).toMatchObject({
       code: 'version_mismatch',
-      message: expect.stringMatching(/speaks version 7 .* speaks 1$/),
+      message: expect.stringMatching(/uses protocol version 7, .* uses 1$/),
     })
   })
 
@@ -113,7 +113,7 @@ describe('a line to a sidecar', () => {
     hostile.inside.destroy()
     expect(await asked).toMatchObject({
       code: 'boundary_failed',
-      message: expect.stringMatching(/broke off/),
+      message: expect.stringMatching(/was lost/),
     })
     expect(await hostile.boundary.closed).toMatch(/was lost/)
     expect((await failureOf(hostile.boundary.jobs.list(NEVER))).code).toBe('boundary_failed')
@@ -169,7 +169,7 @@ describe('a line to a sidecar', () => {
     }
     hostile.inside.on('drain', pour)
     pour()
-    expect(await hostile.boundary.closed).toMatch(/floods the host with frames that carry nothing/)
+    expect(await hostile.boundary.closed).toMatch(/flooded the host with empty frames/)
   })
 
   it('fails what is asked of a sidecar that takes no streams, or no bytes', async () => {
@@ -208,7 +208,7 @@ describe('a line to a sidecar', () => {
       more()
     })
     expect((await failureOf(hostile.boundary.jobs.list(NEVER))).message).toMatch(
-      /floods the host with headers/,
+      /flooded the host with headers/,
     )
   })
 
@@ -236,7 +236,7 @@ describe('a line to a sidecar', () => {
   it('closes once, and always', async () => {
     await using hostile = await hostileSidecar(() => {})
     await Promise.all([hostile.boundary.close(), hostile.boundary.close()])
-    expect(await hostile.boundary.closed).toMatch(/closed by the host/)
+    expect(await hostile.boundary.closed).toMatch(/the host closed/)
   })
 })
 
@@ -324,6 +324,6 @@ describe('connections from inside', () => {
     while (hostile.inbound.length === 0) await turn()
     const read = failureOf(hostile.inbound[0]!.toArray())
     hostile.inside.destroy()
-    expect((await read).message).toMatch(/broke off/)
+    expect((await read).message).toMatch(/connection to the sandbox (was lost|failed)/)
   })
 })

@@ -76,7 +76,7 @@ describe('reading a file', () => {
       { silenceMs: 50 },
     )
     const { body } = await hostile.boundary.files.read('a', { offset: 0 }, NEVER)
-    expect((await failureOf(body.toArray())).message).toMatch(/fell silent/)
+    expect((await failureOf(body.toArray())).message).toMatch(/sent nothing for/)
   })
 
   it('is done with an empty one also where all of the answer comes at once, and not from a socket', async () => {
@@ -128,14 +128,14 @@ describe('writing a file', () => {
         stream.resume().on('end', () => json(stream, 200, { offset: 6, committed: false }))
     })
     const sent = hostile.boundary.files.write(upload, 0, Readable.from([Buffer.from('hello')]), NEVER)
-    expect((await failureOf(sent)).message).toMatch(/an offset that cannot be/)
+    expect((await failureOf(sent)).message).toMatch(/an invalid offset/)
   })
 
   it('fails when the sidecar takes nothing', async () => {
     await using hostile = await hostileSidecar(() => {}, { silenceMs: 50 })
     const body = Readable.from([Buffer.alloc(1024 * 1024), Buffer.alloc(1024 * 1024)])
     const sent = hostile.boundary.files.write({ ...upload, bytes: 2 ** 21 }, 0, body, NEVER)
-    expect((await failureOf(sent)).message).toMatch(/took nothing/)
+    expect((await failureOf(sent)).message).toMatch(/read nothing for/)
     expect(body.destroyed).toBe(true)
   })
 
@@ -228,7 +228,7 @@ describe('the sandbox’s word', () => {
     await using hostile = await hostileSidecar((stream) => json(stream, 400, { code: 'usage', message }))
     const failure = await failureOf(hostile.boundary.files.stat('/a', NEVER))
     expect(failure.code).toBe('usage')
-    expect(failure.message).toMatch(/^cannot look at a file; the sandbox says: “·\]0;owned·a+…”$/)
+    expect(failure.message).toMatch(/^cannot inspect a file: the sandbox reported “·\]0;owned·a+…”$/)
     expect(failure.message.length).toBeLessThan(360)
   })
 

@@ -1,14 +1,14 @@
 /** Files inside a sandbox, as the host asks for them. */
 import { LIMITS } from '../../sidecar/protocol.ts'
 import { fileListSchema, fileStatSchema, headerNumber, lied, uploadSchema } from './answers.ts'
-import { type AnswerHeaders, ask, askForStream, tell } from './ask.ts'
+import { type AnswerHeaders, askForStream, requestJson, tell } from './ask.ts'
 import { BodyStream, type Check } from './body-stream.ts'
 import type { BoundaryFiles, FileChange, FileRange } from './boundary.ts'
+import { cut, type Line, type Question } from './connection.ts'
 import type { BoundaryCounter } from './counts.ts'
 import { isNotFound } from './jobs.ts'
-import { cut, type Line, type Question } from './line.ts'
-import { MAX_LIST_BYTES } from './patience.ts'
 import { send } from './send.ts'
+import { MAX_LIST_BYTES } from './timeouts.ts'
 import { WatchLines } from './watch-lines.ts'
 
 /** Of a file's content, which comes in pieces of 16 KiB, what is passed on at a time. */
@@ -45,7 +45,7 @@ export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFil
       }
       const question = { method: 'PUT', path: '/files/content', query, doing } as const
       const answer = await send(line, question, uploadSchema, body, until, { silenceMs })
-      if (answer.offset > upload.bytes) throw lied(doing, 'an offset that cannot be')
+      if (answer.offset > upload.bytes) throw lied(doing, 'an invalid offset')
       return answer
     },
     async uploaded(upload, until) {
@@ -54,10 +54,10 @@ export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFil
         method: 'GET',
         path: '/files/upload',
         query,
-        doing: 'tell how an upload is',
+        doing: 'get the state of an upload',
       } as const
       try {
-        return await ask(line, question, uploadSchema, until)
+        return await requestJson(line, question, uploadSchema, until)
       } catch (error) {
         if (isNotFound(error)) return undefined
         throw error
@@ -69,15 +69,15 @@ export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFil
         method: 'GET',
         path: '/files/stat',
         query: { path },
-        doing: 'look at a file',
+        doing: 'inspect a file',
       } as const
-      return ask(line, question, fileStatSchema, until)
+      return requestJson(line, question, fileStatSchema, until)
     },
     list(path, after, limit, until) {
       counter.add('looks')
       const query = { path, after, limit: Math.min(limit, LIMITS.listEntries) }
       const question = { method: 'GET', path: '/files/list', query, doing: 'list a folder' } as const
-      return ask(line, question, fileListSchema, until, { maxBytes: MAX_LIST_BYTES })
+      return requestJson(line, question, fileListSchema, until, { maxBytes: MAX_LIST_BYTES })
     },
     change(change, until) {
       counter.add('writes')
@@ -99,7 +99,7 @@ export function boundaryFiles(line: Line, counter: BoundaryCounter): BoundaryFil
 const CHANGING: Readonly<Record<FileChange['kind'], string>> = {
   move: 'move a file',
   remove: 'remove a file',
-  mkdir: 'make a folder',
+  mkdir: 'create a folder',
 }
 
 interface Content {
@@ -114,9 +114,9 @@ function contentOf(headers: AnswerHeaders, range: FileRange, doing: string): Con
   const { etag } = headers
   if (bytes === undefined || length === undefined) throw lied(doing, 'no length')
   if (typeof etag !== 'string' || !/^[\x21-\x7e]{1,200}$/.test(etag)) throw lied(doing, 'no etag')
-  if (range.etag !== undefined && etag !== range.etag) throw lied(doing, 'another file')
+  if (range.etag !== undefined && etag !== range.etag) throw lied(doing, 'a different file')
   const left = Math.max(0, bytes - range.offset)
-  if (length !== Math.min(range.length ?? left, left)) throw lied(doing, 'another length than was asked for')
+  if (length !== Math.min(range.length ?? left, left)) throw lied(doing, 'a different length than requested')
   return { etag, bytes, length }
 }
 
@@ -132,10 +132,10 @@ class ExactLength implements Check {
 
   chunk(data: Buffer): void {
     this.#missing -= data.length
-    if (this.#missing < 0) throw lied(this.#doing, 'more than it had announced')
+    if (this.#missing < 0) throw lied(this.#doing, 'more data than announced')
   }
 
   end(): void {
-    if (this.#missing > 0) throw lied(this.#doing, 'less than it had announced')
+    if (this.#missing > 0) throw lied(this.#doing, 'less data than announced')
   }
 }

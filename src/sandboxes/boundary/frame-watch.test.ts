@@ -5,7 +5,7 @@ import { FrameWatch } from './frame-watch.ts'
 import { RESULT } from './hostile-sidecar.fixture.ts'
 
 const exit = encodeJsonFrame(FRAME.exit, RESULT)
-const fresh = () => new FrameWatch(0, 'show the output of a job')
+const fresh = () => new FrameWatch(0, 'read the output of a job')
 
 const piece = fc.oneof(
   fc.tuple(fc.constantFrom(FRAME.stdout, FRAME.stderr), fc.uint8Array({ maxLength: 300 })),
@@ -45,7 +45,7 @@ describe('FrameWatch', () => {
           expect(error).toMatchObject({ code: 'boundary_failed' })
           return
         }
-        expect(() => watch.end()).toThrow(/broke off/)
+        expect(() => watch.end()).toThrow(/without an exit frame/)
       }),
     )
   })
@@ -78,7 +78,7 @@ describe('FrameWatch', () => {
     ['error', 'x'.repeat(301)],
   ])('refuses an exit frame whose %s is %j', (field, value) => {
     const frame = encodeJsonFrame(FRAME.exit, { ...RESULT, [field]: value })
-    expect(() => fresh().chunk(frame)).toThrow(new RegExp(`whose ${field} cannot be`))
+    expect(() => fresh().chunk(frame)).toThrow(new RegExp(`in which ${field} is invalid`))
   })
 
   it('moves to where a gap says', () => {

@@ -2,7 +2,7 @@
 import { CraikError } from '../../errors.ts'
 import { FRAME, FRAME_HEADER_BYTES, isInLog, MAX_FRAME_BYTES } from '../../lib/frames.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
-import { ackSchema, gapSchema, jobResultSchema, lied, parseAnswer } from './answers.ts'
+import { ackSchema, gapSchema, jobResultSchema, lied, parseSidecarAnswer } from './answers.ts'
 import type { Check } from './body-stream.ts'
 
 /** Of a frame that is JSON. */
@@ -46,7 +46,7 @@ export class FrameWatch implements Check {
   chunk(data: Buffer): void {
     let at = 0
     while (at < data.length) {
-      if (this.#result) throw lied(this.#doing, 'more after the end of the job')
+      if (this.#result) throw lied(this.#doing, 'more data after the end of the job')
       at += this.#headerBytes < FRAME_HEADER_BYTES ? this.#takeHeader(data, at) : this.#takePayload(data, at)
     }
   }
@@ -55,7 +55,7 @@ export class FrameWatch implements Check {
     if (this.#result) return
     throw new CraikError(
       'boundary_failed',
-      `the sandbox broke off, asked to ${this.#doing}: no exit frame came`,
+      `cannot ${this.#doing}: the sandbox closed the stream without an exit frame`,
       {
         details: { brokeOff: true },
       },
@@ -69,7 +69,7 @@ export class FrameWatch implements Check {
     this.#type = this.#header.readUInt8(0)
     this.#length = this.#header.readUInt32BE(1)
     const limit = LIMIT.get(this.#type)
-    if (limit === undefined || this.#length > limit) throw lied(this.#doing, 'something that is no frame')
+    if (limit === undefined || this.#length > limit) throw lied(this.#doing, 'an invalid frame')
     this.#missing = this.#length
     const isJson = this.#type !== FRAME.stdout && this.#type !== FRAME.stderr && this.#type !== FRAME.alive
     this.#json = isJson ? Buffer.alloc(this.#length) : undefined
@@ -88,17 +88,17 @@ export class FrameWatch implements Check {
   #complete(): void {
     this.#headerBytes = 0
     if (isInLog(this.#type)) this.#position += FRAME_HEADER_BYTES + this.#length
-    if (!Number.isSafeInteger(this.#position)) throw lied(this.#doing, 'more than can be counted')
+    if (!Number.isSafeInteger(this.#position)) throw lied(this.#doing, 'more data than can be counted')
     if (!this.#json) return
-    if (this.#type === FRAME.exit) this.#result = parseAnswer(jobResultSchema, this.#json, this.#doing)
-    if (this.#type === FRAME.ack) parseAnswer(ackSchema, this.#json, this.#doing)
+    if (this.#type === FRAME.exit) this.#result = parseSidecarAnswer(jobResultSchema, this.#json, this.#doing)
+    if (this.#type === FRAME.ack) parseSidecarAnswer(ackSchema, this.#json, this.#doing)
     if (this.#type === FRAME.gap) this.#skip(this.#json)
     this.#json = undefined
   }
 
   #skip(json: Buffer): void {
-    const { from, to } = parseAnswer(gapSchema, json, this.#doing)
-    if (from !== this.#position) throw lied(this.#doing, 'a gap that begins elsewhere')
+    const { from, to } = parseSidecarAnswer(gapSchema, json, this.#doing)
+    if (from !== this.#position) throw lied(this.#doing, 'a gap at the wrong position')
     this.#position = to
   }
 }

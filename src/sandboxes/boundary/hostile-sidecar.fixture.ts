@@ -15,7 +15,7 @@ import { type Hello, type JobResult, PROTOCOL_VERSION } from '../../sidecar/prot
 import type { Boundary } from './boundary.ts'
 import { connectBoundary } from './connect.ts'
 import { openHostSocket } from './listen.ts'
-import type { Patience } from './patience.ts'
+import type { BoundaryTimeouts } from './timeouts.ts'
 
 export const HELLO: Hello = {
   protocol: PROTOCOL_VERSION,
@@ -84,7 +84,10 @@ export interface Hostile {
 }
 
 /** A boundary whose sidecar greets as it should and then does what the test says. */
-export async function hostileSidecar(answer: Answer, patience: Partial<Patience> = {}): Promise<Hostile> {
+export async function hostileSidecar(
+  answer: Answer,
+  patience: Partial<BoundaryTimeouts> = {},
+): Promise<Hostile> {
   const pair = await socketPair()
   const session = speak(pair.inside, (stream, what, headers) => {
     if (what === 'GET /hello') json(stream, 200, HELLO)

@@ -2,12 +2,12 @@
 import type { ClientHttp2Stream } from 'node:http2'
 import { LIMITS } from '../../sidecar/protocol.ts'
 import type { InboundHandler } from './boundary.ts'
+import { cut, type Line, type Question } from './connection.ts'
 import type { BoundaryCounter } from './counts.ts'
 import { JoinedStream } from './joined-stream.ts'
-import { cut, type Line, type Question } from './line.ts'
-import { MAX_INBOUND, MAX_SURPLUS } from './patience.ts'
+import { MAX_INBOUND, MAX_SURPLUS } from './timeouts.ts'
 
-const QUESTION: Question = { method: 'POST', path: '/accept', doing: 'hand over a connection' }
+const QUESTION: Question = { method: 'POST', path: '/accept', doing: 'accept a connection' }
 
 /**
  * Until the line ends. A sidecar that closes what it was to hold is asked again, ever more slowly. What comes when as many are

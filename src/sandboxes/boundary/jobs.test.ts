@@ -51,14 +51,17 @@ describe('the output of a job', () => {
     await using hostile = await output(hi, ends)
     const { output: stream } = await hostile.boundary.jobs.start(JOB, SPEC, NEVER)
     const failure = await failureOf(stream.toArray())
-    expect(failure).toMatchObject({ code: 'boundary_failed', message: expect.stringMatching(/broke off/) })
+    expect(failure).toMatchObject({
+      code: 'boundary_failed',
+      message: expect.stringMatching(/without an exit frame/),
+    })
     expect(stream.position).toBe(hi.length)
   })
 
   it('broke off when the connection is lost', async () => {
     await using hostile = await output(hi, () => setImmediate(() => hostile.inside.destroy()))
     const stream = await hostile.boundary.jobs.output(JOB, 0, NEVER)
-    expect((await failureOf(stream.toArray())).message).toMatch(/broke off/)
+    expect((await failureOf(stream.toArray())).message).toMatch(/was lost/)
   })
 
   it('broke off when the stream is reset', async () => {
@@ -87,7 +90,7 @@ describe('the output of a job', () => {
   it('fails when the sidecar falls silent, but not while the reader itself does not read', async () => {
     await using hostile = await output(Buffer.alloc(0), () => {}, { silenceMs: 50 })
     const stream = await hostile.boundary.jobs.output(JOB, 0, NEVER)
-    expect((await failureOf(stream.toArray())).message).toMatch(/fell silent for 50 ms/)
+    expect((await failureOf(stream.toArray())).message).toMatch(/sent nothing for 50 ms/)
 
     const large = encodeFrame(FRAME.stdout, Buffer.alloc(200 * 1024))
     await using slow = await output(Buffer.concat([large, large, exit]), ends, { silenceMs: 20 })
@@ -160,7 +163,7 @@ describe('the state of a job', () => {
   it('says nothing about more jobs than there may be', async () => {
     const jobs = Array.from({ length: 513 }, (_, i) => ({ ...STATUS, id: `job_${i}` }))
     await using hostile = await hostileSidecar((stream) => json(stream, 200, { jobs }))
-    expect((await failureOf(hostile.boundary.jobs.list(NEVER))).message).toMatch(/whose jobs cannot be/)
+    expect((await failureOf(hostile.boundary.jobs.list(NEVER))).message).toMatch(/in which jobs is invalid/)
   })
 })
 
@@ -192,7 +195,7 @@ describe('the input of a job', () => {
     const failure = await failureOf(hostile.boundary.jobs.input(JOB, 0, endless, false, NEVER))
     expect(failure).toMatchObject({
       code: 'conflict',
-      message: expect.stringMatching(/says: “it has ended”/),
+      message: expect.stringMatching(/reported “it has ended”/),
     })
     expect(endless.destroyed).toBe(true)
   })

@@ -3,12 +3,12 @@ import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import type { JobResult } from '../../sidecar/protocol.ts'
 import { inputSchema, jobStatusSchema, jobsSchema, lied } from './answers.ts'
-import { type Answered, ask, askForStream, tell } from './ask.ts'
+import { type Answered, askForStream, requestJson, tell } from './ask.ts'
 import { BodyStream } from './body-stream.ts'
 import type { BoundaryJobs, JobOutput } from './boundary.ts'
+import type { Line } from './connection.ts'
 import type { BoundaryCounter } from './counts.ts'
 import { FrameWatch } from './frame-watch.ts'
-import type { Line } from './line.ts'
 import { send } from './send.ts'
 
 export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs {
@@ -22,10 +22,10 @@ export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs
       return { created: answered.status === 201, output: outputOf(line, answered, 0, doing, until) }
     },
     async status(id, until) {
-      const question = { method: 'GET', path: pathOf(id), doing: 'tell how a job is' } as const
+      const question = { method: 'GET', path: pathOf(id), doing: 'get the state of a job' } as const
       try {
-        const status = await ask(line, question, jobStatusSchema, until)
-        if (status.id !== id) throw lied(question.doing, 'the state of another one')
+        const status = await requestJson(line, question, jobStatusSchema, until)
+        if (status.id !== id) throw lied(question.doing, 'the state of a different job')
         return status
       } catch (error) {
         if (isNotFound(error)) return undefined
@@ -33,28 +33,28 @@ export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs
       }
     },
     async list(until) {
-      const question = { method: 'GET', path: '/jobs', doing: 'list its jobs' } as const
-      return (await ask(line, question, jobsSchema, until)).jobs
+      const question = { method: 'GET', path: '/jobs', doing: 'list jobs' } as const
+      return (await requestJson(line, question, jobsSchema, until)).jobs
     },
     async output(id, after, until) {
-      const doing = 'show the output of a job'
+      const doing = 'read the output of a job'
       const question = { method: 'GET', path: `${pathOf(id)}/output`, query: { after }, doing } as const
       return outputOf(line, await askForStream(line, question, until), after, doing, until)
     },
     async input(id, offset, body, end, until, turn) {
-      const doing = 'take input for a job'
+      const doing = 'send input to a job'
       const whose = turn && { turn: turn.id, take: turn.take ? 1 : 0 }
       const query = { offset, end: end ? 1 : 0, ...whose }
       const question = { method: 'POST', path: `${pathOf(id)}/input`, query, doing } as const
       const answer = await send(line, question, inputSchema, body, until)
       // It may have had more before, from an earlier connection; never less than what it was just told begins there.
-      if (answer.offset < offset) throw lied(doing, 'an offset that cannot be')
+      if (answer.offset < offset) throw lied(doing, 'an invalid offset')
       return answer
     },
     acknowledge(id, position, until) {
       const query = { position }
       const path = `${pathOf(id)}/ack`
-      return tell(line, { method: 'POST', path, query, doing: 'go on with its output' }, until)
+      return tell(line, { method: 'POST', path, query, doing: 'acknowledge the output of a job' }, until)
     },
     control(id, what, until) {
       const verb = 'signal' in what ? 'signal' : 'resize'
@@ -63,7 +63,7 @@ export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs
     },
     async forget(id, until) {
       try {
-        await tell(line, { method: 'DELETE', path: pathOf(id), doing: 'end a job' }, until)
+        await tell(line, { method: 'DELETE', path: pathOf(id), doing: 'stop a job' }, until)
       } catch (error) {
         if (!isNotFound(error)) throw error
       }
@@ -72,7 +72,7 @@ export function boundaryJobs(line: Line, counter: BoundaryCounter): BoundaryJobs
 }
 
 /** The sandbox will not run it: it ran, or may have, and is forgotten. */
-export function isGone(error: unknown): boolean {
+export function isJobGone(error: unknown): boolean {
   return error instanceof CraikError && error.details?.inside === 'gone'
 }
 

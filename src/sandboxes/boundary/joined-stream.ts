@@ -1,7 +1,7 @@
 /** A connection into or out of a sandbox: a stream in both directions, each with an end of its own. */
 import type { ClientHttp2Stream } from 'node:http2'
 import { Duplex } from 'node:stream'
-import { cut, type Line } from './line.ts'
+import { cut, type Line } from './connection.ts'
 import { guardPieces } from './pieces.ts'
 
 /** How many connections there are is for the inside to choose, so they may cost less than other streams. */

@@ -60,7 +60,7 @@ describe('openHostSocket', () => {
     const { next, refused, taken } = await listen()
     const first = connect(path)
     await next()
-    expect(await text(connect(path))).toMatch(/only one connection is taken at a time\n$/)
+    expect(await text(connect(path))).toMatch(/only one connection at a time\n$/)
     expect(taken.length).toBe(1)
     expect(refused).toEqual([1])
     first.destroy()

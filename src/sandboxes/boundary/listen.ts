@@ -28,7 +28,7 @@ export interface HostSocketEvents {
   onRefused(connections: number): void
 }
 
-const REFUSAL = 'craik: this sandbox is connected already; only one connection is taken at a time\n'
+const REFUSAL = 'craik: this sandbox is already connected; it can have only one connection at a time\n'
 /** Connections that are being told so; more are closed without a word. */
 const MAX_BEING_REFUSED = 15
 const REFUSE_MS = 1_000
@@ -44,8 +44,8 @@ export async function openHostSocket(folder: string, events: HostSocketEvents): 
   const server = createServer()
   try {
     if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
-      throw new CraikError('unavailable', 'the path of the socket is too long for this system', {
-        hint: 'point CRAIK_HOME at a folder with a shorter path',
+      throw new CraikError('unavailable', 'the socket path is too long for this system', {
+        hint: 'set CRAIK_HOME to a folder with a shorter path',
       })
     }
     removeStale(path)
@@ -133,7 +133,7 @@ class Door {
 
 /** Private from above, readable below: the inside sees this folder alone, and cannot write it. */
 function openSocketFolder(folder: string): number {
-  ensurePrivateFolder(dirname(folder), 'folder of the sandbox')
+  ensurePrivateFolder(dirname(folder), 'sandbox folder')
   try {
     mkdirSync(folder, { mode: 0o755 })
   } catch (error) {
@@ -153,8 +153,8 @@ function openSocketFolder(folder: string): number {
     return descriptor
   }
   closeSync(descriptor)
-  throw new CraikError('key_exposed', 'the folder of the sandbox’s socket can be written by others', {
-    hint: 'delete the sandbox and make it anew',
+  throw new CraikError('key_exposed', 'the folder of the sandbox’s socket is writable by other users', {
+    hint: 'delete the sandbox and create it again',
   })
 }
 
@@ -162,9 +162,13 @@ function removeStale(path: string): void {
   const stats = lstatSync(path, { throwIfNoEntry: false })
   if (!stats) return
   if (!stats.isSocket() || stats.uid !== process.geteuid?.()) {
-    throw new CraikError('key_exposed', 'something that Craik did not make is in the place of its socket', {
-      hint: 'delete the sandbox and make it anew',
-    })
+    throw new CraikError(
+      'key_exposed',
+      'a file that Craik did not create is at the path of the sandbox’s socket',
+      {
+        hint: 'delete the sandbox and create it again',
+      },
+    )
   }
   unlinkSync(path)
 }
@@ -187,7 +191,7 @@ function closed(server: Server): Promise<void> {
 }
 
 function cannotMake(error: unknown): CraikError {
-  return new CraikError('home_unwritable', `cannot make the socket of the sandbox (${codeOf(error)})`, {
+  return new CraikError('home_unwritable', `cannot create the socket of the sandbox (${codeOf(error)})`, {
     cause: error,
   })
 }

@@ -4,9 +4,9 @@ import type { Readable } from 'node:stream'
 import type { z } from 'zod'
 import { CraikError } from '../../errors.ts'
 import { LIMITS } from '../../sidecar/protocol.ts'
-import { parseAnswer, refusal } from './answers.ts'
-import { collect, givenUp, isSuccess, Wait } from './ask.ts'
-import { cut, type Line, type Question } from './line.ts'
+import { parseSidecarAnswer, sidecarRefusal } from './answers.ts'
+import { abortedError, collect, isSuccess, Wait } from './ask.ts'
+import { cut, type Line, type Question } from './connection.ts'
 
 interface SendOptions {
   /** Fails when the sidecar takes nothing for so long although there is more. */
@@ -27,7 +27,7 @@ export async function send<T>(
   let stream: ClientHttp2Stream | undefined
   let wait: Wait | undefined
   try {
-    if (until.aborted) throw givenUp(until, question.doing)
+    if (until.aborted) throw abortedError(until, question.doing)
     stream = line.open(question, false)
     // Without a deadline as long as the body goes: the reader inside may take its time.
     wait = new Wait(line, stream, question, until, { deadline: false })
@@ -37,8 +37,8 @@ export async function send<T>(
     wait.startDeadline()
     const { status } = await wait.answered
     const answer = await collect(stream, LIMITS.jsonBytes, line, question, wait)
-    if (!isSuccess(status)) throw refusal(answer, status, question.doing)
-    return parseAnswer(schema, answer, question.doing)
+    if (!isSuccess(status)) throw sidecarRefusal(answer, status, question.doing)
+    return parseSidecarAnswer(schema, answer, question.doing)
   } catch (error) {
     if (stream) cut(stream)
     throw error
@@ -93,13 +93,10 @@ class Pump {
 }
 
 function takesNothing(question: Question, ms: number): CraikError {
-  return new CraikError(
-    'boundary_failed',
-    `the sandbox took nothing of what it was sent for ${ms} ms, asked to ${question.doing}`,
-  )
+  return new CraikError('boundary_failed', `cannot ${question.doing}: the sandbox read nothing for ${ms} ms`)
 }
 
 function inputBroke(question: Question, cause: Error | undefined): CraikError {
   if (cause instanceof CraikError) return cause
-  return new CraikError('interrupted', `what was to be sent broke off, asked to ${question.doing}`, { cause })
+  return new CraikError('interrupted', `cannot ${question.doing}: the data to send ended early`, { cause })
 }

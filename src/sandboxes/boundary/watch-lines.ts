@@ -1,5 +1,5 @@
 /** Follows the lines of a watched folder as they pass: each is one event, and none is endless. */
-import { lied, parseAnswer, watchEventSchema } from './answers.ts'
+import { lied, parseSidecarAnswer, watchEventSchema } from './answers.ts'
 import type { Check } from './body-stream.ts'
 
 /** A path, each of whose bytes may take six characters of JSON, and the rest of an event. */
@@ -23,13 +23,13 @@ export class WatchLines implements Check {
       if (this.#bytes + end - at > MAX_LINE_BYTES) throw lied(this.#doing, 'a line that is too long')
       this.#bytes += data.copy(this.#line, this.#bytes, at, end)
       if (newline === -1) return
-      parseAnswer(watchEventSchema, this.#line.subarray(0, this.#bytes), this.#doing)
+      parseSidecarAnswer(watchEventSchema, this.#line.subarray(0, this.#bytes), this.#doing)
       this.#bytes = 0
       at = newline + 1
     }
   }
 
   end(): void {
-    if (this.#bytes > 0) throw lied(this.#doing, 'half a line')
+    if (this.#bytes > 0) throw lied(this.#doing, 'an incomplete line')
   }
 }

@@ -40,7 +40,7 @@ export function inUse(rows: readonly { readonly document: string }[]): InUse {
 }
 
 /** One of the limits, and how much of it is taken. */
-export interface Room {
+export interface Capacity {
   /** As in the details of a refusal. */
   readonly limit: (typeof SPELLED)[keyof AdmissionLimits]
   readonly inUse: number
@@ -48,10 +48,10 @@ export interface Room {
 }
 
 /** All of them, in the order in which they are asked about. */
-export function roomIn(
+export function capacityOf(
   rows: readonly { readonly document: string }[],
   most: AdmissionLimits,
-): readonly Room[] {
+): readonly Capacity[] {
   const used = inUse(rows)
   return LIMIT_NAMES.map((name) => ({ limit: SPELLED[name], inUse: used[name], most: most[name] }))
 }
@@ -66,7 +66,7 @@ export function isOverfull(rows: readonly { readonly document: string }[], most:
  * `resume`: its disk and its place among all of them are counted already. A sandbox that itself asks for more than there
  * is could never be made, and is told so by the same numbers.
  */
-export function requireRoom(
+export function requireCapacity(
   rows: readonly { readonly document: string }[],
   asked: LimitSpec,
   most: AdmissionLimits,
@@ -108,15 +108,15 @@ const SPELLED = {
 function messageOf(limit: keyof AdmissionLimits, asked: number, used: number, most: number): string {
   switch (limit) {
     case 'total':
-      return `there are ${used} sandboxes already, of at most ${most}`
+      return `${used} sandboxes exist, and the limit is ${most}`
     case 'running':
-      return `${used} sandboxes run already, of at most ${most}`
+      return `${used} sandboxes are running, and the limit is ${most}`
     case 'memoryBytes':
-      return `the running sandboxes may use ${gib(used)} of memory, and ${gib(asked)} more is over the ${gib(most)} for all of them`
+      return `the running sandboxes may use ${gib(used)} of memory; ${gib(asked)} more exceeds the limit of ${gib(most)}`
     case 'cpuMillis':
-      return `the running sandboxes may use ${used / 1000} cores, and ${asked / 1000} more is over the ${most / 1000} for all of them`
+      return `the running sandboxes may use ${used / 1000} cores; ${asked / 1000} more exceeds the limit of ${most / 1000}`
     case 'diskBytes':
-      return `the disks of the sandboxes may grow to ${gib(used)}, and ${gib(asked)} more is over the ${gib(most)} for all of them`
+      return `the disks of the sandboxes may grow to ${gib(used)}; ${gib(asked)} more exceeds the limit of ${gib(most)}`
   }
 }
 
@@ -132,9 +132,10 @@ function hintOf(limit: keyof AdmissionLimits, all: readonly Counted[]): string {
   const isKept = limit === 'total' || limit === 'diskBytes'
   const candidates = all.filter(({ state }) => (isKept ? true : state === 'running' || state === 'paused'))
   const [oldest] = candidates.toSorted((a, b) => a.activeAtMs - b.activeAtMs)
-  if (oldest === undefined) return `ask for less${FLAG[limit] ?? ''}, or raise it in config/limits.yaml`
+  if (oldest === undefined)
+    return `request less${FLAG[limit] ?? ''}, or raise the limit in config/limits.yaml`
   const verb = isKept ? 'delete' : 'stop'
-  return `${verb} one that is not needed, such as:  craik sandbox ${verb} ${oldest.name}   or raise it in config/limits.yaml`
+  return `${verb} one that you do not need:  craik sandbox ${verb} ${oldest.name}   or raise the limit in config/limits.yaml`
 }
 
 function summed(all: readonly Counted[]): InUse {

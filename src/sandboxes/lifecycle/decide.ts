@@ -1,19 +1,24 @@
 /** One decision about a sandbox, inside a transaction: the grant is looked up, policy judges, the receipt is written. */
 import type { Owner } from '../../lib/owner.ts'
 import type { Capability } from '../../policy/capabilities.ts'
-import { type Judgement, judge, plainJson, record as recordDecision } from '../../policy/judgement.ts'
 import { usableGrant } from '../../policy/lookup.ts'
+import {
+  decideRequest,
+  type PolicyDecision,
+  plainJson,
+  record as recordDecision,
+} from '../../policy/policy-decision.ts'
 import type { DecisionRequest } from '../../policy/request.ts'
 import type { EffectReceipt } from '../../policy/tokens.ts'
 import type { Begin } from '../../receipts/log.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
 import type { RecordedBegin, SandboxRecord } from './sandbox-record.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 import type { Begun, Denied } from './tokens.ts'
 
 /** How receipts name the kind of place, as the catalogue of backends does. */
 const BACKEND_IDS = { process: 'sandbox_local_process', docker: 'sandbox_container' } as const
 
-export interface Question {
+export interface DecisionQuestion {
   readonly operator: string
   readonly capability: Capability
   readonly operation: string
@@ -28,14 +33,17 @@ export interface Question {
   readonly lookUp?: boolean
 }
 
-export interface Judged {
+export interface EvaluatedRequest {
   readonly asked: DecisionRequest
-  readonly judgement: Judgement
+  readonly judgement: PolicyDecision
   readonly isAllowed: boolean
 }
 
 /** Spends and writes nothing yet. */
-export async function judgeQuestion(keeper: SandboxKeeper, question: Question): Promise<Judged> {
+export async function evaluateSandbox(
+  keeper: SandboxRecords,
+  question: DecisionQuestion,
+): Promise<EvaluatedRequest> {
   const {
     operator,
     capability,
@@ -59,16 +67,16 @@ export async function judgeQuestion(keeper: SandboxKeeper, question: Question): 
   const grant =
     grantId ?? (lookUp ? await usableGrant(keeper.tables, request, keeper.nowMs, ownGrantId) : undefined)
   const asked: DecisionRequest = { ...request, ...(grant !== undefined && { grant_id: grant }) }
-  const judgement = await judge(keeper.tables, asked, keeper.clock)
+  const judgement = await decideRequest(keeper.tables, asked, keeper.clock)
   return { asked, judgement, isAllowed: judgement.evaluation.effect === 'allow' }
 }
 
 /** The question that an operation on a sandbox asks. */
-export function questionAbout(
+export function requestAbout(
   { id, operator: owner, policy_envelope_id, owner_grants }: SandboxRecord,
   { capability, operation }: { readonly capability: Capability; readonly operation: string },
   { operator, grantId }: { readonly operator: string; readonly grantId?: string },
-): Question {
+): DecisionQuestion {
   return {
     operator,
     capability,
@@ -81,9 +89,9 @@ export function questionAbout(
 }
 
 /** Spends the grant and writes the begin, or the denial. */
-export async function settle(
-  { tables, sealer }: SandboxKeeper,
-  { asked, judgement }: Judged,
+export async function commitDecision(
+  { tables, sealer }: SandboxRecords,
+  { asked, judgement }: EvaluatedRequest,
   receipt: Omit<EffectReceipt, 'kind'>,
   owner: Owner,
 ): Promise<Denied | { readonly effect: 'allowed'; readonly begun: Begun }> {
@@ -98,7 +106,7 @@ export async function settle(
 }
 
 /** What a receipt about a sandbox links to. */
-export function linksOf({ id, backend }: Pick<SandboxRecord, 'id' | 'backend'>): Begin['links'] {
+export function sandboxLinks({ id, backend }: Pick<SandboxRecord, 'id' | 'backend'>): Begin['links'] {
   return { sandbox_id: id, backend_id: BACKEND_IDS[backend] }
 }
 

@@ -1,8 +1,8 @@
 /** The grants that come with a sandbox: those that its operator has of it, and those of what runs in it. */
-import { createGrant, createGrants, MAX_LIFETIME_MS, revokeGrants } from '../../policy/grant-procedures.ts'
+import { createGrantIn, createGrants, MAX_LIFETIME_MS, revokeGrants } from '../../policy/grant-procedures.ts'
 import { OPERATIONS } from '../operations.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 
 /** What a request to create names as its target. */
 export function createTarget(name: string | undefined): string {
@@ -11,7 +11,7 @@ export function createTarget(name: string | undefined): string {
 
 /** Whoever creates a sandbox may use it: a grant per capability, for this sandbox alone, revoked with it. */
 export async function grantToOwner(
-  { tables, sealer, clock, nowMs }: SandboxKeeper,
+  { tables, sealer, clock, nowMs }: SandboxRecords,
   { id, operator, spec }: Pick<SandboxRecord, 'id' | 'operator' | 'spec'>,
 ): Promise<Readonly<Record<string, string>>> {
   const about = `sandbox/${id}`
@@ -27,7 +27,7 @@ export async function grantToOwner(
   const grants = { ...(await createGrants(tables, { terms, operations, expiresAtMs, about }, sealer, clock)) }
   if (spec.credentials === 'none') return grants
   for (const [name, login] of Object.entries(loginTerms(id, operator)))
-    grants[name] = (await createGrant(tables, { terms: login, expiresAtMs }, sealer, clock)).grant.id
+    grants[name] = (await createGrantIn(tables, { terms: login, expiresAtMs }, sealer, clock)).grant.id
   return grants
 }
 
@@ -53,7 +53,7 @@ function loginTerms(id: string, operator: string) {
 
 /** Those that somebody revoked before stay as they are. */
 export async function revokeOwnerGrants(
-  { tables, sealer, clock }: SandboxKeeper,
+  { tables, sealer, clock }: SandboxRecords,
   { id, owner_grants }: Pick<SandboxRecord, 'id' | 'owner_grants'>,
   operator: string,
 ): Promise<void> {

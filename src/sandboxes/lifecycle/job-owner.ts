@@ -1,10 +1,10 @@
 /** A job is for who started it: to read, to feed and to end, for as long as a grant carries it. */
 import type { JobId, SandboxId } from '../../lib/ids.ts'
-import { requireCarried } from './carried.ts'
-import { linksOf } from './decide.ts'
+import { sandboxLinks } from './decide.ts'
 import { JOB_OPERATOR_RULE } from './denied.ts'
-import type { KeptJob, SandboxKeeper } from './sandbox-keeper.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
+import type { RecordedJob, SandboxRecords } from './sandbox-records.ts'
+import { requireStillAuthorized } from './still-authorized.ts'
 import type { Denied } from './tokens.ts'
 
 interface JobQuestion {
@@ -19,7 +19,7 @@ const ENDING_ACTION = 'cancel'
 
 /** Undefined when it is the operator's own and may go on, or there is no such job. */
 export async function requireJobOwner(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, jobId, operator, action }: JobQuestion,
 ): Promise<Denied | undefined> {
   const record = await keeper.sandbox(id)
@@ -28,14 +28,14 @@ export async function requireJobOwner(
   if (kept.job.operator !== operator) return refuseJob(keeper, record, kept, operator, action)
   return action === ENDING_ACTION
     ? undefined
-    : requireCarried(keeper, record, kept.job.begin, { jobId, action })
+    : requireStillAuthorized(keeper, record, kept.job.begin, { jobId, action })
 }
 
 /** No grant opens it, so policy is not asked: whose it is decides. */
 export async function refuseJob(
-  { tables, sealer }: SandboxKeeper,
+  { tables, sealer }: SandboxRecords,
   record: SandboxRecord,
-  { row, job }: KeptJob,
+  { row, job }: RecordedJob,
   operator: string,
   action: string,
 ): Promise<Denied> {
@@ -48,7 +48,7 @@ export async function refuseJob(
     capability,
     operation,
     target,
-    links: { ...linksOf(record), job_id: row.jobId, policy_envelope_id: record.policy_envelope_id },
+    links: { ...sandboxLinks(record), job_id: row.jobId, policy_envelope_id: record.policy_envelope_id },
     metadata: { denied_kind: 'sandbox_action', action },
     decision: { effect: 'deny', rule: JOB_OPERATOR_RULE, missing: [], replayable: false },
   })

@@ -14,7 +14,7 @@ test.each(['/team/project/part', '/team'])(
     await fixture.sandbox({ name: 'first', ...inPlace('/team/project') })
     await expect(fixture.sandbox(inPlace(folder))).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('overlaps that of sandbox first'),
+      message: expect.stringContaining('overlaps the in-place workspace of sandbox first'),
     })
   },
 )
@@ -42,11 +42,17 @@ test('who may create none is not told which folders are worked in', async () => 
 
 const SAID = { network: 'none', mounts: { all: 1, writable: 0 }, image: true } as const
 const container = {
-  ...{ image: `sha256:${'a'.repeat(64)}`, imageName: 'craik/sandbox:1', runtime: 'runc' as const },
-  ...{ line: 'socket' as const, state: 'folder' as const, engine: 'ONE' },
+  image: `sha256:${'a'.repeat(64)}`,
+  imageName: 'craik/sandbox:1',
+  runtime: 'runc' as const,
+  line: 'socket' as const,
+  state: 'folder' as const,
+  engine: 'ONE',
 }
 const reading = (folder: string) => ({
-  ...{ backend: 'docker' as const, isolation: 'container' as const, container },
+  backend: 'docker' as const,
+  isolation: 'container' as const,
+  container,
   mounts: [{ folder, at: '/mnt/library' }],
   stated: { ...SAID, environment: true, workspace: true },
 })
@@ -56,12 +62,12 @@ test('no sandbox is shown a folder that another one could exchange, whichever ca
   await fixture.sandbox({ name: 'writer', ...inPlace('/team/project') })
   await expect(fixture.sandbox(reading('/team/project/part'))).rejects.toMatchObject({
     code: 'conflict',
-    message: expect.stringContaining('in the workspace of sandbox writer'),
+    message: expect.stringContaining('inside the workspace of sandbox writer'),
   })
   await fixture.sandbox({ name: 'reader', ...reading('/team/library/docs') })
   await expect(fixture.sandbox(inPlace('/team/library'))).rejects.toMatchObject({
     code: 'conflict',
-    message: expect.stringContaining('sandbox reader is shown a folder'),
+    message: expect.stringContaining('sandbox reader mounts a folder'),
   })
   await expect(
     fixture.sandbox({ ...reading('/team/own/part'), ...inPlace('/team/own') }),

@@ -1,7 +1,7 @@
 /** Which folders no two sandboxes work in at once. */
 import { CraikError } from '../../errors.ts'
 import type { MountSpec, WorkspaceSpec } from '../backend.ts'
-import { COPY_INSTEAD } from '../told-instead.ts'
+import { COPY_INSTEAD } from '../outdated-sandbox.ts'
 
 /**
  * A folder in place inside that of another sandbox, or around it, is refused: the outer one could exchange what the inner
@@ -19,13 +19,9 @@ export function refuseOverlap(
     (one) => one !== undefined && (isBelow(one.folder, folder) || isBelow(folder, one.folder)),
   )
   if (other === undefined) return
-  throw new CraikError(
-    'conflict',
-    `the workspace overlaps that of sandbox ${other.name}, which works in place`,
-    {
-      hint: `delete that one:  craik sandbox delete ${other.name}   or ${COPY_INSTEAD}`,
-    },
-  )
+  throw new CraikError('conflict', `the workspace overlaps the in-place workspace of sandbox ${other.name}`, {
+    hint: `delete that sandbox:  craik sandbox delete ${other.name}   or ${COPY_INSTEAD}`,
+  })
 }
 
 /**
@@ -42,8 +38,8 @@ export function refuseMountOverlap(
   for (const { folder } of mounts) {
     const writer = writers.find((one) => isBelow(one.folder, folder))
     if (writer !== undefined)
-      throw new CraikError('conflict', `a mount lies in the workspace of sandbox ${writer.name}`, {
-        hint: 'that one works in place, and could put another folder there: mount a copy of it',
+      throw new CraikError('conflict', `a mount is inside the workspace of sandbox ${writer.name}`, {
+        hint: 'mount a copy of the folder: that sandbox works in place and could replace the folder',
       })
   }
   if (workspace.mode !== 'in-place') return
@@ -51,8 +47,8 @@ export function refuseMountOverlap(
     .flatMap(({ document }) => shown(document))
     .find(({ folder }) => isBelow(workspace.folder, folder))
   if (reader !== undefined)
-    throw new CraikError('conflict', `sandbox ${reader.name} is shown a folder in the workspace`, {
-      hint: `delete that one:  craik sandbox delete ${reader.name}   or ${COPY_INSTEAD}`,
+    throw new CraikError('conflict', `sandbox ${reader.name} mounts a folder of the workspace`, {
+      hint: `delete that sandbox:  craik sandbox delete ${reader.name}   or ${COPY_INSTEAD}`,
     })
 }
 

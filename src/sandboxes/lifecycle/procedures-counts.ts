@@ -14,8 +14,8 @@ import {
   NOTHING_COUNTED,
   parseCounts,
 } from './counts.ts'
-import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
+import { commitDecision, evaluateSandbox, requestAbout, sandboxLinks } from './decide.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 import type { Destination } from './tokens.ts'
 
 interface Epoch {
@@ -24,7 +24,7 @@ interface Epoch {
 }
 
 export async function saveCounts(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, epoch, counts }: Epoch & { readonly counts: BoundaryCounts },
 ): Promise<void> {
   await keeper.sandbox(id)
@@ -33,16 +33,16 @@ export async function saveCounts(
 }
 
 export async function closeEpoch(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: Epoch & { readonly counts?: BoundaryCounts },
 ): Promise<ReceiptRef | undefined> {
   const record = await keeper.sandbox(input.id)
-  const links = { ...linksOf(record), policy_envelope_id: record.policy_envelope_id }
+  const links = { ...sandboxLinks(record), policy_envelope_id: record.policy_envelope_id }
   return closeEpochOf(keeper, { operator: record.operator, links }, input)
 }
 
 export async function closeEpochOf(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { operator, links }: Pick<Begin, 'operator' | 'links'>,
   { id, epoch, counts }: Epoch & { readonly counts?: BoundaryCounts },
 ): Promise<ReceiptRef | undefined> {
@@ -71,7 +71,7 @@ export async function closeEpochOf(
 }
 
 export async function closeLeftEpochs(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, except }: { readonly id: SandboxId; readonly except?: string },
 ): Promise<readonly string[]> {
   const left = (await keeper.tables.boundaryEpochs.open(id)).filter(({ epoch }) => epoch !== except)
@@ -84,7 +84,7 @@ export async function closeLeftEpochs(
  * begun ends as blocked: the host has nothing to connect it to.
  */
 export async function refuseInbound(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   {
     id,
     epoch,
@@ -99,16 +99,16 @@ export async function refuseInbound(
 ): Promise<ReceiptRef> {
   const record = await keeper.sandbox(id)
   const asks = { capability: 'network.egress', operation: 'connect' } as const
-  const judged = await judgeQuestion(keeper, {
-    ...questionAbout(record, asks, { operator: record.operator }),
+  const judged = await evaluateSandbox(keeper, {
+    ...requestAbout(record, asks, { operator: record.operator }),
     lookUp: false,
   })
   const named = destinations.map((each) => ({ ...each }))
   const receipt = {
-    links: linksOf(record),
+    links: sandboxLinks(record),
     metadata: { epoch, count, ...(named.length > 0 && { destinations: named }) },
   }
-  const settled = await settle(keeper, judged, receipt, owner)
+  const settled = await commitDecision(keeper, judged, receipt, owner)
   if (settled.effect === 'denied') return settled.ref
   const { id: beginId, begin } = settled.begun
   return keeper.sealer.append(
@@ -120,7 +120,7 @@ export async function refuseInbound(
 type Arrived = Epoch & { readonly count: number }
 
 /** No policy is asked: it is the host that has no room, whoever may reach what. */
-export function refuseSurplus(keeper: SandboxKeeper, arrived: Arrived): Promise<ReceiptRef> {
+export function refuseSurplus(keeper: SandboxRecords, arrived: Arrived): Promise<ReceiptRef> {
   return noteArrived(keeper, arrived, {
     kind: 'denial',
     status: 'blocked',
@@ -129,12 +129,12 @@ export function refuseSurplus(keeper: SandboxKeeper, arrived: Arrived): Promise<
   })
 }
 
-export function noteInbound(keeper: SandboxKeeper, arrived: Arrived): Promise<ReceiptRef> {
+export function noteInbound(keeper: SandboxRecords, arrived: Arrived): Promise<ReceiptRef> {
   return noteArrived(keeper, arrived, { kind: 'egress', status: 'passed' })
 }
 
 async function noteArrived(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, epoch, count }: Arrived,
   draft: Pick<ReceiptDraft, 'kind' | 'status' | 'decision' | 'metadata'>,
 ): Promise<ReceiptRef> {
@@ -146,13 +146,13 @@ async function noteArrived(
     capability: 'network.egress',
     operation: 'reach_gateway',
     target: `sandbox/${id}`,
-    links: { ...linksOf(record), policy_envelope_id: record.policy_envelope_id },
+    links: { ...sandboxLinks(record), policy_envelope_id: record.policy_envelope_id },
     metadata: { ...draft.metadata, epoch, count },
   })
 }
 
 async function put(
-  { tables, nowMs }: SandboxKeeper,
+  { tables, nowMs }: SandboxRecords,
   { id, epoch }: Epoch,
   counts: BoundaryCounts,
 ): Promise<void> {
@@ -174,7 +174,7 @@ function readable(counts: string): BoundaryCounts {
 function highest(a: BoundaryCounts, b: BoundaryCounts): BoundaryCounts {
   const both = COUNT_NAMES.map((name) => {
     if (!Number.isSafeInteger(b[name]) || b[name] < 0)
-      throw new CraikError('internal', `the boundary's count of ${name} is no count`)
+      throw new CraikError('internal', `the boundary's count of ${name} is not a count`)
     return [name, Math.max(a[name], b[name])] as const
   })
   return Object.fromEntries(both) as unknown as BoundaryCounts

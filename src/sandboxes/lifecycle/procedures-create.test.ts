@@ -75,7 +75,7 @@ test('what failed leaves its receipts and no record', async () => {
 test('a name belongs to one sandbox at a time; who may create none is not told which there are', async () => {
   const fixture = new LifecycleStore()
   await fixture.sandbox({ name: 'box' })
-  await expect(fixture.sandbox({ name: 'box' })).rejects.toThrow('called box already')
+  await expect(fixture.sandbox({ name: 'box' })).rejects.toThrow('sandbox named box already exists')
   expect(await fixture.store.write(beginCreate, creation({ name: 'box', operator: BOB }))).toMatchObject({
     effect: 'denied',
   })

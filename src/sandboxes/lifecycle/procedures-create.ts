@@ -3,59 +3,59 @@ import { hash } from 'node:crypto'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { buildEnvelope, isEnvelopeOf, parseEnvelope } from '../../policy/envelope.ts'
-import { createEnvelope } from '../../policy/procedures.ts'
+import { insertEnvelope } from '../../policy/procedures.ts'
 import { builtInText } from '../../policy/profiles.ts'
 import { refuseSecrets } from '../../policy/request.ts'
 import { endDraft, type Outcome } from '../../receipts/log.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import type { ContainerSpec, HostUser } from '../backend.ts'
 import { OPERATIONS } from '../operations.ts'
-import { placeOffered, type ReadyPlace, takePlace } from '../pool/adopt.ts'
+import { isOffered, type ReadyInstance, takeInstance } from '../pool/adopt.ts'
 import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
-import { refuseTakenVolumes } from '../volumes/holders.ts'
-import { requireRoom, UNBOUNDED } from './admission.ts'
-import { judgeQuestion, linksOf, settle } from './decide.ts'
-import { judgeGiven, settleGiven } from './given.ts'
+import { refuseVolumesInUse } from '../volumes/volume-users.ts'
+import { requireCapacity, UNBOUNDED } from './admission.ts'
+import { commitDecision, evaluateSandbox, sandboxLinks } from './decide.ts'
+import { refuseExplicitFields, refuseRequest } from './explicit-fields.ts'
 import { createTarget, grantToOwner } from './grants.ts'
+import { evaluateHostResources, recordHostResources } from './host-resources.ts'
 import { refuseMountOverlap, refuseOverlap } from './overlap.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
-import { MAX_SANDBOXES, type RecordedPlace, type SandboxRecord } from './sandbox-record.ts'
-import { refuseRequest, refuseStated } from './stated.ts'
+import { MAX_SANDBOXES, type RecordedInstance, type SandboxRecord } from './sandbox-record.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginCreateInput, BeginCreateOutput, EndCreateInput, EndCreateOutput } from './tokens.ts'
 import { OPERABLE, TRANSITIONS } from './transitions.ts'
 import { freeUser, usedUids } from './users.ts'
 
 export async function beginCreate(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: BeginCreateInput,
 ): Promise<BeginCreateOutput> {
   refuseSecrets({ name: input.name, environment: input.environment }, 'the sandbox')
-  const refusal = refuseStated(input.backend, input.stated)
+  const refusal = refuseExplicitFields(input.backend, input.stated)
   if (refusal !== undefined) return refuseRequest(keeper, input, refusal)
-  const warm = await placeOffered(keeper, input)
+  const warm = await isOffered(keeper, input)
   if (input.adopt !== undefined && warm === undefined) return { effect: 'gone' }
   const policyEnvelopeId = input.policyEnvelopeId ?? (await sandboxEnvelope(keeper, input.operator))
-  const judged = await judgeQuestion(keeper, {
+  const judged = await evaluateSandbox(keeper, {
     ...OPERATIONS.create,
     operator: input.operator,
     target: createTarget(input.name),
     policyEnvelopeId,
     grantId: input.grantId,
   })
-  const folders = judged.isAllowed ? await judgeGiven(keeper, input, policyEnvelopeId) : []
+  const folders = judged.isAllowed ? await evaluateHostResources(keeper, input, policyEnvelopeId) : []
   const withheld = folders.find(({ isAllowed }) => !isAllowed)
   // Only who may create one is told what there is already.
   const fixed = judged.isAllowed && withheld === undefined ? await chosen(keeper, input, warm) : undefined
   // What was denied is not told of a place that another sandbox may get.
   const id = fixed?.id ?? input.id
-  const given = await settleGiven(keeper, withheld === undefined ? folders : [withheld], input)
+  const given = await recordHostResources(keeper, withheld === undefined ? folders : [withheld], input)
   if (given.effect === 'denied') return given
-  const settled = await settle(
+  const settled = await commitDecision(
     keeper,
     judged,
     {
       links: {
-        ...linksOf({ id, backend: input.backend }),
+        ...sandboxLinks({ id, backend: input.backend }),
         ...(given.receipts.length > 0 && { receipt_ids: [...given.receipts] }),
       },
       isolation: input.isolation,
@@ -75,7 +75,7 @@ export async function beginCreate(
     input.owner,
   )
   if (settled.effect === 'denied') return settled
-  if (fixed === undefined) throw new CraikError('internal', 'a sandbox was allowed that was not judged')
+  if (fixed === undefined) throw new CraikError('internal', 'a sandbox was allowed without a decision')
   const { begun } = settled
   const record: SandboxRecord = {
     id,
@@ -113,7 +113,7 @@ export async function beginCreate(
   if (warm === undefined) return { effect: 'allowed', record: await keeper.put(record, 'insert'), begun }
   if (warm.late !== null) {
     const taken = await keeper.put(record, 'insert')
-    await takePlace(keeper, warm, input.adopt!.epoch)
+    await takeInstance(keeper, warm, input.adopt!.epoch)
     return { effect: 'taken', record: taken }
   }
   // It runs already: what a create that starts one writes later is written in the same transaction.
@@ -127,11 +127,11 @@ export async function beginCreate(
   const ended = endDraft(begun.id, begun.begin, passed(warm.place, measures, { warm: true }))
   await keeper.sealer.append(keeper.tables, ended)
   const running = await keeper.put(await started(keeper, record, warm.place), 'insert')
-  await takePlace(keeper, warm, input.adopt!.epoch)
+  await takeInstance(keeper, warm, input.adopt!.epoch)
   return { effect: 'adopted', record: running }
 }
 
-export async function endCreate(keeper: SandboxKeeper, input: EndCreateInput): Promise<EndCreateOutput> {
+export async function endCreate(keeper: SandboxRecords, input: EndCreateInput): Promise<EndCreateOutput> {
   const record = await keeper.sandbox(input.id)
   const { pending } = record
   if (record.state !== TRANSITIONS.create.during || pending === null) {
@@ -149,7 +149,7 @@ export async function endCreate(keeper: SandboxKeeper, input: EndCreateInput): P
 }
 
 function passed(
-  place: RecordedPlace,
+  place: RecordedInstance,
   measures: Measure[] | undefined,
   more: Outcome['metadata'] = {},
 ): Outcome {
@@ -163,9 +163,9 @@ function passed(
 
 /** As it is from now on; its operator gets their grants. */
 async function started(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   record: SandboxRecord,
-  place: RecordedPlace,
+  place: RecordedInstance,
 ): Promise<SandboxRecord> {
   return {
     ...record,
@@ -191,7 +191,7 @@ function harnessFacts({ harnesses = [], container }: BeginCreateInput): { readon
 
 /** What only one sandbox can have: its place in the home, its name, its user. */
 async function chosen(
-  { tables }: SandboxKeeper,
+  { tables }: SandboxRecords,
   {
     id: fresh,
     name,
@@ -202,19 +202,19 @@ async function chosen(
     limits,
     admission = UNBOUNDED,
   }: BeginCreateInput,
-  warm: ReadyPlace | undefined,
+  warm: ReadyInstance | undefined,
 ): Promise<{ readonly id: SandboxId; readonly name: string; readonly hostUser: HostUser | undefined }> {
   const id = warm?.id ?? fresh
   // Places that wait take no room from a sandbox: they are given up for it.
   const rows = await tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
-  requireRoom(rows, limits, admission, 'create')
+  requireCapacity(rows, limits, admission, 'create')
   refuseOverlap(workspace, rows)
   refuseMountOverlap(workspace, mounts, rows)
-  refuseTakenVolumes(volumes, rows)
+  refuseVolumesInUse(volumes, rows)
   const isTaken = async (one: string) => (await tables.sandboxes.list({ name: one }, 1)).length > 0
   if (name !== undefined && (await isTaken(name))) {
-    throw new CraikError('conflict', `a sandbox is called ${name} already`, {
-      hint: `use it:  craik sandbox shell ${name}   or give another --name`,
+    throw new CraikError('conflict', `a sandbox named ${name} already exists`, {
+      hint: `use it:  craik sandbox shell ${name}   or choose another --name`,
     })
   }
   const short = `sandbox-${id.slice(-6).toLowerCase()}`
@@ -227,7 +227,7 @@ async function chosen(
 
 /** One per operator and policy text. Under it nothing is done to a sandbox without a grant. */
 export async function sandboxEnvelope(
-  { tables, sealer, nowMs }: SandboxKeeper,
+  { tables, sealer, nowMs }: SandboxRecords,
   operator: string,
 ): Promise<string> {
   const policyText = builtInText('automation')
@@ -237,6 +237,6 @@ export async function sandboxEnvelope(
   const row = await tables.envelopes.get(id)
   if (row !== undefined && isEnvelopeOf(parseEnvelope(row.id, row.document), terms)) return id
   const envelope = buildEnvelope(terms)
-  await createEnvelope(tables, { envelope, policyText, operator }, sealer)
+  await insertEnvelope(tables, { envelope, policyText, operator }, sealer)
   return envelope.id
 }

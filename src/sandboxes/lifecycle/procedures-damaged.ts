@@ -1,17 +1,17 @@
 /** Deleting a sandbox whose record was changed outside Craik: by its id alone, nothing that the record says is followed. */
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import { revokeGrant } from '../../policy/grant-procedures.ts'
+import { revokeGrantIn } from '../../policy/grant-procedures.ts'
 import { parseGrant } from '../../policy/lookup.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Receipt } from '../../receipts/schema.ts'
 import { OPERATIONS } from '../operations.ts'
-import { judgeQuestion, settle } from './decide.ts'
+import { commitDecision, evaluateSandbox } from './decide.ts'
 import { closeEpochOf } from './procedures-counts.ts'
 import { sandboxEnvelope } from './procedures-create.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
 import { isDamage } from './sandbox-record.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginDeleteDamagedOutput, BeginDeleteInput, EndDeleteDamagedInput } from './tokens.ts'
 
 /** More than there are. */
@@ -19,23 +19,23 @@ const ALL_GRANTS = 1_000_000
 
 /** Judged under the envelope that every operator's sandboxes have: which one this had is the record's word. */
 export async function beginDeleteDamaged(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, operator, grantId, owner }: BeginDeleteInput,
 ): Promise<BeginDeleteDamagedOutput> {
   await requireDamaged(keeper, id)
-  const judged = await judgeQuestion(keeper, {
+  const judged = await evaluateSandbox(keeper, {
     ...OPERATIONS.delete,
     operator,
     target: `sandbox/${id}`,
     policyEnvelopeId: await sandboxEnvelope(keeper, operator),
     grantId,
   })
-  return settle(keeper, judged, { links: { sandbox_id: id }, metadata: { damaged: true } }, owner)
+  return commitDecision(keeper, judged, { links: { sandbox_id: id }, metadata: { damaged: true } }, owner)
 }
 
 /** Passed: whatever the log still has open about it ends as indeterminate, its grants are revoked, its rows removed. */
 export async function endDeleteDamaged(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, begun, status }: EndDeleteDamagedInput,
 ): Promise<ReceiptRef> {
   const { tables, sealer } = keeper
@@ -53,18 +53,22 @@ export async function endDeleteDamaged(
   return sealer.append(tables, endDraft(begun.id, begun.begin, { status, metadata: { damaged: true } }))
 }
 
-async function requireDamaged(keeper: SandboxKeeper, id: SandboxId): Promise<void> {
+async function requireDamaged(keeper: SandboxRecords, id: SandboxId): Promise<void> {
   try {
     await keeper.sandbox(id)
   } catch (error) {
     if (isDamage(error)) return
     throw error
   }
-  throw new CraikError('conflict', `the record of sandbox ${id} is as Craik wrote it`)
+  throw new CraikError('conflict', `the record of sandbox ${id} is not damaged`)
 }
 
 /** As the log tells of them: the rows of its jobs may have been changed like its own. */
-async function endOpenReceipts({ tables, sealer }: SandboxKeeper, id: SandboxId, own: string): Promise<void> {
+async function endOpenReceipts(
+  { tables, sealer }: SandboxRecords,
+  id: SandboxId,
+  own: string,
+): Promise<void> {
   for (const open of await tables.openReceipts.list()) {
     const row = open.id === own ? undefined : await tables.receipts.get(open.id)
     if (row === undefined) continue
@@ -77,13 +81,13 @@ async function endOpenReceipts({ tables, sealer }: SandboxKeeper, id: SandboxId,
 }
 
 async function revokeGrantsFor(
-  { tables, sealer, clock }: SandboxKeeper,
+  { tables, sealer, clock }: SandboxRecords,
   id: SandboxId,
   operator: string,
 ): Promise<void> {
   for (const row of await tables.grants.list(ALL_GRANTS)) {
     if (row.revokedAtMs !== null || !row.document.includes(id)) continue
     if (parseGrant(row).target.ref === `sandbox/${id}`)
-      await revokeGrant(tables, { id: row.id, operator }, sealer, clock)
+      await revokeGrantIn(tables, { id: row.id, operator }, sealer, clock)
   }
 }

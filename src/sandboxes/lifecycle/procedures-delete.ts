@@ -3,21 +3,21 @@ import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { NOTHING_COUNTED } from './counts.ts'
-import { linksOf } from './decide.ts'
+import { sandboxLinks } from './decide.ts'
 import { revokeOwnerGrants } from './grants.ts'
 import { saveCounts } from './procedures-counts.ts'
-import { beginTransition, endPlace, endTransition, shortened } from './procedures-transition.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
+import { beginTransition, endInstance, endTransition, shortened } from './procedures-transition.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 import type { BeginDeleteInput, BeginDeleteOutput, ChangeSandboxInput } from './tokens.ts'
 import { LOSS, outcomeOf, TRANSITIONS } from './transitions.ts'
 
 export async function beginDelete(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: BeginDeleteInput,
 ): Promise<BeginDeleteOutput> {
   const answer = await beginTransition(keeper, { ...input, verb: 'delete' })
-  if (answer.effect === 'already') throw new CraikError('internal', 'what is deleted already has a record')
+  if (answer.effect === 'already') throw new CraikError('internal', 'a deleted sandbox still has a record')
   return answer
 }
 
@@ -28,7 +28,7 @@ export interface EndDeleteInput {
 }
 
 export async function endDelete(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, status, notice }: EndDeleteInput,
 ): Promise<ReceiptRef> {
   const { pending, ...record } = await keeper.sandbox(id)
@@ -39,7 +39,7 @@ export async function endDelete(
     return ended.receipt
   }
   const { tables } = keeper
-  await endPlace(keeper, id, 'removed')
+  await endInstance(keeper, id, 'removed')
   const receipt = await keeper.endPending(pending, { status })
   await revokeOwnerGrants(keeper, record, pending.begin.operator)
   await tables.sandboxJobs.removeAll(id)
@@ -50,12 +50,12 @@ export async function endDelete(
 
 /** A sandbox that ended by itself leaves a receipt: nothing else would tell the log that it is gone. */
 export async function changeSandbox(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, state, place, epoch, notice, activeAtMs }: ChangeSandboxInput,
 ): Promise<SandboxRecord> {
   const record = await keeper.sandbox(id)
   if (state !== undefined && record.pending !== null)
-    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: its state is not changed meanwhile`)
+    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: its state cannot change now`)
   const isLost = state === LOSS.to && record.state !== LOSS.to
   if (isLost) await lose(keeper, record)
   // Receipts name it from now on: whoever comes after a crash has to know of it to close it.
@@ -73,11 +73,11 @@ export async function changeSandbox(
   )
 }
 
-async function lose(keeper: SandboxKeeper, record: SandboxRecord): Promise<void> {
+async function lose(keeper: SandboxRecords, record: SandboxRecord): Promise<void> {
   const { id } = record
   if (!(LOSS.from as readonly string[]).includes(record.state))
-    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: it cannot be lost`)
-  await endPlace(keeper, id, LOSS.to)
+    throw new CraikError('conflict', `sandbox ${id} is ${record.state}: it cannot become lost`)
+  await endInstance(keeper, id, LOSS.to)
   await keeper.sealer.append(keeper.tables, {
     kind: 'sandbox_action',
     phase: 'point',
@@ -86,6 +86,6 @@ async function lose(keeper: SandboxKeeper, record: SandboxRecord): Promise<void>
     capability: 'sandbox.lifecycle',
     operation: 'lost',
     target: `sandbox/${id}`,
-    links: { ...linksOf(record), policy_envelope_id: record.policy_envelope_id },
+    links: { ...sandboxLinks(record), policy_envelope_id: record.policy_envelope_id },
   })
 }

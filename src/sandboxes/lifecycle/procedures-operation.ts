@@ -6,12 +6,12 @@ import type { Owner } from '../../lib/owner.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import { OPERATIONS } from '../operations.ts'
-import { requireCarried } from './carried.ts'
-import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
+import { commitDecision, evaluateSandbox, requestAbout, sandboxLinks } from './decide.ts'
 import { requireFreshId } from './forget-jobs.ts'
 import { refuseJob } from './job-owner.ts'
-import type { KeptJob, SandboxKeeper } from './sandbox-keeper.ts'
 import type { SandboxRecord } from './sandbox-record.ts'
+import type { RecordedJob, SandboxRecords } from './sandbox-records.ts'
+import { requireStillAuthorized } from './still-authorized.ts'
 import type {
   BeginOperationInput,
   BeginOperationOutput,
@@ -26,29 +26,29 @@ import { notRunning, OPERABLE } from './transitions.ts'
 const JOB_ID = /^job_[0-9A-HJKMNP-TV-Z]{26}$/
 
 export async function beginOperation(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: BeginOperationInput,
 ): Promise<BeginOperationOutput> {
   const record = await keeper.sandbox(input.id)
   const { job } = input
   if (job !== undefined && !JOB_ID.test(job.id))
-    throw new CraikError('usage', `${JSON.stringify(job.id.slice(0, 40))} is not the id of a job`)
+    throw new CraikError('usage', `${JSON.stringify(job.id.slice(0, 40))} is not a job id`)
   const known = job && (await keeper.job(input.id, job.id))
   if (job !== undefined && known !== undefined) return again(keeper, record, input, job, known)
 
   requireRunning(record)
   const operation = OPERATIONS[input.operation]
-  const judged = await judgeQuestion(keeper, questionAbout(record, operation, input))
+  const judged = await evaluateSandbox(keeper, requestAbout(record, operation, input))
   if (judged.isAllowed && job !== undefined) requireFreshId(record, job.id)
   // Only who may run something is told which commands there are.
   const argv = judged.isAllowed ? await argvOf(keeper, job) : undefined
   const digests = await pinnedDigests(keeper, input, argv)
-  const settled = await settle(
+  const settled = await commitDecision(
     keeper,
     judged,
     {
       links: {
-        ...linksOf(record),
+        ...sandboxLinks(record),
         ...(job && { job_id: job.id }),
         ...(job?.commandRef !== undefined && { command_ref: job.commandRef }),
       },
@@ -89,37 +89,37 @@ export async function beginOperation(
 }
 
 export async function checkOperation(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: CheckOperationInput,
 ): Promise<Denied | undefined> {
   const record = await keeper.sandbox(input.id)
   requireRunning(record)
-  const judged = await judgeQuestion(keeper, questionAbout(record, OPERATIONS[input.operation], input))
+  const judged = await evaluateSandbox(keeper, requestAbout(record, OPERATIONS[input.operation], input))
   if (judged.isAllowed) return undefined
-  const receipt = { links: linksOf(record), metadata: { ...input.metadata, epoch: input.epoch } }
-  const settled = await settle(keeper, judged, receipt, input.owner)
+  const receipt = { links: sandboxLinks(record), metadata: { ...input.metadata, epoch: input.epoch } }
+  const settled = await commitDecision(keeper, judged, receipt, input.owner)
   return settled.effect === 'denied' ? settled : undefined
 }
 
 /** A retry of what was begun is answered with what was begun; anything else under its id is refused. */
 async function again(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   record: SandboxRecord,
   input: BeginOperationInput,
   job: JobInput,
-  known: KeptJob,
+  known: RecordedJob,
 ): Promise<BeginOperationOutput> {
   const { row, job: kept } = known
   if (kept.operator !== input.operator) return refuseJob(keeper, record, known, input.operator, 'start')
-  const refused = await requireCarried(keeper, record, kept.begin, { jobId: job.id, action: 'start' })
+  const refused = await requireStillAuthorized(keeper, record, kept.begin, { jobId: job.id, action: 'start' })
   if (refused !== undefined) return refused
   const argv = await argvOf(keeper, job)
   const isSame =
     kept.operation === input.operation &&
     keeper.sealer.checkRecord(specOf(input), keeper.spelled(wholeSpec(job, argv)), kept.spec) === 'verified'
   if (!isSame) {
-    throw new CraikError('conflict', `job ${job.id} was begun with another request`, {
-      hint: 'leave the id out, or choose a new one: an id names one request',
+    throw new CraikError('conflict', `job ${job.id} belongs to another request`, {
+      hint: 'omit the id or choose a new one: an id identifies one request',
     })
   }
   return {
@@ -131,7 +131,7 @@ async function again(
 }
 
 export async function endOperation(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, begun, jobId, status, measures, metadata }: EndOperationInput,
 ): Promise<EndOperationOutput> {
   const outcome = { status, ...(measures && { measures }), metadata: { ...metadata } }
@@ -145,13 +145,13 @@ export async function endOperation(
 
 /** What was begun in an earlier epoch counts in the one in which it reaches the sandbox. */
 export async function restartJob(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, jobId, epoch, owner }: RestartInput,
 ): Promise<ReceiptRef> {
   requireRunning(await keeper.sandbox(id))
   const kept = await keeper.job(id, jobId)
   if (kept === undefined || kept.row.state !== 'open') {
-    throw new CraikError('conflict', `job ${jobId} of sandbox ${id} is not open: it cannot be started again`)
+    throw new CraikError('conflict', `job ${jobId} of sandbox ${id} is not open and cannot be restarted`)
   }
   const { row, job } = kept
   const { kind, operator, capability, operation, target, links } = job.begin
@@ -183,7 +183,7 @@ function requireRunning(record: SandboxRecord): void {
 }
 
 async function argvOf(
-  { tables }: SandboxKeeper,
+  { tables }: SandboxRecords,
   job: JobInput | undefined,
 ): Promise<readonly string[] | undefined> {
   if (job?.commandRef === undefined) return job?.argv
@@ -196,7 +196,7 @@ async function argvOf(
 
 /** `argv` and what the caller names, each as a digest that only the log's key can make. */
 async function pinnedDigests(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, pinned = {} }: BeginOperationInput,
   argv: readonly string[] | undefined,
 ): Promise<Record<string, string>> {
@@ -214,7 +214,8 @@ function specOf({ id, job }: BeginOperationInput): string {
 /** With what a reference stood for: another command under the same name is another request. */
 function wholeSpec({ spec, commandRef, endsWhenLeftMs }: JobInput, argv: readonly string[] = []): Json {
   return {
-    ...{ spec, argv },
+    spec,
+    argv,
     ...(commandRef !== undefined && { command_ref: commandRef }),
     ...(endsWhenLeftMs !== undefined && { ends_when_left_ms: endsWhenLeftMs }),
   }

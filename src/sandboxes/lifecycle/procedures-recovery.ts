@@ -1,11 +1,11 @@
 /** What becomes of jobs whose process died: taken over when the sandbox still has them, ended when it does not. */
 import type { JobId, SandboxId } from '../../lib/ids.ts'
 import { type Owner, ownerState } from '../../lib/owner.ts'
-import type { KeptJob, SandboxKeeper } from './sandbox-keeper.ts'
+import type { RecordedJob, SandboxRecords } from './sandbox-records.ts'
 import type { CloseOrphansInput, OpenJob } from './tokens.ts'
 
 export async function adoptJobs(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, jobIds, owner }: { readonly id: SandboxId; readonly jobIds: readonly JobId[]; readonly owner: Owner },
 ): Promise<readonly OpenJob[]> {
   const wanted = new Set<string>(jobIds)
@@ -20,13 +20,14 @@ export async function adoptJobs(
 
 /** One at a time could be asked of the sandbox by whoever holds it: only a dead owner's are ended, and one's own. */
 export async function closeOrphans(
-  keeper: SandboxKeeper,
-  { id, keep, owner }: CloseOrphansInput,
+  keeper: SandboxRecords,
+  { id, keep, owner, elsewhere = [] }: CloseOrphansInput,
 ): Promise<readonly JobId[]> {
+  const isLeft = (of: Owner) => isFree(of, owner) || elsewhere.some((one) => sameOwner(one, of))
   const kept = new Set<string>(keep)
   const closed: JobId[] = []
   for (const { row, job } of await keeper.openJobs(id)) {
-    if (kept.has(row.jobId) || row.owner === null || !isFree(row.owner, owner)) continue
+    if (kept.has(row.jobId) || row.owner === null || !isLeft(row.owner)) continue
     const adopted = row.adopted || !sameOwner(row.owner, owner)
     await keeper.endJob({ row: { ...row, adopted }, job }, { status: 'indeterminate' })
     closed.push(row.jobId)
@@ -34,11 +35,15 @@ export async function closeOrphans(
   return closed
 }
 
-function openJob({ row, job }: KeptJob, owner: Owner): OpenJob {
+function openJob({ row, job }: RecordedJob, owner: Owner): OpenJob {
   const { jobId, beginId } = row
   const { operation, operator, epoch, begin, endsWhenLeftMs } = job
   return {
-    ...{ jobId, operation, operator, owner, begun: { id: beginId, begin, epoch } },
+    jobId,
+    operation,
+    operator,
+    owner,
+    begun: { id: beginId, begin, epoch },
     ...(endsWhenLeftMs !== undefined && { endsWhenLeftMs }),
   }
 }

@@ -3,12 +3,12 @@ import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { endDraft } from '../../receipts/log.ts'
 import { OPERATIONS } from '../operations.ts'
-import { requireRoom } from './admission.ts'
-import { judgeQuestion, linksOf, questionAbout, settle } from './decide.ts'
+import { requireCapacity } from './admission.ts'
+import { commitDecision, evaluateSandbox, requestAbout, sandboxLinks } from './decide.ts'
 import { closeLeftEpochs } from './procedures-counts.ts'
 import { isFree } from './procedures-recovery.ts'
-import type { SandboxKeeper } from './sandbox-keeper.ts'
 import { MAX_SANDBOXES, type SandboxRecord } from './sandbox-record.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
 import type {
   BeginTransitionInput,
   BeginTransitionOutput,
@@ -29,22 +29,22 @@ import {
 const MAX_NOTICE = 500
 
 export async function beginTransition(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: BeginTransitionInput,
 ): Promise<BeginTransitionOutput> {
   const record = await keeper.sandbox(input.id)
   const state = stateToLeave(record, input)
   const verb = verbFor(input.verb, state)
   const { operation, from, already, during } = TRANSITIONS[verb]
-  const judged = await judgeQuestion(keeper, questionAbout(record, OPERATIONS[operation], input))
+  const judged = await evaluateSandbox(keeper, requestAbout(record, OPERATIONS[operation], input))
   const isDone = already.includes(state)
   // Only who may do it is told how things stand.
   if (judged.isAllowed) await requirePossible(keeper, record, input, verb, isDone || from.includes(state))
-  const settled = await settle(
+  const settled = await commitDecision(
     keeper,
     judged,
     {
-      links: { ...linksOf(record), ...input.links },
+      links: { ...sandboxLinks(record), ...input.links },
       ...(record.place && { isolation: record.place.isolation }),
       metadata: { ...input.metadata, from: state },
     },
@@ -76,7 +76,7 @@ function stateToLeave({ state, pending }: SandboxRecord, input: BeginTransitionI
 }
 
 async function requirePossible(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   record: SandboxRecord,
   input: BeginTransitionInput,
   verb: Verb,
@@ -86,15 +86,15 @@ async function requirePossible(
   if (!fits || (record.pending !== null && !(isTakenOver && isFree(record.pending.owner, input.owner))))
     throw notPossible(verb, record)
   if (input.unlessBusy === true && (await keeper.openJobs(record.id)).length > 0)
-    throw new CraikError('conflict', `something runs in sandbox ${record.name}`)
+    throw new CraikError('conflict', `sandbox ${record.name} has running jobs`)
   if (input.admission !== undefined && !STATES[record.state].takesRoom) {
     const rows = await keeper.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
-    requireRoom(rows, record.spec.limits, input.admission, 'resume')
+    requireCapacity(rows, record.spec.limits, input.admission, 'resume')
   }
 }
 
 export async function endTransition(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: EndTransitionInput,
 ): Promise<EndTransitionOutput> {
   const { id, status, place, measures } = input
@@ -102,11 +102,11 @@ export async function endTransition(
   const { pending } = record
   const verb = pending === null ? undefined : verbInProgress(record.state, pending.from)
   if (pending === null || verb === undefined)
-    throw new CraikError('conflict', `nothing is in progress with sandbox ${id}: it is ${record.state}`)
+    throw new CraikError('conflict', `sandbox ${id} has no operation in progress: it is ${record.state}`)
   const to = outcomeOf(verb, status, pending.from, place !== undefined)
   if (to === 'removed') throw new CraikError('internal', `the end of ${verb} removes the record`)
   const hasPlace = STATES[to].takesRoom
-  if (!hasPlace) await endPlace(keeper, id, to)
+  if (!hasPlace) await endInstance(keeper, id, to)
   const receipt = await keeper.endPending(pending, {
     status,
     ...(place && { isolation: place.isolation }),
@@ -129,8 +129,8 @@ export async function endTransition(
 }
 
 /** In the transaction after which no job begins: also what was begun so late that nobody knows of it yet. */
-export async function endPlace(
-  keeper: SandboxKeeper,
+export async function endInstance(
+  keeper: SandboxRecords,
   id: SandboxId,
   to: SandboxState | 'removed',
 ): Promise<void> {
@@ -139,7 +139,7 @@ export async function endPlace(
 }
 
 /** How a job ends with the place that it ran in. */
-const JOB_ENDS: Readonly<Partial<Record<SandboxState | 'removed', Parameters<SandboxKeeper['endJob']>[1]>>> =
+const JOB_ENDS: Readonly<Partial<Record<SandboxState | 'removed', Parameters<SandboxRecords['endJob']>[1]>>> =
   {
     stopped: { status: 'failed', metadata: { outcome: 'stopped' } },
     lost: { status: 'indeterminate', metadata: { outcome: 'lost' } },

@@ -8,7 +8,6 @@ import { beginDeleteDamagedSnapshot, endDeleteDamagedSnapshot } from '../snapsho
 import * as snapshotTokens from '../snapshots/tokens.ts'
 import * as volumes from '../volumes/procedures.ts'
 import * as volumeTokens from '../volumes/tokens.ts'
-import { recheck } from './carried.ts'
 import { forgetJobs } from './forget-jobs.ts'
 import { requireJobOwner } from './job-owner.ts'
 import {
@@ -25,15 +24,16 @@ import { beginDelete, changeSandbox, endDelete } from './procedures-delete.ts'
 import { beginOperation, checkOperation, endOperation, restartJob } from './procedures-operation.ts'
 import { adoptJobs, closeOrphans } from './procedures-recovery.ts'
 import { beginTransition, endTransition } from './procedures-transition.ts'
-import { SandboxKeeper, type SandboxSealer } from './sandbox-keeper.ts'
+import { SandboxRecords, type SandboxSealer } from './sandbox-records.ts'
+import { recheck } from './still-authorized.ts'
 import * as tokens from './tokens.ts'
 
 export function lifecycleProcedures(sealer: SandboxSealer, clock: Clock): Procedures {
   const kept = <Input, Output>(
     { name }: Procedure<Input, Output>,
-    body: (keeper: SandboxKeeper, input: Input) => Promise<Output>,
+    body: (keeper: SandboxRecords, input: Input) => Promise<Output>,
   ): Procedures => ({
-    [name]: (tables: Tables, input: Input) => body(new SandboxKeeper(tables, sealer, clock), input),
+    [name]: (tables: Tables, input: Input) => body(new SandboxRecords(tables, sealer, clock), input),
   })
   return {
     ...kept(tokens.beginCreate, beginCreate),

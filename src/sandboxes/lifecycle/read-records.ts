@@ -65,7 +65,7 @@ function checked(home: Home, { id, document, seal }: SealedRow): SandboxRecord {
   const why =
     status === 'tampered'
       ? 'was changed outside Craik'
-      : 'cannot be checked: the key that sealed it is not here'
+      : 'cannot be verified: the key that sealed it is missing'
   throw damagedSandbox(id, why)
 }
 

@@ -93,10 +93,10 @@ describe('a boundary that counted to the end', () => {
 
   test.each([
     [{ jobs: 4 }, 'the boundary opened 4 jobs, receipts account for 3'],
-    [{ jobs: 2 }, 'receipts tell of 3 jobs that passed, the boundary opened 2'],
-    [{ looks: 1 }, 'the boundary opened 1 look, receipts account for 0'],
-    [{ connections: 5 }, 'the boundary took 5 connections from inside, receipts account for 4'],
-    [{ bytesIn: 69 }, 'receipts tell of 70 bytes out of the sandbox, the boundary passed 69'],
+    [{ jobs: 2 }, 'receipts record 3 jobs that passed, the boundary opened 2'],
+    [{ looks: 1 }, 'the boundary opened 1 inspection, receipts account for 0'],
+    [{ connections: 5 }, 'the boundary accepted 5 connections from the sandbox, receipts account for 4'],
+    [{ bytesIn: 69 }, 'receipts record 70 bytes out of the sandbox, the boundary passed 69'],
   ])('and differs by %o is found out', async (counts, detail) => {
     const { fixture, record } = await settled(counts)
     const { differ } = await reconciled(fixture)
@@ -121,7 +121,7 @@ describe('a boundary that counted to the end', () => {
     for (const [seq, line] of lines.entries()) reconciler.receipt(line, seq)
     reconciler.receipt(lines.at(-1)!, lines.length)
     expect(reconciler.finish().differ.map(({ detail }) => detail)).toEqual([
-      expect.stringContaining('its counts are on record twice'),
+      expect.stringContaining('its counts are recorded twice'),
     ])
   })
 
@@ -219,10 +219,10 @@ test('of the live log, what is saved of an open epoch is held against it too', a
   }
   expect(verdict(JSON.stringify({ ...NO_COUNTS, looks: 1 }))).toEqual([])
   expect(verdict(JSON.stringify({ ...NO_COUNTS, looks: 2 }))).toEqual([
-    'the boundary opened 2 looks, receipts account for 1',
+    'the boundary opened 2 inspections, receipts account for 1',
   ])
   for (const edited of ['', 'null', '{"jobs":"1"}'])
-    expect(verdict(edited)).toEqual(['its saved counts are not readable'])
+    expect(verdict(edited)).toEqual(['cannot parse its saved counts'])
 })
 
 test('a denied operation counts for nothing', async () => {

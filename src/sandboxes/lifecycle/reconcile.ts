@@ -25,9 +25,9 @@ const NAMED: Readonly<Record<Counted, string>> = {
   reads: 'read',
   writes: 'write',
   forwards: 'forward',
-  looks: 'look',
+  looks: 'inspection',
   signals: 'signal',
-  connections: 'connection from inside',
+  connections: 'connection from the sandbox',
 }
 /** Differences beyond this are not listed: the log is found out by then. */
 const MAX_LISTED = 100
@@ -76,7 +76,7 @@ export class BoundaryReconciler {
     try {
       found.counted ??= { ...parseCounts(counts), complete: false }
     } catch {
-      found.problems.push('its saved counts are not readable')
+      found.problems.push('cannot parse its saved counts')
     }
   }
 
@@ -102,7 +102,7 @@ export class BoundaryReconciler {
     if (typeof sandboxId !== 'string' || typeof name !== 'string') return
     const found = this.#epoch(sandboxId, name)
     if (capability === COUNT_CAPABILITY && operation === COUNT_OPERATION) {
-      if (found.counted !== undefined) found.problems.push('its counts are on record twice')
+      if (found.counted !== undefined) found.problems.push('its counts are recorded twice')
       found.counted ??= { ...countsIn(measures), complete: metadata?.complete === true }
       return
     }
@@ -151,16 +151,16 @@ function differences({ counted, begun, passed, bytes, problems }: Epoch): string
     if (opened > receipted)
       found.push(`the boundary opened ${many(opened, name)}, receipts account for ${receipted}`)
     if (counted.complete && opened < done)
-      found.push(`receipts tell of ${many(done, name)} that passed, the boundary opened ${opened}`)
+      found.push(`receipts record ${many(done, name)} that passed, the boundary opened ${opened}`)
   }
   if (!counted.complete) return found
   const [taken, refused] = [counted.connections ?? 0, begun.get('connections') ?? 0]
   if (taken > refused)
-    found.push(`the boundary took ${many(taken, 'connections')}, receipts account for ${refused}`)
+    found.push(`the boundary accepted ${many(taken, 'connections')}, receipts account for ${refused}`)
   for (const [name, way] of Object.entries(BYTES) as [keyof typeof BYTES, string][]) {
     const crossed = counted[name] ?? 0
     if (bytes[name] > crossed)
-      found.push(`receipts tell of ${bytes[name]} bytes ${way} the sandbox, the boundary passed ${crossed}`)
+      found.push(`receipts record ${bytes[name]} bytes ${way} the sandbox, the boundary passed ${crossed}`)
   }
   return found
 }
@@ -189,6 +189,6 @@ function add(to: Map<Counted, number>, name: Counted, count: number): void {
 }
 
 function many(count: number, name: Counted): string {
-  if (name === 'connections') return `${count} ${count === 1 ? NAMED[name] : 'connections from inside'}`
+  if (name === 'connections') return `${count} ${count === 1 ? NAMED[name] : 'connections from the sandbox'}`
   return `${count} ${NAMED[name]}${count === 1 ? '' : 's'}`
 }

@@ -141,14 +141,14 @@ export type SandboxRecord = Omit<Parsed, 'id' | 'spec'> & {
   readonly id: SandboxId
   readonly spec: Omit<Parsed['spec'], 'limits'> & { readonly limits: LimitSpec }
 }
-export type RecordedPlace = NonNullable<SandboxRecord['place']>
+export type RecordedInstance = NonNullable<SandboxRecord['place']>
 export type PendingBegin = NonNullable<SandboxRecord['pending']>
 /** The begin of a sandbox operation, as far as its end repeats it. */
 export type RecordedBegin = PendingBegin['begin']
 
 export function parseSandbox(document: string): SandboxRecord {
   const parsed = sandboxRecord.safeParse(JSON.parse(document))
-  if (!parsed.success) throw new CraikError('store_damaged', 'the record of a sandbox is not readable')
+  if (!parsed.success) throw new CraikError('store_damaged', 'cannot parse the record of a sandbox')
   return parsed.data as SandboxRecord
 }
 
@@ -165,6 +165,6 @@ export function isDamage(error: unknown): boolean {
 
 export function unknownSandbox(idOrName: string): CraikError {
   return new CraikError('not_found', `unknown sandbox: ${idOrName}`, {
-    hint: 'see them with:  craik sandbox list',
+    hint: 'list them:  craik sandbox list',
   })
 }

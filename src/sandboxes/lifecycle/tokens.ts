@@ -10,7 +10,7 @@ import type { Json } from '../../lib/canonical-json.ts'
 import type { JobId, ReceiptId, SandboxId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
 import type { Evaluation } from '../../policy/evaluate.ts'
-import type { Profile } from '../../policy/profiles.ts'
+import type { PolicyProfile } from '../../policy/profiles.ts'
 import type { DecisionRequest } from '../../policy/request.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Measure, ReceiptStatus } from '../../receipts/schema.ts'
@@ -29,8 +29,8 @@ import type {
 import type { BoundaryCounts } from '../boundary/boundary.ts'
 import type { OperationName } from '../operations.ts'
 import type { AdmissionLimits } from './admission.ts'
-import type { RecordedBegin, RecordedPlace, SandboxRecord } from './sandbox-record.ts'
-import type { Stated } from './stated.ts'
+import type { ExplicitFields } from './explicit-fields.ts'
+import type { RecordedBegin, RecordedInstance, SandboxRecord } from './sandbox-record.ts'
 import type { Verb } from './transitions.ts'
 
 /** Policy, or whose a job is, said no. A denial receipt is written, and nothing may be done. */
@@ -40,7 +40,7 @@ export interface Denied {
   /** What was asked of policy; `deniedOperation` makes the error of it. */
   readonly asked: DecisionRequest
   readonly evaluation: Pick<Evaluation, 'rule' | 'missing' | 'grantOutcome' | 'grantWouldHelp'>
-  readonly profile?: Profile
+  readonly profile?: PolicyProfile
   /** What of the request it is about, when the request alone was enough to say no. */
   readonly fields?: readonly string[]
 }
@@ -66,7 +66,7 @@ export interface BeginCreateInput {
   readonly mounts?: readonly MountSpec[]
   readonly volumes?: readonly VolumeSpec[]
   /** What the request said itself; without it, nothing. */
-  readonly stated?: Stated
+  readonly stated?: ExplicitFields
   /** The sandbox whose mounts it keeps. */
   readonly forkOf?: SandboxId
   readonly limits: LimitSpec
@@ -102,7 +102,7 @@ export type BeginCreateOutput =
 export type EndCreateInput = { readonly id: SandboxId } & (
   | {
       readonly status: 'passed'
-      readonly place: RecordedPlace
+      readonly place: RecordedInstance
       readonly measures?: Measure[]
       /** It waited for the sandbox. */
       readonly warm?: boolean
@@ -208,7 +208,7 @@ export interface EndTransitionInput {
   readonly id: SandboxId
   readonly status: 'passed' | 'failed' | 'indeterminate'
   /** Of a place that was started. */
-  readonly place?: RecordedPlace
+  readonly place?: RecordedInstance
   readonly notice?: string
   readonly measures?: Measure[]
   readonly metadata?: Readonly<Record<string, Json>>
@@ -237,7 +237,7 @@ export interface ChangeSandboxInput {
   readonly id: SandboxId
   /** It leaves a receipt, and ends what is open. */
   readonly state?: 'lost'
-  readonly place?: RecordedPlace
+  readonly place?: RecordedInstance
   readonly epoch?: string
   readonly notice?: string | null
   /** Never goes back. */
@@ -278,6 +278,8 @@ export interface CloseOrphansInput {
   /** What the sandbox, asked, still has: left open. */
   readonly keep: readonly JobId[]
   readonly owner: Owner
+  /** Living processes that work in another home, of which this one is a copy: here they hold nothing. */
+  readonly elsewhere?: readonly Owner[]
 }
 
 export const beginCreate = procedure<BeginCreateInput, BeginCreateOutput>('sandboxes.begin_create')

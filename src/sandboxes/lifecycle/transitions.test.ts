@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { inUse, requireRoom, UNBOUNDED } from './admission.ts'
+import { inUse, requireCapacity, UNBOUNDED } from './admission.ts'
 import { admissionRow } from './lifecycle.fixture.ts'
 import {
   outcomeOf,
@@ -83,7 +83,7 @@ describe('admission', () => {
           const fits = (Object.keys(limit) as (keyof typeof limit)[]).every(
             (name) => !grows(name) || after[name] <= limit[name],
           )
-          const ask = () => requireRoom(before, one, limit, what)
+          const ask = () => requireCapacity(before, one, limit, what)
           if (fits) ask()
           else expect(ask).toThrow(expect.objectContaining({ code: 'limit_reached' }))
         },
@@ -98,14 +98,14 @@ describe('admission', () => {
       admissionRow('running', asked, { name: 'quiet', active_at_ms: 10 }),
       admissionRow('stopped', asked, { name: 'off', active_at_ms: 1 }),
     ]
-    expect(() => requireRoom(rows, asked, { ...UNBOUNDED, memoryBytes: 12 }, 'resume')).toThrow(
+    expect(() => requireCapacity(rows, asked, { ...UNBOUNDED, memoryBytes: 12 }, 'resume')).toThrow(
       expect.objectContaining({
         code: 'limit_reached',
         details: { limit: 'memory_bytes', asked: 5, in_use: 10, most: 12 },
         hint: expect.stringContaining('craik sandbox stop quiet'),
       }),
     )
-    expect(() => requireRoom(rows, asked, { ...UNBOUNDED, total: 3 }, 'create')).toThrow(
+    expect(() => requireCapacity(rows, asked, { ...UNBOUNDED, total: 3 }, 'create')).toThrow(
       expect.objectContaining({
         details: { limit: 'sandboxes', asked: 1, in_use: 3, most: 3 },
         hint: expect.stringContaining('craik sandbox delete off'),

@@ -218,5 +218,5 @@ export function notPossible(
 }
 
 function hintOf(next: string, { name }: { readonly name: string }): string {
-  return `${next === RESUME ? 'resume it' : 'see what becomes of it'}:  ${next.replace('ID', name)}`
+  return `${next === RESUME ? 'resume it' : 'show its state'}:  ${next.replace('ID', name)}`
 }

@@ -1,8 +1,8 @@
 /** Streams that are open under a decision: looked after while they are, and ended when nothing allows them any more. */
 import type { CraikError } from '../../errors.ts'
 import type { JobId, SandboxId } from '../../lib/ids.ts'
-import { carries, grantOf } from '../lifecycle/carried.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
+import { carries, grantOf } from '../lifecycle/still-authorized.ts'
 import { type Begun, recheck } from '../lifecycle/tokens.ts'
 import type { ManagerOptions } from './options.ts'
 

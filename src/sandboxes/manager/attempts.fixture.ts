@@ -2,12 +2,12 @@
 import { Readable } from 'node:stream'
 import { expect } from 'vitest'
 import type { SandboxId } from '../../lib/ids.ts'
-import type { HeldSandboxes } from '../manager.ts'
-import type { Caller } from '../manager-types.ts'
+import type { SupervisedSandboxes } from '../manager.ts'
+import type { ManagerCaller } from '../manager-types.ts'
 import { OPERATIONS, type OperationName } from '../operations.ts'
 import { caller, exec, jobId, type ManagerScene, REQUEST } from './manager.fixture.ts'
 
-type Attempt = (manager: HeldSandboxes, by: Caller, id: SandboxId) => Promise<unknown>
+type Attempt = (manager: SupervisedSandboxes, by: ManagerCaller, id: SandboxId) => Promise<unknown>
 
 /** Exhaustive by its type: an operation that is added to the table has to be added here. */
 export const ATTEMPTS: Readonly<Record<OperationName, Attempt>> = {

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { type InProcessStore, inProcessStore } from '../../../test/in-process-store.ts'
 import { systemClock } from '../../lib/clock.ts'
 import type { Store } from '../../store/store.ts'
-import type { RunningPlace, SandboxBackend } from '../backend.ts'
-import { createSandboxManager, type HeldSandboxes } from '../manager.ts'
+import type { SandboxBackend, SandboxInstance } from '../backend.ts'
+import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
 import { caller } from './manager.fixture.ts'
-import { type PlainBackend, plainBackend } from './plain-place.fixture.ts'
+import { type PlainBackend, plainBackend } from './plain-instance.fixture.ts'
 
 /** What one manager may still do. */
 class Life {
@@ -28,7 +28,7 @@ export class CrashingManager implements AsyncDisposable {
   readonly backend: PlainBackend = plainBackend()
   readonly complaints: string[] = []
   #life = new Life()
-  manager: HeldSandboxes = this.#make(this.#life)
+  manager: SupervisedSandboxes = this.#make(this.#life)
 
   /** Dies at once, or, while `work` is done, with one of the writes that it makes. Then another one takes over. */
   async crash(during?: {
@@ -64,7 +64,7 @@ export class CrashingManager implements AsyncDisposable {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  #make(life: Life): HeldSandboxes {
+  #make(life: Life): SupervisedSandboxes {
     const { store } = this
     return createSandboxManager({
       store: mortalStore(store, life),
@@ -104,7 +104,7 @@ function mortalBackend(backend: SandboxBackend, life: Life): SandboxBackend {
       life.require()
       return work(...args)
     }
-  const mortalPlace = (place: RunningPlace): RunningPlace => ({
+  const mortalPlace = (place: SandboxInstance): SandboxInstance => ({
     ...place,
     pause: guarded(async () => place.pause?.()),
     unpause: guarded(async () => place.unpause?.()),

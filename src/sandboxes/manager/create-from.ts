@@ -9,8 +9,8 @@ import {
   type SandboxSpec,
 } from '../backend.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller, CreateRequest } from '../manager-types.ts'
-import type { Manifest } from '../snapshots/manifest.ts'
+import type { CreateRequest, ManagerCaller } from '../manager-types.ts'
+import type { SnapshotManifest } from '../snapshots/manifest.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
 import type { ManagerOptions } from './options.ts'
@@ -40,7 +40,7 @@ export async function requestFrom(
       ...(backend === 'docker' && { network: 'none', mounts: [] }),
       ...request,
       ...(backend === 'docker' && { container, workspace }),
-      limits: { ...limitsOf(spec), ...request.limits },
+      limits: { ...snapshotLimits(spec), ...request.limits },
       environment: { ...spec.environment, ...request.environment },
       policyEnvelopeId: request.policyEnvelopeId ?? snapshot.policy_envelope_id,
     },
@@ -74,7 +74,7 @@ export async function planned(
   return container && { ...container, imageName: pinned.name }
 }
 
-type Pinned = NonNullable<Manifest['image']>
+type Pinned = NonNullable<SnapshotManifest['image']>
 
 async function planPinned(
   backend: SandboxBackend,
@@ -95,18 +95,18 @@ function pinnedName({ image, imageName }: ContainerSpec, { id, name }: Pinned): 
   return image === id ? name : imageName
 }
 
-const BRING = 'bring that very image here, such as with:  docker save | docker load'
+const BRING = 'copy that image to this engine:  docker save | docker load'
 
 function howToGet(name: string): string {
   return isOwnImageName(name)
-    ? `make it again, with the packages that it had:  craik image build [--apt PACKAGES]; or ${BRING}`
+    ? `rebuild it with the same packages:  craik image build [--apt PACKAGES]   or ${BRING}`
     : BRING
 }
 
 /** Its folder is there, and no disk in it. What was left out is told in words, if anything was. */
 export async function firstDisk(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   snapshot: SnapshotRecord,
   spec: SandboxSpec,
   backend: SandboxRecord['backend'],
@@ -120,12 +120,12 @@ function requireHasWorkspace({ name, manifest }: SnapshotRecord): void {
   if (manifest.spec.workspace === 'copy') return
   throw new CraikError(
     'conflict',
-    `snapshot ${name} has no workspace in it: that of ${manifest.origin.name} is a folder of the machine`,
-    { hint: `it can only be restored:  craik sandbox restore ${manifest.origin.name} ${name}` },
+    `snapshot ${name} contains no workspace: sandbox ${manifest.origin.name} works in a host folder`,
+    { hint: `restore it instead:  craik sandbox restore ${manifest.origin.name} ${name}` },
   )
 }
 
-export function limitsOf({ limits }: Manifest['spec']): LimitSpec {
+export function snapshotLimits({ limits }: SnapshotManifest['spec']): LimitSpec {
   return {
     memoryBytes: limits.memory_bytes,
     processes: limits.processes,

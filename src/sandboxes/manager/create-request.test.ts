@@ -78,7 +78,7 @@ describe('a request for a sandbox', () => {
       expect(() => parse({ environment: { [name]: value } })).toThrow(
         expect.objectContaining({
           code: 'refused_variable',
-          message: `the environment of the sandbox sets ${name}, which no sandbox takes`,
+          message: `the environment of the sandbox sets ${name}, which sandboxes must not see`,
         }),
       )
   })
@@ -93,7 +93,7 @@ describe('a request for a sandbox', () => {
   })
 
   it('mounts no folder behind a link, in Craik’s home or around it', () => {
-    expect(() => parse(inPlace('link'))).toThrow('through a link')
+    expect(() => parse(inPlace('link'))).toThrow('behind a symbolic link')
     expect(() => parse(inPlace('home/inner'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('home'))).toThrow('Craik’s own home')
     expect(() => parse(inPlace('parent'), join(folder, 'parent', '.craik'))).toThrow('Craik’s own home')
@@ -108,8 +108,8 @@ describe('a request for a sandbox', () => {
   it('shows a container other folders by the same rules as the workspace', () => {
     expect(parse(mount('project')).mounts).toEqual([{ folder: join(folder, 'project'), at: '/mnt/library' }])
     const climbing = { folder: `${folder}/parent/../project` }
-    expect(() => parse(mount('project', climbing))).toThrow('may not be the one chosen')
-    expect(() => parse(mount('link'))).toThrow('the folder for /mnt/library is reached through a link')
+    expect(() => parse(mount('project', climbing))).toThrow('may not be the folder that you chose')
+    expect(() => parse(mount('link'))).toThrow('the folder for /mnt/library is behind a symbolic link')
     expect(() => parse(mount('home/inner'))).toThrow('Craik’s own home')
     expect(() => parse(mount('parent'), join(folder, 'parent', '.craik'))).toThrow('Craik’s own home')
     for (const system of ['/', '/etc', '/usr', '/home', '/proc/self', '/run', '/no/such/folder'])
@@ -137,7 +137,7 @@ describe('a request for a sandbox', () => {
     const { mounts } = mount('project')
     const named = (count: number) =>
       Array.from({ length: count }, (_, index) => ({ ...mounts[0], at: `/mnt/m${index}` }))
-    expect(() => parse({ ...container, mounts: [...mounts, ...mounts] })).toThrow('has one name twice')
+    expect(() => parse({ ...container, mounts: [...mounts, ...mounts] })).toThrow('has the same path twice')
     expect(parse({ ...container, mounts: named(8) }).mounts).toHaveLength(8)
     expect(() => parse({ ...container, mounts: named(9) })).toThrow('more than 8')
   })
@@ -145,7 +145,8 @@ describe('a request for a sandbox', () => {
   it('tells what it said itself, so that what it left out can be denied', () => {
     expect(parse({ ...container, environment: undefined, workspace: undefined })).toMatchObject({
       stated: { network: null, mounts: null, image: true, environment: false, workspace: false },
-      ...{ environment: {}, workspace: { mode: 'copy' } },
+      environment: {},
+      workspace: { mode: 'copy' },
       container: { image: undefined },
     })
     const writable = { ...mount('project', { mode: 'read_write' }), network: 'bridge' }

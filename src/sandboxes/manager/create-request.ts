@@ -21,18 +21,18 @@ import {
   type MountSpec,
   NETWORKS,
   OWN_IMAGE,
-  REACHED_BY,
+  SUPPORTED_ISOLATION,
   type VolumeSpec,
   type WorkspaceSpec,
 } from '../backend.ts'
 import { refuseSteering } from '../backends/process/environment.ts'
-import { isOfCraik, resolveShown, resolveWorkspace } from '../backends/process/workspace.ts'
+import { isOfCraik, resolveMount, resolveWorkspace } from '../backends/process/workspace.ts'
 import { HARNESS_NAME, MAX_HARNESSES } from '../harness-package.ts'
-import type { Stated } from '../lifecycle/stated.ts'
+import type { ExplicitFields } from '../lifecycle/explicit-fields.ts'
 import { type Bounds, DEFAULT_LIMITS, LIMIT_BOUNDS, TIME_BOUNDS } from '../limit-bounds.ts'
 import type { SandboxEnds } from '../manager-types.ts'
+import { COPY_INSTEAD } from '../outdated-sandbox.ts'
 import { refuseVariables } from '../refused-variables.ts'
-import { COPY_INSTEAD } from '../told-instead.ts'
 import { volumes } from '../volumes/volume.ts'
 
 /**
@@ -70,7 +70,7 @@ const environment = z
     z
       .string()
       .max(32 * 1024, 'has more than 32,768 characters')
-      .refine((text) => !text.includes('\0'), 'holds a NUL'),
+      .refine((text) => !text.includes('\0'), 'contains a NUL'),
   )
   .refine((all) => Object.keys(all).length <= 256, 'has more than 256 variables')
   .refine((all) => byteLength(all) <= 128 * 1024, 'is larger than 128 KiB')
@@ -79,7 +79,7 @@ const environment = z
 const name = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, 'must be letters, digits and . _ -, at most 64 characters')
-  .refine((text) => !/^sbx_/i.test(text), 'must not begin like an id')
+  .refine((text) => !/^sbx_/i.test(text), 'must not begin with sbx_')
 
 const folder = z
   .string()
@@ -106,14 +106,14 @@ const createRequest = z.strictObject({
   environment: environment.optional(),
   harnesses: z
     .array(z.string().regex(HARNESS_NAME, 'must be the name of a harness, such as codex'))
-    .max(MAX_HARNESSES, `are more than ${MAX_HARNESSES}`)
+    .max(MAX_HARNESSES, `has more than ${MAX_HARNESSES} entries`)
     .default([]),
   credentials: z.enum(CREDENTIAL_MODES).default('none'),
   network: z.enum(NETWORKS).optional(),
   mounts: z
     .array(z.strictObject({ folder, at, mode: z.enum(MOUNT_MODES) }))
-    .max(MAX_MOUNTS, `are more than ${MAX_MOUNTS}`)
-    .refine((all) => new Set(all.map((one) => one.at)).size === all.length, 'has one name twice')
+    .max(MAX_MOUNTS, `has more than ${MAX_MOUNTS} entries`)
+    .refine((all) => new Set(all.map((one) => one.at)).size === all.length, 'has the same path twice')
     .optional(),
   volumes: volumes.optional(),
   container: z
@@ -141,7 +141,7 @@ export interface ParsedCreate {
   readonly mounts: readonly MountSpec[]
   readonly volumes: readonly VolumeSpec[]
   /** What of it the request said itself. */
-  readonly stated: Stated
+  readonly stated: ExplicitFields
   readonly limits: LimitSpec
   readonly environment: Readonly<Record<string, string>>
   /** By name. */
@@ -159,7 +159,7 @@ const TRUSTED = [
   ...['CRAIK_ENGINE', 'DOCKER_HOST', 'XDG_RUNTIME_DIR', 'TMPDIR'],
 ]
 
-export interface CreateSurroundings {
+export interface CreateContext {
   readonly craikHome: string
   readonly environment: NodeJS.ProcessEnv
   /** Whom Craik runs as; 0 is root. */
@@ -168,7 +168,7 @@ export interface CreateSurroundings {
   readonly mounted?: readonly string[]
 }
 
-export function parseCreate(input: unknown, around: CreateSurroundings): ParsedCreate {
+export function parseCreate(input: unknown, around: CreateContext): ParsedCreate {
   const request = parseInput(createRequest, input, 'the sandbox')
   requireFit(request)
   const { environment = {}, mounts = [] } = request
@@ -184,7 +184,7 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
     workspace,
     // One to write to is denied, wherever it leads.
     mounts: mounts.flatMap(({ mode, folder, at }) =>
-      mode === 'read_only' ? [{ folder: resolveShown(folder, at, around).folder, at }] : [],
+      mode === 'read_only' ? [{ folder: resolveMount(folder, at, around).folder, at }] : [],
     ),
     volumes: request.volumes ?? [],
     stated: statedIn(request),
@@ -198,43 +198,57 @@ export function parseCreate(input: unknown, around: CreateSurroundings): ParsedC
   }
 }
 
-const ASK_DOCKER = 'ask for a container:  --backend docker'
+const ASK_DOCKER = 'use a container:  --backend docker'
 
 /** What was asked for is what is made: a backend that reaches another isolation is not used in its stead. */
 function requireFit(request: AskedCreate): void {
   const { backend, isolation, container, credentials, network, harnesses } = request
   const { mounts = [], volumes = [] } = request
-  if (!REACHED_BY[backend].includes(isolation)) {
-    throw new CraikError('usage', `the ${backend} backend does not reach the isolation ${isolation}`, {
-      hint: isolation === 'container' ? ASK_DOCKER : `it reaches: ${REACHED_BY[backend].join(', ')}`,
+  if (!SUPPORTED_ISOLATION[backend].includes(isolation)) {
+    throw new CraikError('usage', `the ${backend} backend does not support isolation ${isolation}`, {
+      hint:
+        isolation === 'container'
+          ? ASK_DOCKER
+          : `choose a supported isolation: ${SUPPORTED_ISOLATION[backend].join(', ')}`,
     })
   }
   if (container !== undefined && backend !== 'docker')
-    throw new CraikError('usage', `the ${backend} backend has no images and no container runtimes`, {
+    throw new CraikError('usage', `the ${backend} backend does not use images or container runtimes`, {
       hint: ASK_DOCKER,
     })
   if (mounts.length > 0 && backend !== 'docker')
-    throw new CraikError('usage', `the ${backend} backend shows no folders besides the workspace`, {
+    throw new CraikError('usage', `the ${backend} backend does not support mounts`, {
       hint: ASK_DOCKER,
     })
   if (volumes.length > 0 && isolation === 'none')
-    throw new CraikError('usage', 'what runs on this machine itself has its folders, and no volumes', {
-      hint: 'leave out --volume',
-    })
+    throw new CraikError(
+      'usage',
+      'a sandbox with isolation none uses the host’s folders and cannot have volumes',
+      {
+        hint: 'leave out --volume',
+      },
+    )
   if (credentials !== 'none' && isolation === 'none')
-    throw new CraikError('usage', 'what runs on this machine itself has its logins, and gets no others', {
-      hint: 'leave out --credentials',
-    })
+    throw new CraikError(
+      'usage',
+      'a sandbox with isolation none uses the host’s logins and cannot have others',
+      {
+        hint: 'leave out --credentials',
+      },
+    )
   if (harnesses.length > 0 && isolation === 'none')
     throw new CraikError(
       'usage',
-      'what runs on this machine itself has its programs, and is shown no others',
+      'a sandbox with isolation none uses the host’s programs and cannot have others',
       {
         hint: 'leave out --harness',
       },
     )
   if (network !== undefined && isolation === 'none')
-    throw new CraikError('usage', 'what runs on this machine itself has its network, and no other')
+    throw new CraikError(
+      'usage',
+      'a sandbox with isolation none uses the host’s network and cannot have another',
+    )
 }
 
 /** An image that happens to be called like Craik's own can be named with its tag. */
@@ -242,7 +256,7 @@ function imageOf({ image }: ContainerRequest): string | undefined {
   return image === OWN_IMAGE ? undefined : image
 }
 
-function statedIn({ network, mounts, container, environment, workspace }: AskedCreate): Stated {
+function statedIn({ network, mounts, container, environment, workspace }: AskedCreate): ExplicitFields {
   const writable = mounts?.filter(({ mode }) => mode === 'read_write').length ?? 0
   return {
     network: network ?? null,
@@ -255,29 +269,29 @@ function statedIn({ network, mounts, container, environment, workspace }: AskedC
 
 function resolve(
   workspace: WorkspaceSpec,
-  around: CreateSurroundings,
+  around: CreateContext,
 ): { readonly workspace: WorkspaceSpec; readonly owner?: HostUser } {
   if (workspace.mode === 'copy') return { workspace }
   const { folder, owner, covered } = resolveWorkspace(workspace.folder, around.craikHome, around.environment)
   if (covered.length > 0) {
-    throw new CraikError('usage', 'the workspace holds Craik’s own home', {
-      hint: `choose a project’s own folder, such as a repository, or ${COPY_INSTEAD}`,
+    throw new CraikError('usage', 'the workspace contains Craik’s own home', {
+      hint: `choose a project folder, such as a repository, or ${COPY_INSTEAD}`,
     })
   }
   if (isOfCraik(folder)) {
-    throw new CraikError('usage', 'the workspace is or holds what Craik itself runs from', {
-      hint: `what can be written to from inside would run here; ${COPY_INSTEAD}`,
+    throw new CraikError('usage', 'the workspace overlaps Craik’s own program files, which the host runs', {
+      hint: COPY_INSTEAD,
     })
   }
   const program = pinnedInside(folder, around.environment, around.mounted ?? [])
   if (program !== undefined) {
-    throw new CraikError('usage', `the workspace holds ${program}, which Craik executes on this machine`, {
-      hint: `${COPY_INSTEAD}, or take its folder off PATH and stop the supervisor:  craik supervisor stop`,
+    throw new CraikError('usage', `the workspace contains ${program}, which Craik runs on the host`, {
+      hint: `${COPY_INSTEAD}, or remove its folder from PATH and stop the supervisor:  craik supervisor stop`,
     })
   }
   const trusted = trustedInside(folder, around.environment)
   if (trusted !== undefined) {
-    throw new CraikError('usage', `the workspace holds what ${trusted} names, by which Craik trusts others`, {
+    throw new CraikError('usage', `the workspace contains the path in ${trusted}, which Craik trusts`, {
       hint: `${COPY_INSTEAD}, or copy it to another folder and stop the supervisor:  craik supervisor stop`,
     })
   }

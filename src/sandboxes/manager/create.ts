@@ -1,34 +1,34 @@
 /** Makes a sandbox: decided first, undone whole when anything fails on the way. */
 import { CraikError } from '../../errors.ts'
 import { newId, type SandboxId } from '../../lib/ids.ts'
-import { mountedFolders, rememberLent } from '../../store/mounted-folders.ts'
+import { mountedFolders, recordMountedFolder } from '../../store/mounted-folders.ts'
 import { requireHarnesses } from '../harness-package.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
+import { refuseExplicitFields } from '../lifecycle/explicit-fields.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import { refuseStated } from '../lifecycle/stated.ts'
 import { beginCreate, changeSandbox, endCreate } from '../lifecycle/tokens.ts'
-import type { Caller, CreateRequest } from '../manager-types.ts'
+import type { CreateRequest, ManagerCaller } from '../manager-types.ts'
 import { shapeOf } from '../pool/shape.ts'
-import { adoptPlace } from './adopt-place.ts'
+import { adoptInstance } from './adopt-instance.ts'
 import { firstDisk, planned, requestFrom } from './create-from.ts'
 import { parseCreate } from './create-request.ts'
-import { makeFolder } from './folders.ts'
-import type { Holder } from './holder.ts'
+import { makeSandboxFolder } from './folders.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
 import { bringLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
 import { showFolders } from './show-folders.ts'
-import { removeDisk, type Started, startPlace, undoPlace } from './start-place.ts'
+import { removeDisk, type Started, startInstance, undoInstance } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
 import type { WarmPool } from './warm-pool.ts'
 
 export async function createSandbox(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
   pool: WarmPool,
-  caller: Caller,
+  caller: ManagerCaller,
   asked: CreateRequest,
 ): Promise<SandboxRecord> {
   const { store, log, clock, home } = options
@@ -42,7 +42,7 @@ export async function createSandbox(
     uid: process.geteuid?.() ?? -1,
     mounted: await mountedFolders(home, async () => store),
   })
-  if (parsed.workspace.mode === 'in-place') rememberLent(home, parsed.workspace.folder)
+  if (parsed.workspace.mode === 'in-place') recordMountedFolder(home, parsed.workspace.folder)
   const backend = backendCalled(options.backends, parsed.backend)
   const beganAtMs = clock.nowMs()
   const { name, policyEnvelopeId, container: wanted, harnesses: named, ends, ...rest } = parsed
@@ -62,11 +62,11 @@ export async function createSandbox(
     owner: log.owner,
   }
   // Nothing is looked for, and no engine asked, for what is denied for what it says.
-  const isRefused = refuseStated(parsed.backend, parsed.stated) !== undefined
+  const isRefused = refuseExplicitFields(parsed.backend, parsed.stated) !== undefined
   // A place that waits has been shown no harness, and its image holds none.
   const isPlain = snapshot === undefined && named.length === 0
   const shape = isPlain && !isRefused ? shapeOf(parsed) : undefined
-  const adopted = shape && (await adoptPlace(options, holder, pool, shape, caller, input, beganAtMs))
+  const adopted = shape && (await adoptInstance(options, holder, pool, shape, caller, input, beganAtMs))
   if (adopted?.record.pending === null) return adopted.record
   const begin = async () => {
     const asking = { ...wanted, ...(harnesses.length > 0 && { harnesses }) }
@@ -77,39 +77,43 @@ export async function createSandbox(
     const answer = await (parsed.volumes.length > 0 ? holder.volumes.pass(caller.signal, write) : write())
     if (answer.effect === 'denied') throw deniedOperation(answer)
     if (answer.effect === 'allowed') return answer.record
-    throw new CraikError('internal', 'a place was adopted that was not offered')
+    throw new CraikError('internal', 'a sandbox instance was adopted that was not offered')
   }
   const record = adopted?.record ?? (await begin())
   const spec = holder.specOf(record)
   const made: Started = adopted ? { ...adopted.made } : {}
   let leftOut: string | undefined
   const start = async () => {
-    await makeFolder(home.sandboxes, record.id)
+    await makeSandboxFolder(home.sandboxes, record.id)
     leftOut = snapshot && (await firstDisk(options, caller, snapshot, spec, record.backend))
-    return startPlace(options, holder, record, made, caller.signal)
+    return startInstance(options, holder, record, made, caller.signal)
   }
   try {
     caller.signal.throwIfAborted()
     const warm = adopted && (await showFolders(options, holder, record, made))
     const place = warm ?? (await start())
     const ended = await store.write(endCreate, {
-      ...{ id: record.id, status: 'passed', place, warm: warm !== undefined },
+      id: record.id,
+      status: 'passed',
+      place,
+      warm: warm !== undefined,
       measures: [observed('duration_ms', clock.nowMs() - beganAtMs)],
     })
     made.held!.session.events.add('created')
     holder.watch(made.held!, made.place!)
     if (shape !== undefined) pool.note(shape, record.spec.container)
     await bringLogins(options, made.held!, record, caller)
-    if (leftOut !== undefined) return await noted(options, ended.record!, `made from a snapshot, ${leftOut}`)
+    if (leftOut !== undefined)
+      return await noted(options, ended.record!, `created from a snapshot, ${leftOut}`)
     return ended.record!
   } catch (error) {
     try {
-      await undoPlace(holder, spec, backend, made)
+      await undoInstance(holder, spec, backend, made)
       await removeDisk(options, holder, record)
       await store.write(endCreate, { id: record.id, status: 'failed' })
     } catch (left) {
       // The record stays as `creating`: this is finished as soon as it can be.
-      options.logger('error', `a sandbox that was not made could not be undone: ${reasonOf(left)}`, {
+      options.logger('error', `could not clean up a sandbox that was not created: ${reasonOf(left)}`, {
         sandbox: spec.id,
       })
       retries.later(spec.id, left)
@@ -125,7 +129,7 @@ function harnessIds(
   isOwnImage: boolean,
 ): readonly string[] {
   if (names.length === 0) return isOwnImage ? (harnesses?.ids([]) ?? []) : []
-  if (harnesses === undefined) throw new CraikError('unavailable', 'this craik has no harnesses')
+  if (harnesses === undefined) throw new CraikError('unavailable', 'harnesses are not available')
   return harnesses.ids(names)
 }
 
@@ -136,7 +140,7 @@ function noted(
   notice: string,
 ): Promise<SandboxRecord> {
   return store.write(changeSandbox, { id: record.id, notice }).catch((error) => {
-    logger('error', `${notice}; this could not be noted: ${reasonOf(error)}`, { sandbox: record.id })
+    logger('error', `${notice}; could not record this notice: ${reasonOf(error)}`, { sandbox: record.id })
     return record
   })
 }

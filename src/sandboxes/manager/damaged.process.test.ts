@@ -14,7 +14,7 @@ import {
   OPERATOR,
   readAll,
 } from './manager.fixture.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 
 function damage({ store }: ManagerScene, id: SandboxId): void {
   store.database
@@ -124,7 +124,7 @@ describe('a sandbox whose record was changed outside Craik', () => {
     const view = await scene.manager.get(id)
     expect(view).toMatchObject({ state: 'running', runningJobs: 1 })
     expect(view.notice).toBe(
-      'the records of 1 of its jobs were changed outside Craik: they are left as they are',
+      'the records of 1 of its jobs were changed outside Craik; Craik does not modify them',
     )
     expect(scene.complaints).toContain(view.notice)
     expect(await scene.manager.jobs.status(caller(), id, sound)).toMatchObject({ state: 'running' })

@@ -4,7 +4,7 @@ import { listGrants, revokeGrant } from '../../policy/grants.ts'
 import { OPERATIONS, type OperationName } from '../operations.ts'
 import { ATTEMPTS, requireAllDenied } from './attempts.fixture.ts'
 import { caller, exec, jobId, managerScene, OPERATOR, readAll } from './manager.fixture.ts'
-import { scriptedBackend } from './scripted-place.fixture.ts'
+import { scriptedBackend } from './scripted-instance.fixture.ts'
 
 describe('without a grant', () => {
   it('no operation of the table reaches the sidecar, and each leaves its denial', async () => {

@@ -1,8 +1,8 @@
 /** Sends a snapshot to a destination outside: decided first, and on record with where it went and how much that was. */
 import { CraikError } from '../../errors.ts'
-import type { Caller, Exported, ExportRequest } from '../manager-types.ts'
+import type { Exported, ExportRequest, ManagerCaller } from '../manager-types.ts'
 import { bundleOf } from '../snapshots/bundle.ts'
-import { type Destination, parseDestination } from '../snapshots/export/destination.ts'
+import { type ExportDestination, parseDestination } from '../snapshots/export/destination.ts'
 import type { SigningKeys } from '../snapshots/export/sigv4.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import { openArchive } from '../snapshots/snapshot-files.ts'
@@ -14,7 +14,7 @@ import { beginAction } from './use-snapshot.ts'
 
 export async function exportSnapshot(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   idOrName: string,
   request: ExportRequest,
 ): Promise<Exported> {
@@ -60,11 +60,11 @@ export async function exportSnapshot(
 
 async function keysOf(
   { readSecret }: ManagerOptions,
-  destination: Destination,
+  destination: ExportDestination,
   until: AbortSignal,
 ): Promise<SigningKeys | undefined> {
   if (destination.kind !== 's3') return undefined
-  if (readSecret === undefined) throw new CraikError('unavailable', 'this craik has no secret store')
+  if (readSecret === undefined) throw new CraikError('unavailable', 'the secret store is not available')
   const read = async (name: string) => {
     const value = await readSecret(name, until)
     try {

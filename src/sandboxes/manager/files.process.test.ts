@@ -5,7 +5,7 @@ import { buffer } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { json } from '../boundary/hostile-sidecar.fixture.ts'
 import { caller, eventually, jobId, type ManagerScene, managerScene } from './manager.fixture.ts'
-import { scriptedBackend } from './scripted-place.fixture.ts'
+import { scriptedBackend } from './scripted-instance.fixture.ts'
 
 const upload = (path: string, bytes: number) => ({ upload: jobId(), path, bytes, mode: 0o600 })
 

@@ -3,12 +3,12 @@ import type { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import type { Boundary, FileChange, UploadSpec } from '../boundary/boundary.ts'
-import { isGone } from '../boundary/jobs.ts'
+import { isJobGone } from '../boundary/jobs.ts'
 import { restartJob } from '../lifecycle/tokens.ts'
-import type { Caller, ManagedFiles } from '../manager-types.ts'
-import type { Held, Holding } from './held.ts'
+import type { ManagedFiles, ManagerCaller } from '../manager-types.ts'
+import type { ActiveSandbox, SandboxHold } from './active-sandbox.ts'
 import type { OpenJobEntry } from './job-book.ts'
-import { ask, begin, type CrossingName, failure, isCertain, observed, open } from './operation.ts'
+import { ask, type CrossingName, failure, isCertain, observed, open, startOperation } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
 import { ownJob } from './own-job.ts'
 import { metered, sendMetered } from './streams.ts'
@@ -19,16 +19,16 @@ const CHANGE: Readonly<Record<FileChange['kind'], CrossingName>> = {
   mkdir: 'file_mkdir',
 }
 
-export function managedFiles(options: ManagerOptions, holding: Holding): ManagedFiles {
+export function managedFiles(options: ManagerOptions, holding: SandboxHold): ManagedFiles {
   const { store, log, clock } = options
 
   async function send(
-    held: Held,
+    held: ActiveSandbox,
     entry: OpenJobEntry,
     upload: UploadSpec,
     offset: number,
     body: Readable,
-    caller: Caller,
+    caller: ManagerCaller,
   ) {
     const boundary = await held.session.boundary(caller.signal)
     if (!entry.accounted) {
@@ -50,20 +50,20 @@ export function managedFiles(options: ManagerOptions, holding: Holding): Managed
   }
 
   /** Of an upload that has ended. */
-  async function whatCameOf(held: Held, { upload }: UploadSpec, caller: Caller) {
+  async function whatCameOf(held: ActiveSandbox, { upload }: UploadSpec, caller: ManagerCaller) {
     const boundary = await held.session.boundary(caller.signal)
     const there = await boundary.files.uploaded(upload, caller.signal)
     if (there !== undefined) return there
-    throw new CraikError('conflict', 'this upload has ended, and is not known in the sandbox any more', {
-      hint: 'begin a new one',
+    throw new CraikError('conflict', 'the upload has ended, and the sandbox no longer knows it', {
+      hint: 'start a new upload',
     })
   }
 
   /** It is in place, or never came to be: the sandbox forgot it, and does not write it a second time. */
-  async function unknownEnd(held: Held, entry: OpenJobEntry): Promise<CraikError> {
+  async function unknownEnd(held: ActiveSandbox, entry: OpenJobEntry): Promise<CraikError> {
     await held.book.end(entry, 'indeterminate', { metadata: { outcome: 'lost' } })
-    return new CraikError('conflict', 'this upload may be in place already: the sandbox forgot it', {
-      hint: 'look at the file, and begin a new upload when it is not what it should be',
+    return new CraikError('conflict', 'the upload may already be complete: the sandbox no longer knows it', {
+      hint: 'check the file, and start a new upload if its content is wrong',
     })
   }
 
@@ -112,7 +112,7 @@ export function managedFiles(options: ManagerOptions, holding: Holding): Managed
       held.book.requireRoom()
       const release = held.session.hold()
       try {
-        const { begun, known } = await begin(options, held.session, caller, 'file_write', {
+        const { begun, known } = await startOperation(options, held.session, caller, 'file_write', {
           job: {
             id: upload.upload as JobId,
             spec: { kind: 'upload', path: upload.path, bytes: upload.bytes, mode: upload.mode },
@@ -138,7 +138,7 @@ export function managedFiles(options: ManagerOptions, holding: Holding): Managed
           if (answer.committed) await held.book.end(entry, 'passed', { metadata: { outcome: 'committed' } })
           return answer
         } catch (error) {
-          if (isGone(error)) throw await unknownEnd(held, entry)
+          if (isJobGone(error)) throw await unknownEnd(held, entry)
           if (isCertain(error)) {
             const code = error instanceof CraikError ? error.code : 'internal'
             await held.book.end(entry, 'failed', { metadata: { outcome: 'refused', error: code } })

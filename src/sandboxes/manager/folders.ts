@@ -7,21 +7,21 @@ import { removeTree } from '../remove-tree.ts'
 
 const LABEL = 'folder of the sandboxes'
 
-export function folderOf(sandboxes: string, id: string): string {
-  if (!/^sbx_[0-9A-Z]{26}$/.test(id)) throw new CraikError('internal', 'a sandbox has no proper id')
+export function sandboxFolder(sandboxes: string, id: string): string {
+  if (!/^sbx_[0-9A-Z]{26}$/.test(id)) throw new CraikError('internal', 'a sandbox has an invalid id')
   return join(sandboxes, id)
 }
 
-export async function makeFolder(sandboxes: string, id: string): Promise<string> {
+export async function makeSandboxFolder(sandboxes: string, id: string): Promise<string> {
   ensurePrivateFolder(sandboxes, LABEL)
-  const folder = folderOf(sandboxes, id)
+  const folder = sandboxFolder(sandboxes, id)
   try {
     await mkdir(folder, { mode: 0o700 })
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException
     throw new CraikError(
       code === 'ENOSPC' || code === 'EDQUOT' ? 'disk_full' : 'home_unwritable',
-      `cannot make the folder of sandbox ${id} (${code})`,
+      `cannot create the folder of sandbox ${id} (${code})`,
       { cause },
     )
   }
@@ -29,13 +29,13 @@ export async function makeFolder(sandboxes: string, id: string): Promise<string>
 }
 
 /** Of a sandbox that was stopped: whatever became of it, another one is not made in its place. */
-export async function requireFolder(sandboxes: string, id: string): Promise<void> {
+export async function requireSandboxFolder(sandboxes: string, id: string): Promise<void> {
   hasPrivateFolder(sandboxes, LABEL)
   try {
-    await lstat(folderOf(sandboxes, id))
+    await lstat(sandboxFolder(sandboxes, id))
   } catch (cause) {
-    throw new CraikError('store_damaged', `the folder of sandbox ${id} is gone, and its disk with it`, {
-      hint: `remove what is left of it:  craik sandbox delete ${id}`,
+    throw new CraikError('store_damaged', `the folder of sandbox ${id} is missing, and its disk with it`, {
+      hint: `remove the sandbox:  craik sandbox delete ${id}`,
       cause,
     })
   }
@@ -43,12 +43,12 @@ export async function requireFolder(sandboxes: string, id: string): Promise<void
 
 /** A backend may open it a little so that a sandbox's user passes through while it starts; then nobody has to. */
 export async function closeFolder(sandboxes: string, id: string): Promise<void> {
-  const folder = folderOf(sandboxes, id)
+  const folder = sandboxFolder(sandboxes, id)
   hasPrivateFolder(sandboxes, LABEL)
   const stats = await lstat(folder)
   if (!stats.isDirectory() || stats.uid !== process.geteuid?.()) {
-    throw new CraikError('key_exposed', `the folder of sandbox ${id} is not the one that Craik made`, {
-      hint: `remove what is left of it:  craik sandbox delete ${id}`,
+    throw new CraikError('key_exposed', `the folder of sandbox ${id} is not the one that Craik created`, {
+      hint: `remove the sandbox:  craik sandbox delete ${id}`,
     })
   }
   await chmod(folder, 0o700)
@@ -58,10 +58,10 @@ export async function closeFolder(sandboxes: string, id: string): Promise<void> 
 export async function removeFolder(sandboxes: string, id: string): Promise<void> {
   if (!hasPrivateFolder(sandboxes, LABEL)) return
   try {
-    await removeTree(folderOf(sandboxes, id))
+    await removeTree(sandboxFolder(sandboxes, id))
   } catch (cause) {
     throw new CraikError('home_unwritable', `cannot remove the folder of sandbox ${id}`, {
-      hint: 'see whose files are in it; when they are gone:  craik sandbox delete ID',
+      hint: 'remove the files of other users from it, then run:  craik sandbox delete ID',
       cause,
     })
   }

@@ -5,7 +5,7 @@ import type { LimitSpec } from '../backend.ts'
 import { harnessName } from '../harness-package.ts'
 import { getSandbox } from '../lifecycle/read-records.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller, CreateRequest, ForkRequest } from '../manager-types.ts'
+import type { CreateRequest, ForkRequest, ManagerCaller } from '../manager-types.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
 import type { ManagerOptions } from './options.ts'
@@ -14,9 +14,9 @@ import { endsOf } from './view.ts'
 
 export interface ForkSteps {
   /** In the turn of the sandbox that is forked. */
-  snapshot(caller: Caller): Promise<SnapshotRecord>
-  create(caller: Caller, request: CreateRequest): Promise<SandboxRecord>
-  drop(caller: Caller, snapshot: SnapshotRecord): Promise<unknown>
+  snapshot(caller: ManagerCaller): Promise<SnapshotRecord>
+  create(caller: ManagerCaller, request: CreateRequest): Promise<SandboxRecord>
+  drop(caller: ManagerCaller, snapshot: SnapshotRecord): Promise<unknown>
 }
 
 /**
@@ -25,7 +25,7 @@ export interface ForkSteps {
  */
 export async function forkSandbox(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   id: SandboxId,
   { from, name }: ForkRequest,
   steps: ForkSteps,
@@ -40,7 +40,7 @@ export async function forkSandbox(
   } finally {
     if (from === undefined)
       await steps.drop(asking, snapshot).catch((error) =>
-        options.logger('warn', `the snapshot of a fork could not be removed: ${reasonOf(error)}`, {
+        options.logger('warn', `could not remove the snapshot of a fork: ${reasonOf(error)}`, {
           sandbox: id,
         }),
       )
@@ -79,14 +79,14 @@ function requestLike(
 /** Two sandboxes in the same folder would not be apart from each other. */
 function requireOwnWorkspace({ name, spec }: SandboxRecord): void {
   if (spec.workspace.mode === 'copy') return
-  throw new CraikError('conflict', `sandbox ${name} works in a folder of this machine, which is not copied`, {
-    hint: 'make another one with a copy of the folder:  craik sandbox create --workspace FOLDER',
+  throw new CraikError('conflict', `sandbox ${name} works in a host folder, which a fork cannot copy`, {
+    hint: 'create one with a copy of the folder:  craik sandbox create --workspace FOLDER',
   })
 }
 
 function requireOf({ name, manifest }: SnapshotRecord, record: SandboxRecord): void {
   if (manifest.origin.sandbox_id === record.id) return
-  throw new CraikError('conflict', `snapshot ${name} is not of sandbox ${record.name}`, {
-    hint: `make a sandbox from it:  craik sandbox create --from ${name}`,
+  throw new CraikError('conflict', `snapshot ${name} is not a snapshot of sandbox ${record.name}`, {
+    hint: `create a sandbox from it:  craik sandbox create --from ${name}`,
   })
 }

@@ -7,21 +7,21 @@ import {
   describeRefused,
   describeSurplus,
   destinationsOf,
-  type Refused,
+  type InboundRefusal,
   refuseAll,
   targetOf,
 } from './inbound.ts'
 
 describe('connections from inside', () => {
   it('are answered with what they asked for and why not', async () => {
-    const written: Refused[] = []
+    const written: InboundRefusal[] = []
     const refusals = refuseAll(async (refused) => void written.push(refused))
     const [outer, inner] = duplexPair()
     refusals.handle(outer)
     inner.write('CONNECT collector.example:443 HTTP/1.1\r\nHost: collector.example:443\r\n\r\n')
     const answer = await text(inner)
     expect(answer).toMatch(/^HTTP\/1\.1 403 Forbidden\r\n/)
-    expect(answer).toContain('blocked by craik: egress to collector.example:443 is not granted\n')
+    expect(answer).toContain('blocked by craik: egress to collector.example:443 is not allowed\n')
     await refusals.close()
     expect(written).toEqual([{ count: 1, targets: new Map([['collector.example:443', 1]]), unparsable: 0 }])
   })
@@ -36,7 +36,7 @@ describe('connections from inside', () => {
   })
 
   it('for which there is no room are told so, and written down by their number', async () => {
-    const [written, refused]: [number[], Refused[]] = [[], []]
+    const [written, refused]: [number[], InboundRefusal[]] = [[], []]
     const refusals = refuseAll(
       async (each) => void refused.push(each),
       async () => {},
@@ -52,7 +52,7 @@ describe('connections from inside', () => {
     expect(written.reduce((sum, count) => sum + count, 0)).toBe(201)
     expect(written.length).toBeLessThanOrEqual(3)
     expect(refused).toEqual([])
-    expect(describeSurplus(201)).toBe('201 connections from inside refused: 128 were open')
+    expect(describeSurplus(201)).toBe('201 connections from the sandbox refused: 128 were open')
   })
 
   async function connect({ handle }: ReturnType<typeof refuseAll>, target: string): Promise<void> {
@@ -63,20 +63,20 @@ describe('connections from inside', () => {
   }
 
   it('are told by where they wanted to, the first few by name and the others by number', async () => {
-    const written: Refused[] = []
+    const written: InboundRefusal[] = []
     const refusals = refuseAll(async (refused) => void written.push(refused))
     await connect(refusals, 'a.example:443')
     for (let i = 0; i < 12; i++) await connect(refusals, `evil${i % 8}.example:443`)
     await refusals.close()
     expect(written.map(describeRefused)).toEqual([
-      '1 connection from inside refused, to a.example:443',
-      '12 connections from inside refused: 2 to evil0.example:443, 2 to evil1.example:443, ' +
+      '1 connection from the sandbox refused, to a.example:443',
+      '12 connections from the sandbox refused: 2 to evil0.example:443, 2 to evil1.example:443, ' +
         '2 to evil2.example:443, 2 to evil3.example:443, 1 to evil4.example:443, and 3 more',
     ])
   })
 
   it('are named for the receipt by host and port, or as what could not be read', async () => {
-    const written: Refused[] = []
+    const written: InboundRefusal[] = []
     const refusals = refuseAll(async (refused) => void written.push(refused))
     for (const target of ['a.example:443', 'a.example:443', '"; DROP TABLE', '[::1]:443'])
       await connect(refusals, target)
@@ -90,7 +90,7 @@ describe('connections from inside', () => {
   })
 
   it('that could not be written down are told with the next', async () => {
-    const written: Refused[] = []
+    const written: InboundRefusal[] = []
     let isFull = true
     const refusals = refuseAll(async (refused) => {
       if (isFull) throw new Error('the disk is full')

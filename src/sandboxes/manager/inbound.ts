@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream'
 import { pacedTally } from '../../lib/paced-tally.ts'
 import type { InboundHandler } from '../boundary/boundary.ts'
-import { MAX_INBOUND } from '../boundary/patience.ts'
+import { MAX_INBOUND } from '../boundary/timeouts.ts'
 import type { Destination } from '../lifecycle/tokens.ts'
 
 /** A flood is answered only so far, and written down as one receipt with a count. */
@@ -26,7 +26,7 @@ export interface Refusals {
   close(): Promise<void>
 }
 
-export interface Refused {
+export interface InboundRefusal {
   readonly count: number
   /** As the inside spelled them, when it was a host and port: the first few, each with how many asked for it. */
   readonly targets: ReadonlyMap<string, number>
@@ -36,7 +36,7 @@ export interface Refused {
 
 /** What `writeDown` fails to write down is told again, with what comes after. */
 export function refuseAll(
-  writeDown: (refused: Refused) => Promise<void>,
+  writeDown: (refused: InboundRefusal) => Promise<void>,
   writeTaken: (count: number) => Promise<void> = async () => {},
   writeSurplus: (count: number) => Promise<void> = async () => {},
 ): Refusals {
@@ -49,7 +49,7 @@ export function refuseAll(
   const others = pacedTally(sum, writeTaken, pace)
   const tooMany = pacedTally(sum, writeSurplus, pace)
   let closed = false
-  const count = (what: Pick<Refused, 'targets' | 'unparsable'>) => tally.add({ ...what, count: 1 })
+  const count = (what: Pick<InboundRefusal, 'targets' | 'unparsable'>) => tally.add({ ...what, count: 1 })
 
   return {
     taken: () => others.add(1),
@@ -70,7 +70,7 @@ export function refuseAll(
       const read = readTarget(stream).then((what) => {
         reading.delete(read)
         count(what === undefined ? UNPARSABLE : { targets: new Map([[what, 1]]), unparsable: 0 })
-        answer(stream, '403 Forbidden', `egress${what === undefined ? '' : ` to ${what}`} is not granted`)
+        answer(stream, '403 Forbidden', `egress${what === undefined ? '' : ` to ${what}`} is not allowed`)
       })
       reading.add(read)
     },
@@ -83,9 +83,9 @@ export function refuseAll(
   }
 }
 
-/** `3 connections from inside refused: 2 to a.example:443, and 1 more`; the numbers add up. */
-export function describeRefused({ count, targets }: Refused): string {
-  const message = `${count} connection${count === 1 ? '' : 's'} from inside refused`
+/** `3 connections from the sandbox refused: 2 to a.example:443, and 1 more`; the numbers add up. */
+export function describeRefused({ count, targets }: InboundRefusal): string {
+  const message = `${count} connection${count === 1 ? '' : 's'} from the sandbox refused`
   if (targets.size === 0) return message
   if (count === 1) return `${message}, to ${[...targets.keys()][0]}`
   const named = [...targets].map(([target, times]) => `${times} to ${short(target)}`)
@@ -94,11 +94,11 @@ export function describeRefused({ count, targets }: Refused): string {
 }
 
 export function describeSurplus(count: number): string {
-  return `${count} connection${count === 1 ? '' : 's'} from inside refused: ${MAX_INBOUND} were open`
+  return `${count} connection${count === 1 ? '' : 's'} from the sandbox refused: ${MAX_INBOUND} were open`
 }
 
 /** For the receipt: what is named by host and port, and what could not be. The rest of the count is in neither. */
-export function destinationsOf({ targets, unparsable }: Refused): Destination[] {
+export function destinationsOf({ targets, unparsable }: InboundRefusal): Destination[] {
   const named = [...targets].map(([destination, count]) => ({ destination, count }))
   return unparsable === 0 ? named : [...named, { destination: 'unparsable', count: unparsable }]
 }
@@ -108,10 +108,10 @@ function short(target: string): string {
   return target.length <= 70 ? target : `${target.slice(0, 34)}…${target.slice(-35)}`
 }
 
-const NOTHING: Refused = { count: 0, targets: new Map(), unparsable: 0 }
-const UNPARSABLE: Pick<Refused, 'targets' | 'unparsable'> = { targets: new Map(), unparsable: 1 }
+const NOTHING: InboundRefusal = { count: 0, targets: new Map(), unparsable: 0 }
+const UNPARSABLE: Pick<InboundRefusal, 'targets' | 'unparsable'> = { targets: new Map(), unparsable: 1 }
 
-function both(one: Refused, other: Refused): Refused {
+function both(one: InboundRefusal, other: InboundRefusal): InboundRefusal {
   const targets = new Map(one.targets)
   for (const [target, times] of other.targets) {
     if (targets.has(target) || targets.size < NAMED_TARGETS)
@@ -124,7 +124,7 @@ function both(one: Refused, other: Refused): Refused {
   }
 }
 
-const SURPLUS = `${MAX_INBOUND} connections of this sandbox are open; end some of them first`
+const SURPLUS = `${MAX_INBOUND} connections of this sandbox are open; close some of them first`
 
 function answer(stream: Duplex, status: string, why: string): void {
   const text = `blocked by craik: ${why}\n`

@@ -1,13 +1,13 @@
 /** Ports, processes and figures of a sandbox. */
 import type { Boundary } from '../boundary/boundary.ts'
 import type { ManagedInside } from '../manager-types.ts'
-import type { Holding } from './held.ts'
+import type { SandboxHold } from './active-sandbox.ts'
 import { ask, check, failure, observed, open } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
 import { putLogins } from './put-logins.ts'
 import { meteredDuplex } from './streams.ts'
 
-export function managedInside(options: ManagerOptions, holding: Holding): ManagedInside {
+export function managedInside(options: ManagerOptions, holding: SandboxHold): ManagedInside {
   return {
     async mayConnect(caller, id, port) {
       const { session } = await holding.require(id)

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { ADA, EPOCH, hello, LifecycleStore } from '../lifecycle/lifecycle.fixture.ts'
 import { JobBook } from './job-book.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 import { sessionScene } from './session.fixture.ts'
 
 it('a job that has ended is not opened again by an answer that says that it was open', async () => {

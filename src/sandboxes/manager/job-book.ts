@@ -8,7 +8,7 @@ import { type Begun, endOperation } from '../lifecycle/tokens.ts'
 import type { OperationName } from '../operations.ts'
 import { claimed, observed } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
-import type { Session } from './session.ts'
+import type { BoundarySession } from './session.ts'
 
 /** More than the sidecar runs at a time, and their begins on the way. */
 const OPEN_JOBS = 1024
@@ -54,7 +54,7 @@ export interface OpenJobEntry {
 
 export class JobBook {
   readonly #options: ManagerOptions
-  readonly #session: () => Session
+  readonly #session: () => BoundarySession
   readonly #jobs = new Map<JobId, OpenJobEntry>()
   /** Those that ended last: an answer of the store may be on its way that says of one of them that it is open. */
   readonly #over = new Set<JobId>()
@@ -64,7 +64,7 @@ export class JobBook {
   #ended = 0
   #stopping = false
 
-  constructor(options: ManagerOptions, session: () => Session, instance: () => string | undefined) {
+  constructor(options: ManagerOptions, session: () => BoundarySession, instance: () => string | undefined) {
     this.#options = options
     this.#session = session
     this.#instance = instance
@@ -105,7 +105,7 @@ export class JobBook {
 
   requireRoom(): void {
     if (this.#jobs.size < OPEN_JOBS) return
-    throw new CraikError('limit_reached', `${OPEN_JOBS} jobs of the sandbox are open already`)
+    throw new CraikError('limit_reached', `the sandbox already has ${OPEN_JOBS} open jobs`)
   }
 
   /** Undefined when it has ended by now. */
@@ -180,7 +180,7 @@ export class JobBook {
     job.ending ??= this.#write(job, status, facts).catch((error) => {
       delete job.ending
       const why = error instanceof Error ? error.message : String(error)
-      this.#options.logger('error', `the end of a job could not be written: ${why}`, { job: job.id })
+      this.#options.logger('error', `could not record the end of a job: ${why}`, { job: job.id })
     })
     return job.ending
   }
@@ -222,7 +222,10 @@ export class JobBook {
     const now = (await session.place?.observe().catch(() => undefined))?.outOfMemoryKills ?? 0
     this.#outOfMemoryKills = now
     if (now <= before && result.outcome !== 'out_of_memory') return false
-    session.events.add('out_of_memory', { job: job.id, message: 'ended for want of memory' })
+    session.events.add('out_of_memory', {
+      job: job.id,
+      message: 'killed because the sandbox is out of memory',
+    })
     return now > before
   }
 
@@ -279,7 +282,7 @@ export class JobBook {
     job.started = true
     if (status.waiting === 'disk' && !job.heldUp) {
       job.heldUp = true
-      this.#session().events.add('held_up', { job: job.id, message: 'held up: the sandbox’s disk is full' })
+      this.#session().events.add('held_up', { job: job.id, message: 'waiting: the sandbox’s disk is full' })
     }
     if (status.state !== 'ended' || status.result === undefined) return
     job.endSeenAtMs ??= nowMs

@@ -16,7 +16,7 @@ import {
   managerScene,
   OPERATOR,
 } from './manager.fixture.ts'
-import { nothingThere, scriptedBackend } from './scripted-place.fixture.ts'
+import { nothingThere, scriptedBackend } from './scripted-instance.fixture.ts'
 
 const BUSY = { code: 'busy', message: 'no more of them' }
 
@@ -212,7 +212,7 @@ describe('a job that waits for the disk of its sandbox', () => {
     await eventually(async () => looks() >= 3 || undefined)
     const told: unknown[] = []
     for await (const event of scene.manager.events(id, false, new AbortController().signal)) told.push(event)
-    const message = 'held up: the sandbox’s disk is full'
+    const message = 'waiting: the sandbox’s disk is full'
     expect(told.filter((event) => (event as { type: string }).type === 'held_up')).toEqual([
       { atMs: expect.any(Number), type: 'held_up', job, message },
     ])

@@ -4,13 +4,13 @@ import { CraikError } from '../../errors.ts'
 import type { JobId } from '../../lib/ids.ts'
 import { type JobSpec, LIMITS } from '../../sidecar/protocol.ts'
 import type { Boundary, JobOutput } from '../boundary/boundary.ts'
-import { isGone } from '../boundary/jobs.ts'
+import { isJobGone } from '../boundary/jobs.ts'
 import { restartJob } from '../lifecycle/tokens.ts'
-import type { Caller, JobRequest, ManagedJobs, StartedJob } from '../manager-types.ts'
+import type { JobRequest, ManagedJobs, ManagerCaller, StartedJob } from '../manager-types.ts'
 import { refuseVariables } from '../refused-variables.ts'
-import type { Held, Holding } from './held.ts'
+import type { ActiveSandbox, SandboxHold } from './active-sandbox.ts'
 import type { OpenJobEntry } from './job-book.ts'
-import { ask, begin, type CrossingName, failure, isCertain, plain } from './operation.ts'
+import { ask, type CrossingName, failure, isCertain, startOperation, toJson } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
 import { ownJob } from './own-job.ts'
 import { metered, sendMetered } from './streams.ts'
@@ -28,10 +28,10 @@ const OPERATION: Readonly<Record<JobSpec['kind'], CrossingName>> = {
  */
 const RESTART_MS = LIMITS.endedJobKeepMs / 3
 
-export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJobs {
+export function managedJobs(options: ManagerOptions, holding: SandboxHold): ManagedJobs {
   const { store, log } = options
 
-  async function own(held: Held, caller: Caller, job: JobId, action: string) {
+  async function own(held: ActiveSandbox, caller: ManagerCaller, job: JobId, action: string) {
     const entry = await ownJob(options, held, caller, job, action)
     if (entry === 'unknown') throw forgotten(job)
     return entry
@@ -39,11 +39,11 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
 
   /** One call about a job that was decided about when it began. */
   async function about<T>(
-    caller: Caller,
-    id: Held['session']['id'],
+    caller: ManagerCaller,
+    id: ActiveSandbox['session']['id'],
     job: JobId,
     action: string,
-    work: (boundary: Boundary, held: Held, entry: OpenJobEntry | undefined) => Promise<T>,
+    work: (boundary: Boundary, held: ActiveSandbox, entry: OpenJobEntry | undefined) => Promise<T>,
   ): Promise<T> {
     const held = await holding.require(id)
     const entry = await own(held, caller, job, action)
@@ -57,7 +57,13 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
   }
 
   /** Starts it, or attaches to what was started. What the sandbox refuses has ended; what broke off stays open. */
-  async function attach(held: Held, entry: OpenJobEntry, spec: JobSpec, isNew: boolean, caller: Caller) {
+  async function attach(
+    held: ActiveSandbox,
+    entry: OpenJobEntry,
+    spec: JobSpec,
+    isNew: boolean,
+    caller: ManagerCaller,
+  ) {
     const boundary = await held.session.boundary(caller.signal)
     if (entry.started) return { created: false, output: await readFrom(boundary, entry.id, 0, caller) }
     if (!isNew) {
@@ -92,7 +98,7 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
       held.session.events.add('job_started', { job: entry.id })
       return { created: created && isNew, output }
     } catch (error) {
-      if (isGone(error)) throw await lost(held, entry)
+      if (isJobGone(error)) throw await lost(held, entry)
       if (isCertain(error)) await held.book.end(entry, 'failed', failureFacts(error))
       throw error
     }
@@ -100,17 +106,15 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
 
   const ageOf = (entry: OpenJobEntry) => Math.max(0, options.clock.nowMs() - entry.beganAtMs)
 
-  async function lost(held: Held, entry: OpenJobEntry): Promise<CraikError> {
+  async function lost(held: ActiveSandbox, entry: OpenJobEntry): Promise<CraikError> {
     await held.book.end(entry, 'indeterminate', { metadata: { outcome: 'lost' } })
-    return new CraikError(
-      'boundary_failed',
-      `job ${entry.id} is lost: the sandbox does not know it any more`,
-      { details: { inside: 'gone' } },
-    )
+    return new CraikError('boundary_failed', `job ${entry.id} is lost: the sandbox no longer knows it`, {
+      details: { inside: 'gone' },
+    })
   }
 
   function passOn(
-    held: Held,
+    held: ActiveSandbox,
     entry: OpenJobEntry | undefined,
     output: JobOutput,
     release: () => void,
@@ -158,7 +162,7 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
           'the environment of the job',
         )
         const operation = OPERATION[request.spec.kind]
-        const answer = await begin(options, held.session, caller, operation, {
+        const answer = await startOperation(options, held.session, caller, operation, {
           job: jobInput(job, request),
         })
         const spec = answer.argv === undefined ? request.spec : { ...request.spec, argv: answer.argv }
@@ -276,7 +280,7 @@ export function managedJobs(options: ManagerOptions, holding: Holding): ManagedJ
  */
 function inSandbox(
   spec: JobSpec,
-  { record, owned }: Held,
+  { record, owned }: ActiveSandbox,
   { hello }: Boundary,
   logins: ManagerOptions['logins'],
 ): JobSpec {
@@ -293,20 +297,25 @@ function inSandbox(
 function jobInput(id: JobId, { spec, commandRef, endsWhenLeftMs }: JobRequest) {
   const argv = 'argv' in spec ? spec.argv : undefined
   if (commandRef !== undefined && (argv === undefined || argv.length > 0)) {
-    throw new CraikError('usage', 'a command reference takes the place of the arguments', {
-      hint: 'give one or the other',
+    throw new CraikError('usage', 'a job takes either a command reference or arguments', {
+      hint: 'omit one of them',
     })
   }
   return {
     id,
-    spec: plain(spec),
+    spec: toJson(spec),
     ...(argv !== undefined && { argv }),
     ...(commandRef !== undefined && { commandRef }),
     ...(endsWhenLeftMs !== undefined && { endsWhenLeftMs }),
   }
 }
 
-async function readFrom(boundary: Boundary, job: JobId, after: number, caller: Caller): Promise<JobOutput> {
+async function readFrom(
+  boundary: Boundary,
+  job: JobId,
+  after: number,
+  caller: ManagerCaller,
+): Promise<JobOutput> {
   try {
     return await boundary.jobs.output(job, after, caller.signal)
   } catch (error) {
@@ -316,8 +325,8 @@ async function readFrom(boundary: Boundary, job: JobId, after: number, caller: C
 }
 
 function forgotten(job: JobId): CraikError {
-  return new CraikError('not_found', `job ${job} is not known in the sandbox (any more)`, {
-    hint: 'see the jobs that are:  craik sandbox logs ID',
+  return new CraikError('not_found', `the sandbox has no record of job ${job}`, {
+    hint: 'list its jobs:  craik sandbox logs ID',
   })
 }
 

@@ -19,7 +19,7 @@ import {
   REQUEST,
   readAll,
 } from './manager.fixture.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 
 describe('creating', () => {
   it('gives a sandbox that is connected, shown by id and by name', async () => {
@@ -255,7 +255,7 @@ describe('holding', () => {
     await using scene = managerScene()
     const id = await scene.create()
     const second = connect(join(scene.folder, 'sandboxes', id, 'socket', 'host.sock'))
-    expect(await text(second)).toContain('connected already')
+    expect(await text(second)).toContain('already connected')
     const until = new AbortController().signal
     const types: string[] = []
     for await (const { type } of scene.manager.events(id, false, until)) types.push(type)

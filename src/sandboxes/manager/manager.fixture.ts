@@ -13,10 +13,10 @@ import type { Receipt } from '../../receipts/schema.ts'
 import type { JobResult, JobSpec } from '../../sidecar/protocol.ts'
 import type { Store } from '../../store/store.ts'
 import type { SandboxBackend } from '../backend.ts'
-import { createSandboxManager, type HeldSandboxes } from '../manager.ts'
-import type { Caller, CreateRequest } from '../manager-types.ts'
+import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
+import type { CreateRequest, ManagerCaller } from '../manager-types.ts'
 import type { ManagerOptions } from './options.ts'
-import { type PlainBackend, plainBackend } from './plain-place.fixture.ts'
+import { type PlainBackend, plainBackend } from './plain-instance.fixture.ts'
 
 export const OPERATOR = 'local-user:ada'
 
@@ -28,7 +28,7 @@ export const REQUEST = {
   environment: {},
 } as const satisfies CreateRequest
 
-export function caller(operator = OPERATOR, signal = new AbortController().signal): Caller {
+export function caller(operator = OPERATOR, signal = new AbortController().signal): ManagerCaller {
   return { operator, signal }
 }
 
@@ -36,7 +36,7 @@ export interface ManagerScene extends AsyncDisposable {
   readonly store: InProcessStore
   readonly folder: string
   readonly backend: PlainBackend
-  manager: HeldSandboxes
+  manager: SupervisedSandboxes
   /** A new manager over the same store and sandboxes, as after a restart of the process. */
   restart(): Promise<void>
   /** With a grant for it. */
@@ -121,8 +121,13 @@ export async function allowCreate(store: Store, operator = OPERATOR): Promise<vo
 /** What typing `--in-place` approves. */
 async function allowFolder(store: Store, folder: string): Promise<void> {
   await createGrant(store, {
-    ...{ capability: 'sandbox.mount', operations: ['write'], target: { paths: [folder] } },
-    ...{ subject: OPERATOR, scope: 'any', max_uses: 1, approved_by: OPERATOR },
+    capability: 'sandbox.mount',
+    operations: ['write'],
+    target: { paths: [folder] },
+    subject: OPERATOR,
+    scope: 'any',
+    max_uses: 1,
+    approved_by: OPERATOR,
   })
 }
 

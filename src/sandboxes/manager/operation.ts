@@ -13,9 +13,9 @@ import {
   type EndOperationInput,
   endOperation,
 } from '../lifecycle/tokens.ts'
-import type { Caller } from '../manager-types.ts'
+import type { ManagerCaller } from '../manager-types.ts'
 import type { ManagerOptions } from './options.ts'
-import type { Session } from './session.ts'
+import type { BoundarySession } from './session.ts'
 
 export type CrossingName = BeginOperationInput['operation']
 type Asked = Pick<BeginOperationInput, 'job' | 'pinned' | 'metadata'>
@@ -23,10 +23,10 @@ type Allowed = Exclude<BeginOperationOutput, { effect: 'denied' }>
 type Ended = Pick<EndOperationInput, 'status' | 'measures' | 'metadata'>
 
 /** Throws when it is denied: the receipt of that is written, and nothing was done. */
-export async function begin(
+export async function startOperation(
   { store, log }: Pick<ManagerOptions, 'store' | 'log'>,
-  session: Session,
-  caller: Caller,
+  session: BoundarySession,
+  caller: ManagerCaller,
   operation: CrossingName,
   asked: Asked,
 ): Promise<Allowed> {
@@ -46,8 +46,8 @@ export async function begin(
 /** Throws when it would be denied now; otherwise nothing has happened. */
 export async function check(
   { store, log }: Pick<ManagerOptions, 'store' | 'log'>,
-  session: Session,
-  caller: Caller,
+  session: BoundarySession,
+  caller: ManagerCaller,
   operation: CrossingName,
   asked: Pick<Asked, 'metadata'>,
 ): Promise<void> {
@@ -72,12 +72,12 @@ export interface OpenOperation {
 /** Begins what one call is all of: no job that lives on. */
 export async function open(
   options: ManagerOptions,
-  session: Session,
-  caller: Caller,
+  session: BoundarySession,
+  caller: ManagerCaller,
   operation: CrossingName,
   asked: Asked,
 ): Promise<OpenOperation> {
-  const { begun } = await begin(options, session, caller, operation, asked)
+  const { begun } = await startOperation(options, session, caller, operation, asked)
   const beganAtMs = options.clock.nowMs()
   let ended: Promise<void> | undefined
   return {
@@ -104,8 +104,8 @@ export async function open(
 /** A question with one answer: its receipt ends when the answer is there. */
 export async function ask<T>(
   options: ManagerOptions,
-  session: Session,
-  caller: Caller,
+  session: BoundarySession,
+  caller: ManagerCaller,
   operation: CrossingName,
   asked: Asked,
   work: (boundary: Boundary, until: AbortSignal) => Promise<T>,
@@ -157,11 +157,11 @@ export function claimed(name: string, value: number): Measure {
 }
 
 /** Absent members are left out: JSON has none. */
-export function plain(value: object): Json {
+export function toJson(value: object): Json {
   return JSON.parse(JSON.stringify(value)) as Json
 }
 
-function notWritten({ logger }: ManagerOptions, session: Session, error: unknown): void {
+function notWritten({ logger }: ManagerOptions, session: BoundarySession, error: unknown): void {
   const message = error instanceof Error ? error.message : String(error)
-  logger('error', `the end of an operation could not be written: ${message}`, { sandbox: session.id })
+  logger('error', `could not record the end of an operation: ${message}`, { sandbox: session.id })
 }

@@ -8,7 +8,7 @@ import type { Home } from '../../store/home.ts'
 import type { Store } from '../../store/store.ts'
 import type { BackendName, SandboxBackend } from '../backend.ts'
 import type { InboundHandler } from '../boundary/boundary.ts'
-import type { HarnessShelf } from '../harness-package.ts'
+import type { HarnessStore } from '../harness-package.ts'
 import type { AdmissionLimits } from '../lifecycle/admission.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Refusals } from './inbound.ts'
@@ -33,7 +33,7 @@ export interface ManagerOptions {
   readonly closing?: () => Promise<void>
   readonly logger: ManagerLogger
   /** Which agents' command lines there are; without it, none. */
-  readonly harnesses?: HarnessShelf
+  readonly harnesses?: HarnessStore
   /** The value of a secret by its name, for what leaves this machine; who gets it wipes it. */
   readonly readSecret?: (name: string, until: AbortSignal) => Promise<Buffer>
   /** What the sandboxes of this home may have together at this moment; without it only their number is bounded. */
@@ -61,27 +61,27 @@ interface InboundSandbox {
 /** Knows the logins of this machine, which the manager does not. */
 export interface SandboxLogins {
   /** What programs inside look for, now. Throws when that cannot be told; then the sandbox goes without. */
-  files(record: LoginHolder, until: AbortSignal): Promise<GivenLogins>
+  files(record: LoginOwner, until: AbortSignal): Promise<LoginSetup>
   /** How programs inside find the gateway, which is at this port of theirs. Names no secret. */
-  environment(record: LoginHolder, gatewayPort: number): Readonly<Record<string, string>>
+  environment(record: LoginOwner, gatewayPort: number): Readonly<Record<string, string>>
   /** Keys from the environment of a person's command: these and no others from now on, and only in memory. */
   offer(keys: Readonly<Record<string, string>>, until: AbortSignal): Promise<void>
 }
 
 /** A login that a sandbox works with, by its name and whose it is. */
-export interface GivenAccount {
+export interface SandboxAccount {
   readonly id: string
   readonly who: string | null
 }
 
-export interface GivenLogins {
+export interface LoginSetup {
   readonly files: readonly LoginFile[]
-  readonly accounts: readonly GivenAccount[]
+  readonly accounts: readonly SandboxAccount[]
   /** What it does not get although it is there, each in a sentence for a person; names no secret. */
   readonly leftOut: readonly string[]
 }
 
-export type LoginHolder = Pick<SandboxRecord, 'id' | 'spec' | 'operator' | 'policy_envelope_id'>
+export type LoginOwner = Pick<SandboxRecord, 'id' | 'spec' | 'operator' | 'policy_envelope_id'>
 
 /** Facts for whoever runs the supervisor; no payloads, no argv. */
 export type ManagerLogger = (
@@ -92,6 +92,6 @@ export type ManagerLogger = (
 
 export function backendCalled(backends: Backends, name: BackendName): SandboxBackend {
   const backend = backends[name]
-  if (backend === undefined) throw new CraikError('unavailable', `this craik has no ${name} backend`)
+  if (backend === undefined) throw new CraikError('unavailable', `the ${name} backend is not available`)
   return backend
 }

@@ -1,10 +1,10 @@
 /** Whose a job is: only who began it reads, feeds and ends it, for as long as a grant carries it. */
 import type { JobId } from '../../lib/ids.ts'
-import { carries, grantOf } from '../lifecycle/carried.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
+import { carries, grantOf } from '../lifecycle/still-authorized.ts'
 import { requireJobOwner } from '../lifecycle/tokens.ts'
-import type { Caller } from '../manager-types.ts'
-import type { Held } from './held.ts'
+import type { ManagerCaller } from '../manager-types.ts'
+import type { ActiveSandbox } from './active-sandbox.ts'
 import type { OpenJobEntry } from './job-book.ts'
 import type { ManagerOptions } from './options.ts'
 
@@ -14,8 +14,8 @@ import type { ManagerOptions } from './options.ts'
  */
 export async function ownJob(
   { store, clock }: ManagerOptions,
-  held: Held,
-  caller: Caller,
+  held: ActiveSandbox,
+  caller: ManagerCaller,
   jobId: JobId,
   action: string,
 ): Promise<OpenJobEntry | undefined | 'unknown'> {

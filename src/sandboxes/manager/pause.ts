@@ -2,19 +2,19 @@
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller } from '../manager-types.ts'
-import type { Held } from './held.ts'
-import type { Holder } from './holder.ts'
+import type { ManagerCaller } from '../manager-types.ts'
+import type { ActiveSandbox } from './active-sandbox.ts'
 import type { ManagerOptions } from './options.ts'
-import { begin, end, told } from './transition.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { beginTransitionOf, end, transitionError } from './transition.ts'
 
 export async function pauseSandbox(
   options: ManagerOptions,
-  holder: Holder,
-  caller: Caller,
+  holder: SandboxRegistry,
+  caller: ManagerCaller,
   id: SandboxId,
 ): Promise<SandboxRecord> {
-  const answer = await begin(options, caller, id, { verb: 'pause' })
+  const answer = await beginTransitionOf(options, caller, id, { verb: 'pause' })
   if (answer.effect === 'already') return answer.record
   const { record } = answer
   try {
@@ -32,14 +32,14 @@ export async function pauseSandbox(
     held.session.events.add('paused')
   } catch (error) {
     await end(options, holder, { id, status: 'failed' })
-    throw told(error, `sandbox ${record.name} could not be paused`)
+    throw transitionError(error, `sandbox ${record.name} could not be paused`)
   }
   return end(options, holder, { id, status: 'passed' })
 }
 
-export async function unpausePlace(
+export async function unpauseInstance(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<SandboxRecord> {
   const { id } = record
@@ -51,24 +51,24 @@ export async function unpausePlace(
     held.session.events.add('resumed')
   } catch (error) {
     await end(options, holder, { id, status: 'failed' })
-    throw told(error, `sandbox ${record.name} could not go on`)
+    throw transitionError(error, `sandbox ${record.name} could not be resumed`)
   }
   return end(options, holder, { id, status: 'passed' })
 }
 
-function requireHeld(holder: Holder, { id, name }: SandboxRecord): Held {
+function requireHeld(holder: SandboxRegistry, { id, name }: SandboxRecord): ActiveSandbox {
   const held = holder.get(id)
   if (held !== undefined && !held.session.closing.aborted) return held
-  throw new CraikError('unavailable', `sandbox ${name} is not held by this process`)
+  throw new CraikError('unavailable', `sandbox ${name} is not active in this supervisor`)
 }
 
 function cannotPause({ name, backend, spec }: SandboxRecord): CraikError {
   const why =
     spec.isolation === 'none'
-      ? 'nothing holds what runs in it together'
+      ? 'its processes run directly on the host'
       : backend === 'process'
-        ? 'this needs a control group with a freezer, which Craik cannot make here'
-        : 'its engine cannot'
+        ? 'this needs a cgroup with a freezer, which Craik cannot create here'
+        : 'its engine does not support it'
   return new CraikError('unavailable', `sandbox ${name} cannot be paused: ${why}`, {
     hint: `stop it, which keeps its disk:  craik sandbox stop ${name}`,
   })

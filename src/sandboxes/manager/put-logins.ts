@@ -1,9 +1,9 @@
 /** Gives a sandbox that runs what it gets of the logins of this machine. */
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller } from '../manager-types.ts'
-import type { Held } from './held.ts'
+import type { ManagerCaller } from '../manager-types.ts'
+import type { ActiveSandbox } from './active-sandbox.ts'
 import { ask } from './operation.ts'
-import type { GivenLogins, ManagerOptions } from './options.ts'
+import type { LoginSetup, ManagerOptions } from './options.ts'
 import { reasonOf } from './transition.ts'
 
 const DEADLINE_MS = 15_000
@@ -13,9 +13,9 @@ const DEADLINE_MS = 15_000
  */
 export async function bringLogins(
   options: ManagerOptions,
-  held: Held,
+  held: ActiveSandbox,
   record: SandboxRecord,
-  { operator, signal }: Caller,
+  { operator, signal }: ManagerCaller,
 ): Promise<void> {
   const { logins } = options
   if (logins === undefined || record.spec.credentials === 'none') return
@@ -27,7 +27,7 @@ export async function bringLogins(
     if (given.leftOut.length > 0 || given.files.some(({ content }) => content !== null))
       await putLogins(options, held, caller, async () => given)
   } catch (error) {
-    const why = `its logins could not be put in place: ${reasonOf(error)}`
+    const why = `could not copy its logins into the sandbox: ${reasonOf(error)}`
     held.session.events.add('logins_missing', { message: reasonOf(error) })
     held.leftOut = why
     delete held.accounts
@@ -35,14 +35,14 @@ export async function bringLogins(
   }
 }
 
-const NOTHING: GivenLogins = { files: [], accounts: [], leftOut: [] }
+const NOTHING: LoginSetup = { files: [], accounts: [], leftOut: [] }
 
 /** When somebody asks for it: as they are now. Decided before any of them is read. */
 export function putLogins(
   options: ManagerOptions,
-  held: Held,
-  caller: Caller,
-  read: (until: AbortSignal) => Promise<GivenLogins> = async (until) =>
+  held: ActiveSandbox,
+  caller: ManagerCaller,
+  read: (until: AbortSignal) => Promise<LoginSetup> = async (until) =>
     held.owned === undefined || held.owned.spec.credentials === 'none'
       ? NOTHING
       : ((await options.logins?.files(held.owned, until)) ?? NOTHING),
@@ -59,7 +59,7 @@ export function putLogins(
 }
 
 /** Once, until something else is left out. */
-function tellOf(held: Held, leftOut: readonly string[]): void {
+function tellOf(held: ActiveSandbox, leftOut: readonly string[]): void {
   const message = leftOut.join('; ')
   if (message !== '' && message !== held.leftOut) held.session.events.add('logins_left_out', { message })
   if (message === '') delete held.leftOut

@@ -5,10 +5,10 @@ import { listSandboxes } from '../lifecycle/read-records.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { changeSandbox } from '../lifecycle/tokens.ts'
 import { OPERABLE, STATES } from '../lifecycle/transitions.ts'
-import type { Caller } from '../manager-types.ts'
-import type { Held } from './held.ts'
-import type { Holder } from './holder.ts'
+import type { ManagerCaller } from '../manager-types.ts'
+import type { ActiveSandbox } from './active-sandbox.ts'
 import type { ManagerOptions } from './options.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
 import { reasonOf } from './transition.ts'
 
 const TICK_MS = 30_000
@@ -24,13 +24,13 @@ type StopReason = 'idle' | 'lifetime'
 
 /** In the name of the sandbox's operator, and under their grants: policy may say no. */
 export interface ReaperActs {
-  stop(caller: Caller, id: SandboxId, reason: StopReason): Promise<unknown>
-  delete(caller: Caller, id: SandboxId): Promise<unknown>
+  stop(caller: ManagerCaller, id: SandboxId, reason: StopReason): Promise<unknown>
+  delete(caller: ManagerCaller, id: SandboxId): Promise<unknown>
 }
 
 export class Reaper {
   readonly #options: ManagerOptions
-  readonly #holder: Holder
+  readonly #holder: SandboxRegistry
   readonly #acts: ReaperActs
   readonly #leaving = new AbortController()
   readonly #putOff = new Map<SandboxId, { readonly untilMs: number; readonly pauseMs: number }>()
@@ -38,7 +38,7 @@ export class Reaper {
   #ticking: Promise<void> | undefined
   #lookedAtMs: number | undefined
 
-  constructor(options: ManagerOptions, holder: Holder, acts: ReaperActs) {
+  constructor(options: ManagerOptions, holder: SandboxRegistry, acts: ReaperActs) {
     this.#options = options
     this.#holder = holder
     this.#acts = acts
@@ -57,9 +57,7 @@ export class Reaper {
   /** One at a time. */
   tick(): Promise<void> {
     this.#ticking ??= this.#look()
-      .catch((error) =>
-        this.#options.logger('warn', `sandboxes could not be looked through: ${reasonOf(error)}`),
-      )
+      .catch((error) => this.#options.logger('warn', `could not check the sandboxes: ${reasonOf(error)}`))
       .finally(() => {
         this.#ticking = undefined
       })
@@ -94,12 +92,14 @@ export class Reaper {
     } catch (error) {
       const pauseMs = Math.min(MAX_PAUSE_MS, putOff === undefined ? FIRST_PAUSE_MS : 2 * putOff.pauseMs)
       this.#putOff.set(id, { untilMs: nowMs + pauseMs, pauseMs })
-      this.#options.logger('warn', `its time is over, but: ${reasonOf(error)}`, { sandbox: id })
+      this.#options.logger('warn', `could not stop or delete it after its timeout: ${reasonOf(error)}`, {
+        sandbox: id,
+      })
     }
   }
 
   /** A job that runs, a stream that is open, a call since the last look, or work that no job tells of. */
-  async #notice(record: SandboxRecord, held: Held, nowMs: number, sinceMs: number): Promise<void> {
+  async #notice(record: SandboxRecord, held: ActiveSandbox, nowMs: number, sinceMs: number): Promise<void> {
     const { session, book, activity } = held
     if (held.paused || held.ending) return
     const { cpuMs } = (await session.place?.observe().catch(() => undefined)) ?? {}
@@ -120,7 +120,7 @@ export class Reaper {
 }
 
 /** What is paused is not idle: somebody wants it to go on where it stands. Its lifetime goes on. */
-function stopReason(record: SandboxRecord, held: Held, nowMs: number): StopReason | undefined {
+function stopReason(record: SandboxRecord, held: ActiveSandbox, nowMs: number): StopReason | undefined {
   const { ends, started_at_ms, state, pending } = record
   if (pending !== null || held.ending) return undefined
   const isPast = (sinceMs: number | null, spanMs: number | null) =>

@@ -1,9 +1,9 @@
 /** Takes over what an earlier process left: asks each sandbox first, and never touches what somebody living holds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxId } from '../../lib/ids.ts'
-import { currentOwner, type Owner, ownerState } from '../../lib/owner.ts'
+import { currentOwner, type Owner, ownerState, usesAnother } from '../../lib/owner.ts'
 import { signReceipts } from '../../receipts/log.ts'
-import type { RunningPlace } from '../backend.ts'
+import type { SandboxInstance } from '../backend.ts'
 import { getSandbox, listSandboxes } from '../lifecycle/read-records.ts'
 import { isDamage, type SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
@@ -17,11 +17,11 @@ import {
   forgetJobs,
 } from '../lifecycle/tokens.ts'
 import { OPERABLE, STATES, TRANSITIONS, verbInProgress } from '../lifecycle/transitions.ts'
-import type { Holder } from './holder.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
 import { undoRestore } from './restore.ts'
-import { clearPlace, removeDisk } from './start-place.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { clearInstance, removeDisk } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
 
 /** One that was replaced has let go of everything when its successor comes, and takes a moment to end. */
@@ -30,15 +30,13 @@ const POLL_MS = 10
 
 export async function recoverSandboxes(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
 ): Promise<void> {
   for (const backend of Object.values(options.backends))
     await backend
       .endLeftovers?.()
-      .catch((error) =>
-        options.logger('error', `what was left of earlier probes could not be ended: ${reasonOf(error)}`),
-      )
+      .catch((error) => options.logger('error', `could not stop leftover probes: ${reasonOf(error)}`))
   for (const { id, ...listed } of await listSandboxes(options)) {
     if (listed.record === undefined) {
       // What was edited in the database names no process to end and no folder to remove.
@@ -54,13 +52,15 @@ export async function recoverSandboxes(
   // A supervisor that was killed may have left receipts that nobody has signed.
   await options.store
     .write(signReceipts, undefined)
-    .catch((error) =>
-      options.logger('error', `what was left unsigned could not be signed: ${reasonOf(error)}`),
-    )
+    .catch((error) => options.logger('error', `could not sign earlier receipts: ${reasonOf(error)}`))
 }
 
 /** A further try of what could not be taken over. What is gone, or was changed outside Craik, needs none. */
-export async function recoverAgain(options: ManagerOptions, holder: Holder, id: SandboxId): Promise<void> {
+export async function recoverAgain(
+  options: ManagerOptions,
+  holder: SandboxRegistry,
+  id: SandboxId,
+): Promise<void> {
   let record: SandboxRecord
   try {
     record = await getSandbox(options, id)
@@ -72,13 +72,17 @@ export async function recoverAgain(options: ManagerOptions, holder: Holder, id: 
 
 /** That it could not be reached is no reason to believe that it is gone. */
 function retryLater(options: ManagerOptions, retries: RecoveryRetries, id: SandboxId, error: unknown): void {
-  options.logger('error', `the sandbox could not be recovered: ${reasonOf(error)}`, { sandbox: id })
+  options.logger('error', `could not recover the sandbox: ${reasonOf(error)}`, { sandbox: id })
   if (!isDamage(error)) retries.later(id, error)
 }
 
-async function recoverOne(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
+async function recoverOne(
+  options: ManagerOptions,
+  holder: SandboxRegistry,
+  record: SandboxRecord,
+): Promise<void> {
   if (holder.get(record.id) !== undefined) return
-  if (record.pending !== null && !(await isLeft(record.pending.owner))) return
+  if (record.pending !== null && !(await isLeft(options, record.pending.owner))) return
   const settled = record.pending === null ? record : await settle(options, holder, record)
   if (settled === undefined) return
   // Of a restore that was on record as done and not cleared up.
@@ -90,7 +94,7 @@ async function recoverOne(options: ManagerOptions, holder: Holder, record: Sandb
 /** What was in progress is finished or undone, as the table says; the record as it is then, if there is one. */
 async function settle(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<SandboxRecord | undefined> {
   const { store } = options
@@ -101,7 +105,7 @@ async function settle(
   switch (verb) {
     case 'create':
     case 'delete':
-      await clearPlace(options, holder, record)
+      await clearInstance(options, holder, record)
       await removeDisk(options, holder, record)
       await store.write(closeLeftEpochs, { id })
       if (verb === 'create') await store.write(endCreate, { id, status: 'indeterminate' })
@@ -109,7 +113,7 @@ async function settle(
       return undefined
     case 'stop':
     case 'resume':
-      await clearPlace(options, holder, record)
+      await clearInstance(options, holder, record)
       break
     case 'restore':
       await undoRestore(options, holder, record)
@@ -125,30 +129,35 @@ async function settle(
   return (await store.write(endTransition, { id, status })).record
 }
 
-async function closeLeft({ store, log }: ManagerOptions, { id }: SandboxRecord): Promise<void> {
-  await store.write(closeOrphans, { id, keep: [], owner: log.owner })
+async function closeLeft(options: ManagerOptions, { id }: SandboxRecord): Promise<void> {
+  const { store, log } = options
+  const open = await store.read((tables) => tables.sandboxJobs.open(id))
+  const elsewhere = open.flatMap(({ owner }) =>
+    owner && usesAnother(owner, options.home.database) ? [owner] : [],
+  )
+  await store.write(closeOrphans, { id, keep: [], owner: log.owner, elsewhere })
   await store.write(closeLeftEpochs, { id })
 }
 
 /** Throws when that cannot be told now. */
 async function found(
   { backends }: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
-): Promise<RunningPlace | undefined> {
+): Promise<SandboxInstance | undefined> {
   const handle = holder.handleOf(record)
   return handle && (await backendCalled(backends, record.backend).recover(handle, holder.specOf(record)))
 }
 
-async function hold(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
+async function hold(options: ManagerOptions, holder: SandboxRegistry, record: SandboxRecord): Promise<void> {
   const { store, log, backends } = options
   const { id } = record
   const open = await store.read((tables) => tables.sandboxJobs.open(id))
-  for (const { owner } of open) if (owner !== null && !(await isLeft(owner))) return
+  for (const { owner } of open) if (owner !== null && !(await isLeft(options, owner))) return
   const place = await found(options, holder, record)
   if (place === undefined) {
+    const notice = await whyLost(options, holder, record)
     await closeLeft(options, record)
-    const notice = 'it ended while nobody watched, such as with a restart of the machine'
     await store.write(changeSandbox, { id, state: 'lost', notice })
     await backendCalled(backends, record.backend).sweep(holder.specOf(record), holder.handleOf(record))
     return
@@ -165,7 +174,7 @@ async function hold(options: ManagerOptions, holder: Holder, record: SandboxReco
   )
   held.session.events.add('recovered')
   const left = open.length - jobs.length
-  const notice = `the records of ${left} of its jobs were changed outside Craik: they are left as they are`
+  const notice = `the records of ${left} of its jobs were changed outside Craik; Craik does not modify them`
   if (left > 0) options.logger('error', notice, { sandbox: id })
   await store.write(changeSandbox, { id, epoch: held.session.epoch, ...(left > 0 && { notice }) })
   await store.write(closeLeftEpochs, { id, except: held.session.epoch })
@@ -173,13 +182,28 @@ async function hold(options: ManagerOptions, holder: Holder, record: SandboxReco
   holder.watch(held, place)
 }
 
-/** Its process is dead, or is this one, which let go of it before. */
-async function isLeft(owner: Owner): Promise<boolean> {
+async function whyLost(
+  { backends }: ManagerOptions,
+  holder: SandboxRegistry,
+  record: SandboxRecord,
+): Promise<string> {
+  const handle = holder.handleOf(record)
+  const backend = backendCalled(backends, record.backend)
+  const other = handle && (await backend.elsewhere?.(handle, holder.specOf(record)))
+  if (other === undefined)
+    return 'it ended while no supervisor was running, for example when the machine restarted'
+  const where = other.path === undefined ? '' : ` (${other.path.slice(0, 300)})`
+  return `it runs in another home${where}; this home is a copy of that one`
+}
+
+/** Its process is dead, or works in another home, or is this one, which let go of it before. */
+async function isLeft({ home }: ManagerOptions, owner: Owner): Promise<boolean> {
   const self = currentOwner()
   if (owner.pid === self.pid && owner.startedAt === self.startedAt && owner.bootId === self.bootId)
     return true
   const endsMs = performance.now() + ENDING_MS
   while (ownerState(owner) !== 'dead') {
+    if (usesAnother(owner, home.database)) return true
     if (performance.now() > endsMs) return false
     await sleep(POLL_MS)
   }

@@ -9,7 +9,7 @@ import {
   managerScene,
   readAll,
 } from './manager.fixture.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 
 /** A backend whose engine can be made not to answer. */
 function silentBackend() {

@@ -71,6 +71,6 @@ export class RecoveryRetries {
 
 export function unreachable(id: SandboxId, reason: string): CraikError {
   return new CraikError('unavailable', `sandbox ${id} cannot be reached now: ${reason}`, {
-    hint: `it is tried again by itself; see:  craik sandbox show ${id}`,
+    hint: `wait while Craik retries; show its state:  craik sandbox show ${id}`,
   })
 }

@@ -1,6 +1,6 @@
 /** Removes a sandbox: what runs in it, what holds it, its folder, and then its record. */
 import type { SandboxId } from '../../lib/ids.ts'
-import { type BackendName, type Isolation, REACHED_BY, type SandboxSpec } from '../backend.ts'
+import { type BackendName, type Isolation, type SandboxSpec, SUPPORTED_ISOLATION } from '../backend.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import { isDamage, type SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import {
@@ -12,19 +12,19 @@ import {
   endDelete,
   endDeleteDamaged,
 } from '../lifecycle/tokens.ts'
-import type { Caller } from '../manager-types.ts'
-import { folderOf, removeFolder } from './folders.ts'
-import type { Holder } from './holder.ts'
+import type { ManagerCaller } from '../manager-types.ts'
+import { removeFolder, sandboxFolder } from './folders.ts'
 import type { ManagerOptions } from './options.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
-import { clearPlace, removeDisk } from './start-place.ts'
-import { reasonOf, told } from './transition.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { clearInstance, removeDisk } from './start-instance.ts'
+import { reasonOf, transitionError } from './transition.ts'
 
 export async function deleteSandbox(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
-  caller: Caller,
+  caller: ManagerCaller,
   id: SandboxId,
   reason?: 'retention',
 ): Promise<void> {
@@ -53,7 +53,7 @@ export async function deleteSandbox(
 /** What its record says is not believed: the place is found by the id alone, as every kind of place it can be. */
 async function deleteDamaged(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   input: BeginDeleteInput,
 ): Promise<void> {
   const { store, home, backends } = options
@@ -65,7 +65,7 @@ async function deleteDamaged(
     const held = holder.get(id)
     if (held !== undefined) await holder.letGo(held)
     await held?.session.place?.destroy()
-    for (const [name, isolations] of Object.entries(REACHED_BY)) {
+    for (const [name, isolations] of Object.entries(SUPPORTED_ISOLATION)) {
       const backend = backends[name as BackendName]
       for (const isolation of isolations) {
         const spec = bareSpec(home.sandboxes, id, isolation)
@@ -86,14 +86,18 @@ export function bareSpec(sandboxes: string, id: SandboxId, isolation: Isolation)
   return {
     id,
     isolation,
-    folder: folderOf(sandboxes, id),
+    folder: sandboxFolder(sandboxes, id),
     workspace: { mode: 'copy' },
     limits: { memoryBytes: 0, processes: 0 },
     hostUser: undefined,
   }
 }
 
-async function finishDelete(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
+async function finishDelete(
+  options: ManagerOptions,
+  holder: SandboxRegistry,
+  record: SandboxRecord,
+): Promise<void> {
   try {
     await takeDown(options, holder, record)
   } catch (error) {
@@ -102,20 +106,24 @@ async function finishDelete(options: ManagerOptions, holder: Holder, record: San
       status: 'failed',
       notice: `it could not be removed: ${reasonOf(error)}`,
     })
-    throw told(error, `sandbox ${record.name} could not be removed`)
+    throw transitionError(error, `sandbox ${record.name} could not be removed`)
   }
   await options.store.write(endDelete, { id: record.id, status: 'passed' })
 }
 
 /** Nothing of it runs and nothing of it is left, whatever state it was in. */
-async function takeDown(options: ManagerOptions, holder: Holder, record: SandboxRecord): Promise<void> {
+async function takeDown(
+  options: ManagerOptions,
+  holder: SandboxRegistry,
+  record: SandboxRecord,
+): Promise<void> {
   const held = holder.get(record.id)
   if (held !== undefined) {
     held.ending = true
     // What stands still would not end.
     if (held.paused) await held.session.place?.unpause?.().catch(() => {})
   }
-  await clearPlace(options, holder, record)
+  await clearInstance(options, holder, record)
   await removeDisk(options, holder, record)
   await options.store.write(closeLeftEpochs, { id: record.id })
   await options.forget?.(record)

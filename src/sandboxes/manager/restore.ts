@@ -2,38 +2,38 @@
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import { getSandbox } from '../lifecycle/read-records.ts'
-import type { RecordedPlace, SandboxRecord } from '../lifecycle/sandbox-record.ts'
+import type { RecordedInstance, SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { closeLeftEpochs, closeOrphans } from '../lifecycle/tokens.ts'
-import type { Caller } from '../manager-types.ts'
+import type { ManagerCaller } from '../manager-types.ts'
 import { getSnapshot } from '../snapshots/read-snapshots.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
-import { requireFolder } from './folders.ts'
-import type { Holder } from './holder.ts'
+import { requireSandboxFolder } from './folders.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
 import { bringLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
 import { disksOf } from './snapshot.ts'
-import { clearPlace, type Started, startPlace, undoPlace } from './start-place.ts'
+import { clearInstance, type Started, startInstance, undoInstance } from './start-instance.ts'
 import { GRACE_MS, windDown } from './stop.ts'
-import { begin, end, reasonOf, told } from './transition.ts'
+import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
 import { fillDisk, requireFit } from './use-snapshot.ts'
 
 export async function restoreSandbox(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
-  caller: Caller,
+  caller: ManagerCaller,
   id: SandboxId,
   snapshotIdOrName: string,
 ): Promise<SandboxRecord> {
   const found = await getSnapshot(options, snapshotIdOrName).catch((error: unknown) => ({ error }))
-  const answer = await begin(options, caller, id, {
+  const answer = await beginTransitionOf(options, caller, id, {
     verb: 'restore',
     ...('id' in found && { metadata: { snapshot: found.id, digest: found.digest } }),
     ...(options.admission && { admission: await options.admission() }),
   })
-  if (answer.effect === 'already') throw new CraikError('internal', 'nothing is restored already')
+  if (answer.effect === 'already') throw new CraikError('internal', 'a restore cannot already be done')
   const { record } = answer
   try {
     // Only who may do it is told which snapshots there are.
@@ -55,9 +55,9 @@ export async function restoreSandbox(
 /** What is thrown after the old place is gone has put the old disk back, and started it again if it ran. */
 async function exchange(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
-  caller: Caller,
+  caller: ManagerCaller,
   record: SandboxRecord,
   snapshot: SnapshotRecord,
 ): Promise<SandboxRecord> {
@@ -69,16 +69,16 @@ async function exchange(
   const made: Started = {}
   let isCleared = false
   try {
-    await requireFolder(options.home.sandboxes, id)
+    await requireSandboxFolder(options.home.sandboxes, id)
     // While it goes on: nothing is stopped for a snapshot that cannot be used.
     const leftOut = await fillDisk(options, caller, snapshot, spec, record.backend)
     caller.signal.throwIfAborted()
     isCleared = true
     await windDown(options, holder, id, GRACE_MS)
-    await clearPlace(options, holder, record)
+    await clearInstance(options, holder, record)
     await closeLeft(options, id)
     await disks.exchange(spec)
-    const place = ran ? await startPlace(options, holder, record, made, NEVER) : undefined
+    const place = ran ? await startInstance(options, holder, record, made, NEVER) : undefined
     const restored = await end(options, holder, {
       id,
       status: 'passed',
@@ -100,13 +100,13 @@ async function exchange(
       complain(options, id, left)
       retries.later(id, left)
     }
-    throw told(error, `sandbox ${record.name} could not be restored`)
+    throw transitionError(error, `sandbox ${record.name} could not be restored`)
   }
 }
 
 async function undo(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
   made: Started,
   isCleared: boolean,
@@ -115,18 +115,18 @@ async function undo(
   const spec = holder.specOf(record)
   const ran = record.pending?.from === 'running'
   if (isCleared) {
-    await undoPlace(holder, spec, backendCalled(options.backends, record.backend), made)
-    await clearPlace(options, holder, record)
+    await undoInstance(holder, spec, backendCalled(options.backends, record.backend), made)
+    await clearInstance(options, holder, record)
   }
   await disksOf(options, record).revert(spec)
   const again: Started = {}
-  let place: RecordedPlace | undefined
+  let place: RecordedInstance | undefined
   if (isCleared && ran) {
     try {
-      place = await startPlace(options, holder, record, again, NEVER)
+      place = await startInstance(options, holder, record, again, NEVER)
     } catch (error) {
       complain(options, id, error)
-      await undoPlace(holder, spec, backendCalled(options.backends, record.backend), again)
+      await undoInstance(holder, spec, backendCalled(options.backends, record.backend), again)
     }
   }
   await end(options, holder, { id, status: 'failed', ...(place && { place }) })
@@ -136,17 +136,17 @@ async function undo(
 /** What an earlier process left in the middle: the disk is the one before, and what ran before goes on if it still does. */
 export async function undoRestore(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
 ): Promise<void> {
   const disks = disksOf(options, record)
   const spec = holder.specOf(record)
   const isUntouched = record.pending?.from === 'running' && !(await disks.isExchanged(spec))
-  if (!isUntouched) await clearPlace(options, holder, record)
+  if (!isUntouched) await clearInstance(options, holder, record)
   await disks.revert(spec)
 }
 
-function watch(holder: Holder, { held, place }: Started, event: string): void {
+function watch(holder: SandboxRegistry, { held, place }: Started, event: string): void {
   if (held === undefined || place === undefined) return
   held.session.events.add(event)
   holder.watch(held, place)
@@ -159,7 +159,7 @@ async function closeLeft({ store, log }: ManagerOptions, id: SandboxId): Promise
 }
 
 function complain({ logger }: ManagerOptions, id: SandboxId, error: unknown): void {
-  logger('error', `a restore could not be finished or undone whole: ${reasonOf(error)}`, { sandbox: id })
+  logger('error', `could not finish or undo a restore: ${reasonOf(error)}`, { sandbox: id })
 }
 
 /** Once the old place is gone it is not given up when the caller leaves. */

@@ -1,49 +1,49 @@
 /** Starts a sandbox again on the disk that it was stopped with, or lets a paused one go on. */
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller } from '../manager-types.ts'
-import { requireFolder } from './folders.ts'
-import type { Holder } from './holder.ts'
+import type { ManagerCaller } from '../manager-types.ts'
+import { requireSandboxFolder } from './folders.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
-import { unpausePlace } from './pause.ts'
+import { unpauseInstance } from './pause.ts'
 import { bringLogins } from './put-logins.ts'
 import type { RecoveryRetries } from './recovery-retries.ts'
-import { clearPlace, type Started, startPlace, undoPlace } from './start-place.ts'
-import { begin, end, reasonOf } from './transition.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { clearInstance, type Started, startInstance, undoInstance } from './start-instance.ts'
+import { beginTransitionOf, end, reasonOf } from './transition.ts'
 
 export async function resumeSandbox(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
-  caller: Caller,
+  caller: ManagerCaller,
   id: SandboxId,
 ): Promise<SandboxRecord> {
-  const answer = await begin(options, caller, id, {
+  const answer = await beginTransitionOf(options, caller, id, {
     verb: 'resume',
     ...(options.admission && { admission: await options.admission() }),
   })
   if (answer.effect === 'already') return answer.record
-  if (answer.verb === 'unpause') return unpausePlace(options, holder, answer.record)
+  if (answer.verb === 'unpause') return unpauseInstance(options, holder, answer.record)
   return startAgain(options, holder, retries, caller, answer.record)
 }
 
 /** With the spec that was recorded when it was created: its image, its limits and its environment are the same. */
 async function startAgain(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   retries: RecoveryRetries,
-  caller: Caller,
+  caller: ManagerCaller,
   record: SandboxRecord,
 ): Promise<SandboxRecord> {
   const { id } = record
   const beganAtMs = options.clock.nowMs()
   const made: Started = {}
   try {
-    await requireFolder(options.home.sandboxes, id)
+    await requireSandboxFolder(options.home.sandboxes, id)
     // Of one that was lost something may still run, and nothing of it may meet the new one.
-    await clearPlace(options, holder, record)
-    const place = await startPlace(options, holder, record, made, caller.signal)
+    await clearInstance(options, holder, record)
+    const place = await startInstance(options, holder, record, made, caller.signal)
     const resumed = await end(options, holder, {
       id,
       status: 'passed',
@@ -56,7 +56,7 @@ async function startAgain(
     return resumed
   } catch (error) {
     try {
-      await undoPlace(holder, holder.specOf(record), backendCalled(options.backends, record.backend), made)
+      await undoInstance(holder, holder.specOf(record), backendCalled(options.backends, record.backend), made)
       await end(options, holder, {
         id,
         status: 'failed',
@@ -64,7 +64,7 @@ async function startAgain(
       })
     } catch (left) {
       // The record stays as `resuming`: what is left is undone as soon as that works.
-      options.logger('error', `what was begun could not be undone: ${reasonOf(left)}`, { sandbox: id })
+      options.logger('error', `could not undo a failed resume: ${reasonOf(left)}`, { sandbox: id })
       retries.later(id, left)
     }
     throw error

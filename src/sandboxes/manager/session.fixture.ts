@@ -7,11 +7,11 @@ import { newId, type SandboxId } from '../../lib/ids.ts'
 import { HELLO, json, NEVER, speak } from '../boundary/hostile-sidecar.fixture.ts'
 import { EventLog } from './events.ts'
 import { eventually } from './manager.fixture.ts'
-import { Session, type SessionParts } from './session.ts'
+import { BoundarySession, type SessionParts } from './session.ts'
 
 export async function sessionScene(parts: Partial<SessionParts> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'craik-session-'))
-  const session = await Session.open({
+  const session = await BoundarySession.open({
     id: newId<SandboxId>('sbx', Date.now()),
     epoch: 'epoch_1',
     events: await EventLog.open(folder, () => Date.now()),

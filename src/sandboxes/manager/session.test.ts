@@ -59,11 +59,11 @@ describe('a session', () => {
     await using place = await sessionScene()
     const { session } = place
     const held = Array.from({ length: 512 }, () => session.hold())
-    expect(() => session.hold()).toThrow('512 streams')
+    expect(() => session.hold()).toThrow('512 open streams')
     held[0]!()
     held[0]!()
     const again = session.hold()
-    expect(() => session.hold()).toThrow('512 streams')
+    expect(() => session.hold()).toThrow('512 open streams')
     for (const release of [...held, again]) release()
   })
 
@@ -78,6 +78,6 @@ describe('a session', () => {
     expect(closed).toBe(0)
     written.resolve()
     await Promise.all(both)
-    expect(() => session.hold()).toThrow('not held')
+    expect(() => session.hold()).toThrow('no longer active')
   })
 })

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CraikError } from '../../errors.ts'
 import type { SandboxId } from '../../lib/ids.ts'
-import type { DialledStream, PlaceLine, RunningPlace } from '../backend.ts'
+import type { DialledStream, InstanceConnection, SandboxInstance } from '../backend.ts'
 import type { Boundary, BoundaryCounts, InboundHandler } from '../boundary/boundary.ts'
 import { connectBoundary } from '../boundary/connect.ts'
 import { BoundaryCounter } from '../boundary/counts.ts'
@@ -27,7 +27,7 @@ export interface SessionParts {
   readonly epoch: string
   readonly events: EventLog
   /** `dial`: nothing is listened on; the place says how it is dialled. */
-  readonly line: Extract<PlaceLine, { kind: 'socket' }> | { readonly kind: 'dial' }
+  readonly line: Extract<InstanceConnection, { kind: 'socket' }> | { readonly kind: 'dial' }
   readonly inbound: InboundHandler
   /** Called once per connection, before any operation uses it. */
   readonly onConnected: (boundary: Boundary) => Promise<void>
@@ -35,12 +35,12 @@ export interface SessionParts {
   readonly onTick: (boundary: Boundary | undefined) => Promise<void>
 }
 
-export class Session {
+export class BoundarySession {
   readonly id: SandboxId
   readonly epoch: string
   readonly events: EventLog
   /** Set once it runs. */
-  place: RunningPlace | undefined
+  place: SandboxInstance | undefined
   /** Why the last connection came to nothing. */
   refusal: CraikError | undefined
   readonly #parts: SessionParts
@@ -69,14 +69,14 @@ export class Session {
   }
 
   /** Listens before anything is started that could dial. */
-  static async open(parts: SessionParts): Promise<Session> {
-    const session = new Session(parts)
+  static async open(parts: SessionParts): Promise<BoundarySession> {
+    const session = new BoundarySession(parts)
     if (parts.line.kind === 'socket') {
       session.#socket = await openHostSocket(parts.line.folder, {
         onConnection: (stream) => void session.#accept(stream),
         onRefused: (connections) =>
           parts.events.add('refused', {
-            message: `${connections} further connection${connections === 1 ? '' : 's'} to the host’s socket`,
+            message: `${connections} more connection${connections === 1 ? '' : 's'} to the host’s socket`,
           }),
       })
     }
@@ -140,7 +140,7 @@ export class Session {
         settle()
         reject(error)
       }
-      const leave = () => fail(until.reason ?? new CraikError('interrupted', 'nobody waits any more'))
+      const leave = () => fail(until.reason ?? new CraikError('interrupted', 'the caller stopped waiting'))
       const end = () => fail(stopped(this.id))
       const late = () => fail(this.refusal ?? notConnected(this.id))
       const timer = setTimeout(late, patienceMs)
@@ -155,7 +155,7 @@ export class Session {
   hold(): () => void {
     if (this.closing.aborted) throw stopped(this.id)
     if (this.#streams >= STREAMS) {
-      throw new CraikError('limit_reached', `${STREAMS} streams into sandbox ${this.id} are open already`, {
+      throw new CraikError('limit_reached', `sandbox ${this.id} already has ${STREAMS} open streams`, {
         hint: 'close a terminal, a forward or a watch, then try again',
       })
     }
@@ -268,11 +268,11 @@ export class Session {
 
 function asRefusal(error: unknown): CraikError {
   if (error instanceof CraikError) return error
-  return new CraikError('boundary_failed', 'the sidecar could not be connected', { cause: error })
+  return new CraikError('boundary_failed', 'could not connect to the sidecar', { cause: error })
 }
 
 function stopped(id: SandboxId): CraikError {
-  return new CraikError('sandbox_stopped', `sandbox ${id} is not held by this process any more`)
+  return new CraikError('sandbox_stopped', `sandbox ${id} is no longer active in this supervisor`)
 }
 
 function notConnected(id: SandboxId): CraikError {

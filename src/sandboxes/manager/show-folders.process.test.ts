@@ -14,7 +14,7 @@ import {
   REQUEST,
 } from './manager.fixture.ts'
 import type { ManagerOptions } from './options.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 
 const SLOW = { timeout: 60_000 }
 const made: string[] = []

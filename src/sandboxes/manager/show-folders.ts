@@ -1,9 +1,9 @@
 /** Shows the folders of a sandbox that is being created to the place that it adopted, or gives that place up. */
 import { CraikError } from '../../errors.ts'
-import type { RecordedPlace, SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Holder } from './holder.ts'
+import type { RecordedInstance, SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
-import { removeDisk, type Started, undoPlace } from './start-place.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { removeDisk, type Started, undoInstance } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
 
 /**
@@ -12,20 +12,20 @@ import { reasonOf } from './transition.ts'
  */
 export async function showFolders(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
   made: Started,
-): Promise<RecordedPlace | undefined> {
+): Promise<RecordedInstance | undefined> {
   const spec = holder.specOf(record)
   try {
     if (made.place?.show === undefined || record.place === null)
-      throw new CraikError('internal', 'a place was adopted that can be shown nothing')
+      throw new CraikError('internal', 'the adopted sandbox instance does not support hot mounts')
     await made.place.show(spec)
     return record.place
   } catch (error) {
     if (error instanceof CraikError && error.code === 'usage') throw error
-    options.logger('warn', `a place that waited is not used: ${reasonOf(error)}`, { sandbox: record.id })
-    await undoPlace(holder, spec, backendCalled(options.backends, record.backend), made)
+    options.logger('warn', `cannot use a warm instance: ${reasonOf(error)}`, { sandbox: record.id })
+    await undoInstance(holder, spec, backendCalled(options.backends, record.backend), made)
     await removeDisk(options, holder, record)
     delete made.held
     delete made.place

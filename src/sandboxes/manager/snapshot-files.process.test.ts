@@ -7,7 +7,7 @@ import { zstdCompressSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import type { SnapshotId } from '../../lib/ids.ts'
 import { rawArchive } from '../../lib/safe-tar/archive.fixture.ts'
-import { spellManifest } from '../snapshots/manifest.ts'
+import { formatManifest } from '../snapshots/manifest.ts'
 import { allowCreate, caller, managerScene } from './manager.fixture.ts'
 import { allowImport, filesOf, flipped, inside } from './snapshots.fixture.ts'
 
@@ -60,7 +60,7 @@ describe('a snapshot as a file', () => {
       sha256: createHash('sha256').update(disk).digest('hex'),
     }
     const bundle = rawArchive(
-      { name: 'manifest.json', body: spellManifest(manifest), mode: 0o600 },
+      { name: 'manifest.json', body: formatManifest(manifest), mode: 0o600 },
       { name: 'disk.tar.zst', body: disk, mode: 0o600 },
     )
     await allowImport(scene)
@@ -82,7 +82,7 @@ describe('a snapshot as a file', () => {
       environment: {},
     } as const
     expect(await manager.create(caller(), { ...request, from: 'odd' })).toMatchObject({
-      notice: `made from a snapshot, ${told}`,
+      notice: `created from a snapshot, ${told}`,
     })
   })
 

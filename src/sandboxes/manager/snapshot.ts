@@ -4,37 +4,42 @@ import { newId, type SandboxId, type SnapshotId } from '../../lib/ids.ts'
 import { parseInput, refuseSecrets } from '../../policy/request.ts'
 import type { SandboxDisks } from '../disks.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller, SnapshotRequest } from '../manager-types.ts'
+import type { ManagerCaller, SnapshotRequest } from '../manager-types.ts'
 import { type WrittenArchive, writeArchive } from '../snapshots/archive.ts'
 import { isCredentialPath } from '../snapshots/credential-paths.ts'
-import { type Manifest, manifestSchema, SNAPSHOT_LIMITS, spellManifest } from '../snapshots/manifest.ts'
-import { nameTaken } from '../snapshots/procedures.ts'
+import {
+  formatManifest,
+  manifestSchema,
+  SNAPSHOT_LIMITS,
+  type SnapshotManifest,
+} from '../snapshots/manifest.ts'
+import { nameTakenError } from '../snapshots/procedures.ts'
 import { beginSnapshotFiles, type PartialSnapshot } from '../snapshots/snapshot-files.ts'
 import type { SnapshotRecord } from '../snapshots/snapshot-record.ts'
 import { endSnapshot } from '../snapshots/tokens.ts'
-import type { Holder } from './holder.ts'
 import { observed } from './operation.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
-import { begin, end, reasonOf, told } from './transition.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
 
 /** The largest disk on the slowest machine; what takes longer does not end. */
 export const DISK_DEADLINE_MS = 6 * 3600_000
 
 export async function snapshotSandbox(
   options: ManagerOptions,
-  holder: Holder,
-  caller: Caller,
+  holder: SandboxRegistry,
+  caller: ManagerCaller,
   id: SandboxId,
-  { name, createdBy = 'user' }: SnapshotRequest & { readonly createdBy?: Manifest['created_by'] },
+  { name, createdBy = 'user' }: SnapshotRequest & { readonly createdBy?: SnapshotManifest['created_by'] },
 ): Promise<SnapshotRecord> {
   const { clock, home, store } = options
   if (name !== undefined) await requireFreeName(options, name)
   const snapshotId = newId<SnapshotId>('snap', clock.nowMs())
-  const answer = await begin(options, caller, id, {
+  const answer = await beginTransitionOf(options, caller, id, {
     verb: 'snapshot',
     metadata: { snapshot: snapshotId, created_by: createdBy },
   })
-  if (answer.effect === 'already') throw new CraikError('internal', 'a snapshot is never there already')
+  if (answer.effect === 'already') throw new CraikError('internal', 'a snapshot cannot already be done')
   const { record } = answer
   const beganAtMs = clock.nowMs()
   const until = AbortSignal.any([caller.signal, AbortSignal.timeout(DISK_DEADLINE_MS)])
@@ -53,8 +58,8 @@ export async function snapshotSandbox(
       ...pinned(record),
       content,
       archive: { compression: 'zstd', ...archive },
-    } satisfies Manifest)
-    await files.publish(spellManifest(manifest))
+    } satisfies SnapshotManifest)
+    await files.publish(formatManifest(manifest))
     const kept = await store.write(endSnapshot, {
       id,
       manifest,
@@ -70,7 +75,7 @@ export async function snapshotSandbox(
   } catch (error) {
     if (files !== undefined) await dropUnlisted(options, files, snapshotId)
     await end(options, holder, { id, status: 'failed' })
-    throw told(error, `sandbox ${record.name} could not be snapshotted`)
+    throw transitionError(error, `sandbox ${record.name} could not be snapshotted`)
   }
 }
 
@@ -83,26 +88,26 @@ export async function dropUnlisted(
   try {
     if ((await store.read((tables) => tables.snapshots.get(id))) === undefined) await files.drop()
   } catch (error) {
-    logger('warn', `what was begun of a snapshot could not be removed: ${reasonOf(error)}`, { snapshot: id })
+    logger('warn', `could not remove a partial snapshot: ${reasonOf(error)}`, { snapshot: id })
   }
 }
 
 async function requireFreeName({ store }: ManagerOptions, name: string): Promise<void> {
   parseInput(manifestSchema.shape.name, name, 'the name of the snapshot')
-  if (/^snap_/i.test(name)) throw new CraikError('usage', 'the name of a snapshot must not begin like an id')
+  if (/^snap_/i.test(name)) throw new CraikError('usage', 'the name of a snapshot must not begin with snap_')
   refuseSecrets({ name }, 'the snapshot')
   const taken = await store.read((tables) => tables.snapshots.list({ name }, 1))
-  if (taken.length > 0) throw nameTaken(name)
+  if (taken.length > 0) throw nameTakenError(name)
 }
 
 /** What runs stands still meanwhile, where it can be made to; otherwise the manifest says that it did not. */
 async function readDisk(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
   files: PartialSnapshot,
   until: AbortSignal,
-): Promise<{ readonly content: Manifest['content']; readonly archive: WrittenArchive }> {
+): Promise<{ readonly content: SnapshotManifest['content']; readonly archive: WrittenArchive }> {
   const disks = disksOf(options, record)
   const from = record.pending?.from
   const held = holder.get(record.id)
@@ -128,7 +133,10 @@ async function readDisk(
       const { files: count, folders, links, announcedBytes, changed, ...left } = packing.report()
       const still = from !== 'running' || pauses
       const content = {
-        ...{ files: count, folders, links, bytes: announcedBytes },
+        files: count,
+        folders,
+        links,
+        bytes: announcedBytes,
         skipped: left.skippedCount,
         ...(left.skippedCount > 0 && { skipped_for: [...left.skippedFor] }),
         still,
@@ -154,7 +162,7 @@ export function disksOf(
   throw new CraikError('unavailable', `the ${backend} backend cannot archive the disks of sandboxes`)
 }
 
-function pinned({ spec }: SandboxRecord): Pick<Manifest, 'image' | 'spec'> {
+function pinned({ spec }: SandboxRecord): Pick<SnapshotManifest, 'image' | 'spec'> {
   const { isolation, workspace, limits, environment, container } = spec
   return {
     image: container && { id: container.image, name: container.imageName },

@@ -13,7 +13,7 @@ import {
   managerScene,
   OPERATOR,
 } from './manager.fixture.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 import { allowImport, filesOf, flipped, inside } from './snapshots.fixture.ts'
 
 const archiveOf = ({ store }: ManagerScene, id: string) => join(store.home.snapshots, id, 'disk.tar.zst')

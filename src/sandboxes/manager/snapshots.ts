@@ -8,21 +8,21 @@ import { parseInput } from '../../policy/request.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import { isDamage } from '../lifecycle/sandbox-record.ts'
 import type {
-  Caller,
   ImportRequest,
   ManagedSnapshots,
+  ManagerCaller,
   OpenedSnapshot,
   SnapshotView,
 } from '../manager-types.ts'
 import { copyArchive, examineArchive, readArchive } from '../snapshots/archive.ts'
-import { bundleOf, readBundle, translated } from '../snapshots/bundle.ts'
+import { bundleOf, readBundle, translateBundleError } from '../snapshots/bundle.ts'
 import {
-  digestOf,
-  type Manifest,
+  formatManifest,
+  manifestDigest,
   manifestSchema,
   notASnapshot,
   SNAPSHOT_ID,
-  spellManifest,
+  type SnapshotManifest,
 } from '../snapshots/manifest.ts'
 import { getSnapshot, listSnapshots } from '../snapshots/read-snapshots.ts'
 import {
@@ -40,19 +40,19 @@ import {
   endImport,
   endSnapshotAction,
 } from '../snapshots/tokens.ts'
-import { limitsOf } from './create-from.ts'
+import { snapshotLimits } from './create-from.ts'
 import { exportSnapshot } from './export-snapshot.ts'
 import { observed } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
 import { DISK_DEADLINE_MS, dropUnlisted } from './snapshot.ts'
-import { reasonOf, told } from './transition.ts'
+import { reasonOf, transitionError } from './transition.ts'
 import { beginAction } from './use-snapshot.ts'
 
 /** `whole` keeps the process from leaving in the middle. */
 export function managedSnapshots(
   options: ManagerOptions,
   whole: <T>(work: Promise<T>) => Promise<T>,
-  whileHere: (caller: Caller) => Caller,
+  whileHere: (caller: ManagerCaller) => ManagerCaller,
 ): ManagedSnapshots {
   return {
     async list() {
@@ -87,7 +87,7 @@ export function managedSnapshots(
 
 export async function deleteSnapshot(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   record: SnapshotRecord,
 ): Promise<void> {
   const { id } = record
@@ -96,13 +96,17 @@ export async function deleteSnapshot(
     await removeSnapshotFiles(options.home.snapshots, id)
   } catch (error) {
     await options.store.write(endSnapshotAction, { id, begun, action: 'delete', status: 'failed' })
-    throw told(error, `snapshot ${record.name} could not be removed`)
+    throw transitionError(error, `snapshot ${record.name} could not be removed`)
   }
   await options.store.write(endSnapshotAction, { id, begun, action: 'delete', status: 'passed' })
 }
 
 /** Its files are found by its id, which is all that is known of it. */
-async function deleteDamagedSnapshot(options: ManagerOptions, caller: Caller, id: SnapshotId): Promise<void> {
+async function deleteDamagedSnapshot(
+  options: ManagerOptions,
+  caller: ManagerCaller,
+  id: SnapshotId,
+): Promise<void> {
   const { store, log, home } = options
   const answer = await store.write(beginDeleteDamagedSnapshot, {
     id,
@@ -116,7 +120,7 @@ async function deleteDamagedSnapshot(options: ManagerOptions, caller: Caller, id
     await removeSnapshotFiles(home.snapshots, id)
   } catch (error) {
     await store.write(endDeleteDamagedSnapshot, { id, begun, status: 'failed' })
-    throw told(error, `snapshot ${id} could not be removed`)
+    throw transitionError(error, `snapshot ${id} could not be removed`)
   }
   await store.write(endDeleteDamagedSnapshot, { id, begun, status: 'passed' })
 }
@@ -124,7 +128,7 @@ async function deleteDamagedSnapshot(options: ManagerOptions, caller: Caller, id
 /** How it ended is written when the stream is over, whoever read it. */
 async function openSnapshot(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   idOrName: string,
 ): Promise<OpenedSnapshot> {
   const record = await getSnapshot(options, idOrName)
@@ -149,9 +153,7 @@ async function openSnapshot(
         () => ended('passed'),
         () => ended('failed'),
       )
-      .catch((error) =>
-        options.logger('error', `the end of an export could not be written: ${reasonOf(error)}`),
-      )
+      .catch((error) => options.logger('error', `could not record the end of an export: ${reasonOf(error)}`))
       .finally(() => file.close().catch(() => {}))
     return { view: snapshotView(record), bytes: bundle.bytes, body }
   } catch (error) {
@@ -163,7 +165,7 @@ async function openSnapshot(
 /** Written beside, hashed, walked through and held against its manifest before it gets its name. */
 async function importSnapshot(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   body: Readable,
   request: ImportRequest,
 ): Promise<SnapshotRecord> {
@@ -183,7 +185,7 @@ async function importSnapshot(
   try {
     files = await beginSnapshotFiles(home.snapshots, id)
     const manifest = await takeIn(files, body, request, until)
-    await files.publish(spellManifest(manifest))
+    await files.publish(formatManifest(manifest))
     const record = await store.write(endImport, {
       begun,
       status: 'passed',
@@ -210,19 +212,19 @@ async function takeIn(
   body: Readable,
   { digest }: ImportRequest,
   until: AbortSignal,
-): Promise<Manifest> {
+): Promise<SnapshotManifest> {
   const manifest = await readBundle(body, until, async (found, archive) => {
-    if (digest !== undefined && digestOf(found) !== digest)
-      throw notASnapshot(`its digest is ${digestOf(found)}, and not the one that was asked for`)
+    if (digest !== undefined && manifestDigest(found) !== digest)
+      throw notASnapshot(`its digest is ${manifestDigest(found)}, which is not the requested one`)
     const { sha256 } = await copyArchive(files.archive, archive, until)
-    if (sha256 !== found.archive.sha256) throw notASnapshot('its disk does not fit its digest')
+    if (sha256 !== found.archive.sha256) throw notASnapshot('its disk does not match its digest')
   })
   await examine(files.archive, manifest, until)
   return manifest
 }
 
 /** A second pass, when it is certain what there is to be looked at. */
-async function examine(path: string, manifest: Manifest, until: AbortSignal): Promise<void> {
+async function examine(path: string, manifest: SnapshotManifest, until: AbortSignal): Promise<void> {
   const file = await open(path)
   try {
     const archive = readArchive(file, manifest, until)
@@ -230,7 +232,7 @@ async function examine(path: string, manifest: Manifest, until: AbortSignal): Pr
     await archive.verified()
   } catch (error) {
     if (until.aborted) throw until.reason
-    const found = translated(error)
+    const found = translateBundleError(error)
     throw found instanceof CraikError ? found : notASnapshot('its disk cannot be decompressed', error)
   } finally {
     await file.close().catch(() => {})
@@ -242,11 +244,11 @@ export async function recoverSnapshots(options: ManagerOptions): Promise<void> {
   const listed = await listSnapshots(options)
   const known = new Set(listed.map(({ id }) => id))
   const swept = await sweepSnapshotFiles(options.home.snapshots, (id) => known.has(id)).catch((error) => {
-    options.logger('warn', `what is left of a snapshot could not be removed: ${reasonOf(error)}`)
+    options.logger('warn', `could not remove a partial snapshot: ${reasonOf(error)}`)
     return []
   })
   for (const name of swept)
-    options.logger('info', 'what was left of a snapshot that was never finished is removed', {
+    options.logger('info', 'removed an unfinished snapshot', {
       snapshot: name,
     })
   for (const { record } of listed) {
@@ -273,7 +275,7 @@ export function snapshotView(record: SnapshotRecord): SnapshotView {
     image,
     isolation: spec.isolation,
     workspace: spec.workspace,
-    limits: limitsOf(spec),
+    limits: snapshotLimits(spec),
     variables: Object.keys(spec.environment).sort(),
     content,
     archiveBytes: archive.bytes,

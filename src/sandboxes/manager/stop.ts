@@ -2,13 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
-import type { Caller, StopRequest } from '../manager-types.ts'
-import type { Held } from './held.ts'
-import type { Holder } from './holder.ts'
+import type { ManagerCaller, StopRequest } from '../manager-types.ts'
+import type { ActiveSandbox } from './active-sandbox.ts'
 import { observed } from './operation.ts'
 import type { ManagerOptions } from './options.ts'
-import { clearPlace } from './start-place.ts'
-import { begin, end, reasonOf, told } from './transition.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { clearInstance } from './start-instance.ts'
+import { beginTransitionOf, end, reasonOf, transitionError } from './transition.ts'
 
 /** As long as jobs have to end after SIGTERM when nothing was said. */
 export const GRACE_MS = 5_000
@@ -17,12 +17,12 @@ const LOOK_PAUSE_MS = 50
 
 export async function stopSandbox(
   options: ManagerOptions,
-  holder: Holder,
-  caller: Caller,
+  holder: SandboxRegistry,
+  caller: ManagerCaller,
   id: SandboxId,
   { graceMs = GRACE_MS, reason }: StopRequest & { readonly reason?: 'idle' | 'lifetime' },
 ): Promise<SandboxRecord> {
-  const answer = await begin(options, caller, id, {
+  const answer = await beginTransitionOf(options, caller, id, {
     verb: 'stop',
     metadata: { grace_ms: graceMs, ...(reason && { reason }) },
     ...(reason === 'idle' && { unlessBusy: true }),
@@ -35,7 +35,7 @@ export async function stopSandbox(
 
 async function finishStop(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   record: SandboxRecord,
   graceMs: number,
   reason?: 'idle' | 'lifetime',
@@ -44,11 +44,11 @@ async function finishStop(
   const { id } = record
   try {
     await windDown(options, holder, id, graceMs)
-    await clearPlace(options, holder, record)
+    await clearInstance(options, holder, record)
   } catch (error) {
     const notice = `it could not be stopped: ${reasonOf(error)}`
     await end(options, holder, { id, status: 'failed', notice })
-    throw told(error, `sandbox ${record.name} could not be stopped`)
+    throw transitionError(error, `sandbox ${record.name} could not be stopped`)
   }
   return end(options, holder, {
     id,
@@ -59,14 +59,14 @@ async function finishStop(
 }
 
 const NOTICES = {
-  idle: 'stopped because nothing happened in it for as long as its idle timeout says',
-  lifetime: 'stopped because it had run for as long as its maximum lifetime says',
+  idle: 'stopped because its idle timeout passed without activity',
+  lifetime: 'stopped because it reached its maximum lifetime',
 } as const
 
 /** What is still there when the time is over ends with the place, and its receipt says `stopped` like the others'. */
 export async function windDown(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   id: SandboxId,
   graceMs: number,
 ): Promise<void> {
@@ -80,14 +80,14 @@ export async function windDown(
     held.paused = false
   }
   await askJobsToEnd(held, graceMs).catch((error) =>
-    options.logger('warn', `its jobs could not be asked to end: ${reasonOf(error)}`, { sandbox: id }),
+    options.logger('warn', `could not signal its jobs to end: ${reasonOf(error)}`, { sandbox: id }),
   )
   await held.session.close()
   await held.book.lose('stopped', 'failed')
   held.session.events.add('stopped')
 }
 
-async function askJobsToEnd({ book, session }: Held, graceMs: number): Promise<void> {
+async function askJobsToEnd({ book, session }: ActiveSandbox, graceMs: number): Promise<void> {
   if (book.size === 0 || graceMs === 0 || !session.connected) return
   const endsMs = performance.now() + graceMs
   const until = AbortSignal.any([session.closing, AbortSignal.timeout(graceMs + ASK_DEADLINE_MS)])

@@ -149,6 +149,6 @@ describe('sending through a meter', () => {
     )
     body.push('half')
     setImmediate(() => body.destroy())
-    await expect(failing).rejects.toThrow('broke off')
+    await expect(failing).rejects.toThrow('ended early')
   })
 })

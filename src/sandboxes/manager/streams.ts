@@ -55,7 +55,7 @@ export async function sendMetered<T>(
   }
   const meter: Meter = new Meter({ onBytes: () => tell(meter.bytes - ON_THE_WAY_BYTES) })
   const broken = () =>
-    body.readableEnded || meter.destroy(new CraikError('interrupted', 'the input broke off'))
+    body.readableEnded || meter.destroy(new CraikError('interrupted', 'the input ended early'))
   meter.on('error', () => {})
   body.on('error', (error) => meter.destroy(error))
   body.once('close', broken)
@@ -96,7 +96,7 @@ export function metered(
   })
   source.once('close', () => {
     if (source.readableEnded) return
-    const error = new CraikError('boundary_failed', 'the stream from the sandbox broke off')
+    const error = new CraikError('boundary_failed', 'the stream from the sandbox ended early')
     finish({ end: 'broken', error })
     meter.destroy(error)
   })

@@ -12,16 +12,16 @@ import {
   endTransition,
 } from '../lifecycle/tokens.ts'
 import { LOSS } from '../lifecycle/transitions.ts'
-import type { Caller } from '../manager-types.ts'
-import type { Holder } from './holder.ts'
+import type { ManagerCaller } from '../manager-types.ts'
 import type { ManagerOptions } from './options.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
 
 type Begun = Exclude<BeginTransitionOutput, { effect: 'denied' }>
 
 /** Throws when it is denied, or its state does not allow it: nothing was done. */
-export async function begin(
+export async function beginTransitionOf(
   { store, log }: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   id: SandboxId,
   asked: Pick<BeginTransitionInput, 'verb' | 'metadata' | 'unlessBusy' | 'admission' | 'links'>,
 ): Promise<Begun> {
@@ -39,7 +39,7 @@ export async function begin(
 /** A place may end while something else is on record as being in progress: then it is lost when that is over. */
 export async function end(
   { store }: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   input: EndTransitionInput,
 ): Promise<SandboxRecord> {
   const { record } = await store.write(endTransition, input)
@@ -48,7 +48,7 @@ export async function end(
   return store.write(changeSandbox, { id: record.id, state: 'lost', notice: 'it ended by itself' })
 }
 
-function isHeld(holder: Holder, id: SandboxId): boolean {
+function isHeld(holder: SandboxRegistry, id: SandboxId): boolean {
   const held = holder.get(id)
   return held !== undefined && !held.session.closing.aborted
 }
@@ -58,6 +58,6 @@ export function reasonOf(error: unknown): string {
 }
 
 /** What a caller is told: what is no error of ours is not shown to them as it is. */
-export function told(error: unknown, what: string): CraikError {
+export function transitionError(error: unknown, what: string): CraikError {
   return error instanceof CraikError ? error : new CraikError('internal', what, { cause: error })
 }

@@ -6,7 +6,7 @@ import { isOwnImageName, type SandboxSpec } from '../backend.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import type { Begun } from '../lifecycle/tokens.ts'
-import type { Caller } from '../manager-types.ts'
+import type { ManagerCaller } from '../manager-types.ts'
 import { readArchive, whyUnusable } from '../snapshots/archive.ts'
 import { SNAPSHOT_LIMITS } from '../snapshots/manifest.ts'
 import { openArchive } from '../snapshots/snapshot-files.ts'
@@ -19,7 +19,7 @@ import { DISK_DEADLINE_MS, disksOf } from './snapshot.ts'
 /** Throws when it is denied: nothing was done. */
 export async function beginAction(
   { store, log }: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   snapshot: Pick<SnapshotRecord, 'id'>,
   action: SnapshotAction,
   about: { readonly sandboxId?: SandboxId; readonly metadata?: Record<string, string | boolean> } = {},
@@ -42,7 +42,7 @@ const NAMED = 3
 /** Fills another disk beside the one that is there; nothing uses it yet. What was left out is told in words, if anything was. */
 export async function fillDisk(
   options: ManagerOptions,
-  caller: Caller,
+  caller: ManagerCaller,
   snapshot: SnapshotRecord,
   spec: SandboxSpec,
   backend: SandboxRecord['backend'],
@@ -125,15 +125,15 @@ export function requireFit(
 ): void {
   const problem =
     manifest.backend !== into.backend
-      ? `it is of a ${manifest.backend} sandbox, and this is a ${into.backend} one`
+      ? `it comes from a ${manifest.backend} sandbox, and this is a ${into.backend} sandbox`
       : manifest.spec.workspace !== into.workspace
-        ? `the workspace in it is ${told(manifest.spec.workspace)}, and that of the sandbox is ${told(into.workspace)}`
+        ? `its workspace is ${told(manifest.spec.workspace)}, and the sandbox’s workspace is ${told(into.workspace)}`
         : manifest.image !== null && into.image !== undefined && !isSameImage(manifest.image, into.image)
-          ? `it was made with the image ${manifest.image.name} (${manifest.image.id.slice(7, 19)}), and the sandbox has another one`
+          ? `it was created with the image ${manifest.image.name} (${manifest.image.id.slice(7, 19)}), and the sandbox uses another one`
           : undefined
   if (problem === undefined) return
   throw new CraikError('conflict', `snapshot ${name} does not fit: ${problem}`, {
-    hint: `make a sandbox of its own from it:  craik sandbox create --from ${name}`,
+    hint: `create a new sandbox from it:  craik sandbox create --from ${name}`,
   })
 }
 
@@ -148,5 +148,5 @@ function isSameImage(one: Image, other: Image): boolean {
 }
 
 function told(workspace: 'copy' | 'in-place'): string {
-  return workspace === 'copy' ? 'a copy' : 'a folder of this machine'
+  return workspace === 'copy' ? 'a copy' : 'a host folder'
 }

@@ -4,12 +4,12 @@ import { agentsOf, harnessName, harnessVersion } from '../harness-package.ts'
 import type { SandboxRecord } from '../lifecycle/sandbox-record.ts'
 import { OPERABLE } from '../lifecycle/transitions.ts'
 import type { SandboxEnds, SandboxView } from '../manager-types.ts'
-import type { Held } from './held.ts'
+import type { ActiveSandbox } from './active-sandbox.ts'
 
 /** `waitingFor`: why it could not be taken over yet. */
 export function viewOf(
   record: SandboxRecord,
-  held: Held | undefined,
+  held: ActiveSandbox | undefined,
   waitingFor: string | undefined,
 ): SandboxView {
   const { spec, place } = record

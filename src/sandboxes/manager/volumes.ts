@@ -2,19 +2,19 @@
 import { CraikError } from '../../errors.ts'
 import { deniedOperation } from '../lifecycle/denied.ts'
 import { MAX_SANDBOXES } from '../lifecycle/sandbox-record.ts'
-import type { Caller, ManagedVolumes, VolumeView } from '../manager-types.ts'
+import type { ManagedVolumes, ManagerCaller, VolumeView } from '../manager-types.ts'
 import { removeTree } from '../remove-tree.ts'
 import { findVolumes, measureVolume, setAside, sweepVolumes } from '../volumes/folders.ts'
-import { volumeHolders } from '../volumes/holders.ts'
 import { beginDeleteVolume, endDeleteVolume } from '../volumes/tokens.ts'
-import type { Holder } from './holder.ts'
+import { volumeUsers } from '../volumes/volume-users.ts'
 import type { ManagerOptions } from './options.ts'
-import { reasonOf, told } from './transition.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import { reasonOf, transitionError } from './transition.ts'
 
 /** `whole` keeps the process from leaving in the middle. */
 export function managedVolumes(
   options: ManagerOptions,
-  holder: Holder,
+  holder: SandboxRegistry,
   whole: <T>(work: Promise<T>) => Promise<T>,
 ): ManagedVolumes {
   return {
@@ -25,7 +25,7 @@ export function managedVolumes(
 
 async function listVolumes({ store, home }: ManagerOptions, until: AbortSignal): Promise<VolumeView[]> {
   const rows = await store.read((tables) => tables.sandboxes.list({}, 2 * MAX_SANDBOXES))
-  const holders = volumeHolders(rows)
+  const holders = volumeUsers(rows)
   const views: VolumeView[] = []
   for (const { name, folder, createdAtMs } of await findVolumes(home.volumes))
     views.push({
@@ -40,8 +40,8 @@ async function listVolumes({ store, home }: ManagerOptions, until: AbortSignal):
 /** No sandbox begins to use it between the decision and the moment in which it has its name no more. */
 async function deleteVolume(
   options: ManagerOptions,
-  holder: Holder,
-  caller: Caller,
+  holder: SandboxRegistry,
+  caller: ManagerCaller,
   name: string,
 ): Promise<void> {
   const { store, log, home } = options
@@ -65,7 +65,7 @@ async function deleteVolume(
     if (aside !== undefined) await removeTree(aside)
   } catch (error) {
     await store.write(endDeleteVolume, { begun, status: 'failed' })
-    throw told(error, `volume ${name} could not be removed`)
+    throw transitionError(error, `volume ${name} could not be removed`)
   }
   await store.write(endDeleteVolume, { begun, status: 'passed' })
 }
@@ -73,6 +73,6 @@ async function deleteVolume(
 /** Once, before anything is made: what a process that died was removing. */
 export async function recoverVolumes({ home, logger }: ManagerOptions): Promise<void> {
   await sweepVolumes(home.volumes).catch((error) =>
-    logger('warn', `what is left of a deleted volume could not be removed: ${reasonOf(error)}`),
+    logger('warn', `could not remove the files of a deleted volume: ${reasonOf(error)}`),
   )
 }

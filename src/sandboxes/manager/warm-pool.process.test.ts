@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { Clock } from '../../lib/clock.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { SandboxBackend } from '../backend.ts'
-import { createSandboxManager, type HeldSandboxes } from '../manager.ts'
+import { createSandboxManager, type SupervisedSandboxes } from '../manager.ts'
 import type { CreateRequest } from '../manager-types.ts'
 import { LATELY_MS } from '../pool/demand.ts'
 import {
@@ -19,7 +19,7 @@ import {
   readAll,
 } from './manager.fixture.ts'
 import type { ManagerOptions } from './options.ts'
-import { plainBackend } from './plain-place.fixture.ts'
+import { plainBackend } from './plain-instance.fixture.ts'
 
 const SLOW = { timeout: 60_000 }
 
@@ -62,7 +62,7 @@ function poolScene(warmPlaces: number, more: Partial<ManagerOptions> = {}): Pool
   return { scene, clock, backend: plain, started: () => count, options }
 }
 
-const waiting = (manager: HeldSandboxes, count: number) =>
+const waiting = (manager: SupervisedSandboxes, count: number) =>
   eventually(async () => (manager.warm === count ? true : undefined))
 
 async function run(scene: ManagerScene, id: SandboxId, ...argv: string[]): Promise<string> {
@@ -75,7 +75,11 @@ async function warmIds(scene: ManagerScene): Promise<unknown[]> {
   return ends.filter(({ metadata }) => metadata?.warm === true).map(({ links }) => links?.sandbox_id)
 }
 
-async function createMany(manager: HeldSandboxes, scene: ManagerScene, count: number): Promise<SandboxId[]> {
+async function createMany(
+  manager: SupervisedSandboxes,
+  scene: ManagerScene,
+  count: number,
+): Promise<SandboxId[]> {
   for (let i = 0; i < count; i++) await allowCreate(scene.store)
   const views = await Promise.all(Array.from({ length: count }, () => manager.create(caller(), REQUEST)))
   return views.map(({ id }) => id)
@@ -88,7 +92,7 @@ const folders = (scene: ManagerScene) => {
 }
 
 /** Another manager over the same store and folder, as another process would have it. */
-function another({ scene, options }: PoolScene, backend: SandboxBackend): HeldSandboxes {
+function another({ scene, options }: PoolScene, backend: SandboxBackend): SupervisedSandboxes {
   return createSandboxManager({
     store: scene.store,
     log: scene.store.log,

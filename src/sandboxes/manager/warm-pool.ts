@@ -10,15 +10,15 @@ import { newId, type SandboxId } from '../../lib/ids.ts'
 import type { ContainerSpec } from '../backend.ts'
 import { isOverfull } from '../lifecycle/admission.ts'
 import { MAX_SANDBOXES, sandboxId } from '../lifecycle/sandbox-record.ts'
-import { type Made, placesWanted } from '../pool/demand.ts'
+import { type CreatedSandbox, wantedInstances } from '../pool/demand.ts'
 import { isFor, isSame, type Shape } from '../pool/shape.ts'
 import { MAX_WARM_ROWS } from '../pool/warm-record.ts'
-import type { Holder } from './holder.ts'
 import { backendCalled, type ManagerOptions } from './options.ts'
 import { RecoveryRetries } from './recovery-retries.ts'
-import type { Started } from './start-place.ts'
+import type { SandboxRegistry } from './sandbox-registry.ts'
+import type { Started } from './start-instance.ts'
 import { reasonOf } from './transition.ts'
-import { endWarm, startWarm, type WarmPlace } from './warm-place.ts'
+import { endWarm, startWarm, type WarmInstance } from './warm-instance.ts'
 
 const TICK_MS = 30_000
 /** A sandbox that was just made is used at once: its first command goes before the next place. */
@@ -29,23 +29,23 @@ const MAX_PAUSE_MS = 300_000
 
 export class WarmPool {
   readonly #options: ManagerOptions
-  readonly #holder: Holder
+  readonly #holder: SandboxRegistry
   readonly #isBusy: () => boolean
   readonly #most: number
-  readonly #places = new Map<SandboxId, WarmPlace>()
+  readonly #places = new Map<SandboxId, WarmInstance>()
   readonly #leaving = new AbortController()
   readonly #endings = new Set<Promise<void>>()
   readonly #retries: RecoveryRetries
   /** Of an earlier process. */
   #left: SandboxId[] = []
-  #made: readonly Made[] = []
+  #made: readonly CreatedSandbox[] = []
   #working: Promise<void> | undefined
   #isAsked = false
   #timer: NodeJS.Timeout | undefined
   #putOff = { untilMs: 0, pauseMs: 0 }
 
   /** `isBusy`: whether something is being done for somebody, which goes first. */
-  constructor(options: ManagerOptions, holder: Holder, isBusy: () => boolean) {
+  constructor(options: ManagerOptions, holder: SandboxRegistry, isBusy: () => boolean) {
     this.#options = options
     this.#holder = holder
     this.#isBusy = isBusy
@@ -67,7 +67,7 @@ export class WarmPool {
   }
 
   /** The oldest that is what was asked for. It is the caller's: adopted, given back, or let go of. */
-  take(asked: Shape): WarmPlace | undefined {
+  take(asked: Shape): WarmInstance | undefined {
     for (const place of this.#places.values()) {
       const { record, held, shape } = place
       if (!held.session.connected || !isFor(asked, shape, record.spec.container)) continue
@@ -77,7 +77,7 @@ export class WarmPool {
     return undefined
   }
 
-  giveBack(place: WarmPlace): void {
+  giveBack(place: WarmInstance): void {
     this.#places.set(place.record.id, place)
     this.#wake()
   }
@@ -156,7 +156,7 @@ export class WarmPool {
   }
 
   /** More than are wanted, or than there is room for besides the sandboxes; the oldest first. */
-  async #spare(): Promise<readonly WarmPlace[]> {
+  async #spare(): Promise<readonly WarmInstance[]> {
     if (this.#places.size === 0) return []
     const wanted = [...this.#wanted()]
     const unwanted = [...this.#places.values()].filter(({ shape }) => !taken(wanted, shape))
@@ -174,7 +174,7 @@ export class WarmPool {
   }
 
   #wanted(): readonly Shape[] {
-    return placesWanted(this.#made, this.#options.clock.nowMs(), this.#most)
+    return wantedInstances(this.#made, this.#options.clock.nowMs(), this.#most)
   }
 
   #lacking(): Shape | undefined {
@@ -217,11 +217,11 @@ export class WarmPool {
     if (!(error instanceof CraikError && error.code === 'limit_reached')) this.#complain(error)
   }
 
-  #ended(place: WarmPlace): void {
+  #ended(place: WarmInstance): void {
     if (this.#places.get(place.record.id) === place) void this.#giveUp(place).then(() => this.#wake())
   }
 
-  #giveUp(place: WarmPlace): Promise<void> {
+  #giveUp(place: WarmInstance): Promise<void> {
     const { record, held } = place
     // From now on nobody is offered it.
     if (this.#places.get(record.id) === place) this.#places.delete(record.id)
@@ -241,11 +241,11 @@ export class WarmPool {
 
   async #end(id: SandboxId, made: Started): Promise<void> {
     if (await endWarm(this.#options, this.#holder, id, made)) return
-    throw new CraikError('conflict', `the warm place ${id} is held by another process`)
+    throw new CraikError('conflict', `the warm instance ${id} is in use by another process`)
   }
 
   #complain(error: unknown, id?: SandboxId): void {
-    this.#options.logger('warn', `places that wait for sandboxes: ${reasonOf(error)}`, { sandbox: id })
+    this.#options.logger('warn', `warm pool: ${reasonOf(error)}`, { sandbox: id })
   }
 }
 

@@ -3,28 +3,28 @@ import { isDeepStrictEqual } from 'node:util'
 import { NOTHING_COUNTED } from '../lifecycle/counts.ts'
 import { saveCounts } from '../lifecycle/procedures-counts.ts'
 import { sameOwner } from '../lifecycle/procedures-recovery.ts'
-import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
-import type { RecordedPlace } from '../lifecycle/sandbox-record.ts'
+import type { RecordedInstance } from '../lifecycle/sandbox-record.ts'
+import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
 import type { BeginCreateInput } from '../lifecycle/tokens.ts'
-import { warmPlace } from './procedures.ts'
-import { lateFor } from './shape.ts'
+import { findWarmInstance } from './procedures.ts'
+import { hotMountsFor } from './shape.ts'
 import type { WarmRecord } from './warm-record.ts'
 
-export type ReadyPlace = WarmRecord & { readonly place: RecordedPlace }
+export type ReadyInstance = WarmRecord & { readonly place: RecordedInstance }
 
 /** The one that was offered, if it is still there for this process, and is what would be started for the request. */
-export async function placeOffered(
-  keeper: SandboxKeeper,
+export async function isOffered(
+  keeper: SandboxRecords,
   input: BeginCreateInput,
-): Promise<ReadyPlace | undefined> {
-  const warm = input.adopt && (await warmPlace(keeper, input.adopt.id))
+): Promise<ReadyInstance | undefined> {
+  const warm = input.adopt && (await findWarmInstance(keeper, input.adopt.id))
   if (warm?.state !== 'ready' || warm.place === null) return undefined
   const { spec } = warm
   const isFitting =
     sameOwner(warm.owner, input.owner) &&
     warm.backend === input.backend &&
     spec.isolation === input.isolation &&
-    isDeepStrictEqual(warm.late, lateFor(input)) &&
+    isDeepStrictEqual(warm.late, hotMountsFor(input)) &&
     input.snapshot === undefined &&
     isDeepStrictEqual(spec.limits, input.limits) &&
     isDeepStrictEqual(spec.container, input.container ?? null) &&
@@ -35,7 +35,11 @@ export async function placeOffered(
 }
 
 /** The sandbox is on record, and its epoch begins; there is no such place any more. */
-export async function takePlace(keeper: SandboxKeeper, { id }: ReadyPlace, epoch: string): Promise<void> {
+export async function takeInstance(
+  keeper: SandboxRecords,
+  { id }: ReadyInstance,
+  epoch: string,
+): Promise<void> {
   await keeper.tables.warmPlaces.remove(id)
   await saveCounts(keeper, { id, epoch, counts: NOTHING_COUNTED })
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { MountSpec } from '../backend.ts'
-import { LATELY_MS, type Made, placesWanted } from './demand.ts'
+import { type CreatedSandbox, LATELY_MS, wantedInstances } from './demand.ts'
 import { isFor, isSame, type Shape, shapeOf } from './shape.ts'
 
 const NOW_MS = 1_700_000_000_000
@@ -20,22 +20,22 @@ const history = fc
   .map((all) =>
     all
       .toSorted((a, b) => b.agoMs - a.agoMs)
-      .map(({ size, agoMs }): Made => ({ shape: shape(size), atMs: NOW_MS - agoMs })),
+      .map(({ size, agoMs }): CreatedSandbox => ({ shape: shape(size), atMs: NOW_MS - agoMs })),
   )
 
 describe('how many places wait', () => {
   it('is none before the first sandbox and none when nothing was made for ten minutes', () => {
-    expect(placesWanted([], NOW_MS, 4)).toEqual([])
+    expect(wantedInstances([], NOW_MS, 4)).toEqual([])
     const first = [{ shape: shape(1), atMs: NOW_MS }]
-    expect(placesWanted(first, NOW_MS, 4)).toEqual([shape(1)])
-    expect(placesWanted(first, NOW_MS + LATELY_MS - 1, 4)).toEqual([shape(1)])
-    expect(placesWanted(first, NOW_MS + LATELY_MS, 4)).toEqual([])
+    expect(wantedInstances(first, NOW_MS, 4)).toEqual([shape(1)])
+    expect(wantedInstances(first, NOW_MS + LATELY_MS - 1, 4)).toEqual([shape(1)])
+    expect(wantedInstances(first, NOW_MS + LATELY_MS, 4)).toEqual([])
   })
 
   it('is as many as were made lately and never more than may be, of what was made last', () => {
     fc.assert(
       fc.property(history, fc.nat(8), (made, most) => {
-        const wanted = placesWanted(made, NOW_MS, most)
+        const wanted = wantedInstances(made, NOW_MS, most)
         const lately = made.filter(({ atMs }) => NOW_MS - atMs < LATELY_MS)
         expect(wanted).toHaveLength(Math.min(most, lately.length))
         expect(wanted).toEqual(

@@ -4,13 +4,17 @@ import type { Shape } from './shape.ts'
 /** A sandbox that was made longer ago is no sign that another one will be. */
 export const LATELY_MS = 10 * 60_000
 
-export interface Made {
+export interface CreatedSandbox {
   readonly shape: Shape
   readonly atMs: number
 }
 
 /** One for each of the newest that are not too old, at most so many. `made` is in the order of time. */
-export function placesWanted(made: readonly Made[], nowMs: number, most: number): readonly Shape[] {
+export function wantedInstances(
+  made: readonly CreatedSandbox[],
+  nowMs: number,
+  most: number,
+): readonly Shape[] {
   const lately = made.filter(({ atMs }) => nowMs - atMs < LATELY_MS)
   return lately
     .slice(Math.max(0, lately.length - most))

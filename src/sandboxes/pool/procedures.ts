@@ -3,21 +3,21 @@ import { CraikError } from '../../errors.ts'
 import { canonicalJson, type Json } from '../../lib/canonical-json.ts'
 import type { SandboxId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
-import { requireRoom, UNBOUNDED } from '../lifecycle/admission.ts'
+import { requireCapacity, UNBOUNDED } from '../lifecycle/admission.ts'
 import { isFree, sameOwner } from '../lifecycle/procedures-recovery.ts'
-import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
-import { MAX_SANDBOXES, type RecordedPlace } from '../lifecycle/sandbox-record.ts'
+import { MAX_SANDBOXES, type RecordedInstance } from '../lifecycle/sandbox-record.ts'
+import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
 import { freeUser, usedUids } from '../lifecycle/users.ts'
 import type { BeginWarmInput, LeaveWarmOutput } from './tokens.ts'
 import { MAX_WARM_ROWS, parseWarm, type WarmRecord } from './warm-record.ts'
 
-export async function beginWarm(keeper: SandboxKeeper, input: BeginWarmInput): Promise<WarmRecord> {
+export async function beginWarm(keeper: SandboxRecords, input: BeginWarmInput): Promise<WarmRecord> {
   const { id, backend, isolation, limits, hostUser, late, container, admission = UNBOUNDED, owner } = input
   const rows = [
     ...(await keeper.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)),
     ...(await keeper.tables.warmPlaces.list({}, MAX_WARM_ROWS)),
   ]
-  requireRoom(rows, limits, admission, 'create')
+  requireCapacity(rows, limits, admission, 'create')
   const allocated = hostUser === 'allocate' ? freeUser(usedUids(rows)) : undefined
   return put(
     keeper,
@@ -48,17 +48,17 @@ export async function beginWarm(keeper: SandboxKeeper, input: BeginWarmInput): P
 }
 
 export async function readyWarm(
-  keeper: SandboxKeeper,
-  { id, place, owner }: { readonly id: SandboxId; readonly place: RecordedPlace; readonly owner: Owner },
+  keeper: SandboxRecords,
+  { id, place, owner }: { readonly id: SandboxId; readonly place: RecordedInstance; readonly owner: Owner },
 ): Promise<WarmRecord> {
-  const record = await warmPlace(keeper, id)
+  const record = await findWarmInstance(keeper, id)
   if (record?.state !== 'starting' || !sameOwner(record.owner, owner))
-    throw new CraikError('conflict', `the warm place ${id} is not being started (any more)`)
+    throw new CraikError('conflict', `the warm instance ${id} is not starting`)
   return put(keeper, { ...record, state: 'ready', place }, 'update')
 }
 
 export async function leaveWarm(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, owner }: { readonly id: SandboxId; readonly owner: Owner },
 ): Promise<LeaveWarmOutput> {
   const { warmPlaces, sandboxes } = keeper.tables
@@ -68,18 +68,18 @@ export async function leaveWarm(
     await warmPlaces.remove(id)
     return { effect: 'gone' }
   }
-  const record = await warmPlace(keeper, id)
+  const record = await findWarmInstance(keeper, id)
   if (record === undefined) return { effect: 'left', record }
   if (!isFree(record.owner, owner)) return { effect: 'held' }
   return { effect: 'left', record: await put(keeper, { ...record, state: 'leaving' }, 'update') }
 }
 
-export async function dropWarm(keeper: SandboxKeeper, { id }: { readonly id: SandboxId }): Promise<void> {
+export async function dropWarm(keeper: SandboxRecords, { id }: { readonly id: SandboxId }): Promise<void> {
   await keeper.tables.warmPlaces.remove(id)
 }
 
 /** Undefined when there is none, or what is there is not as Craik wrote it. */
-export async function warmPlace(keeper: SandboxKeeper, id: string): Promise<WarmRecord | undefined> {
+export async function findWarmInstance(keeper: SandboxRecords, id: string): Promise<WarmRecord | undefined> {
   const row = await keeper.tables.warmPlaces.get(id)
   if (row === undefined || !keeper.isOurs(sealOfWarm(id), row)) return undefined
   try {
@@ -89,7 +89,11 @@ export async function warmPlace(keeper: SandboxKeeper, id: string): Promise<Warm
   }
 }
 
-async function put(keeper: SandboxKeeper, record: WarmRecord, how: 'insert' | 'update'): Promise<WarmRecord> {
+async function put(
+  keeper: SandboxRecords,
+  record: WarmRecord,
+  how: 'insert' | 'update',
+): Promise<WarmRecord> {
   const document = canonicalJson(JSON.parse(JSON.stringify(record)) as Json)
   // What could not be read again is not written.
   parseWarm(document)
@@ -97,7 +101,7 @@ async function put(keeper: SandboxKeeper, record: WarmRecord, how: 'insert' | 'u
   const row = { id: record.id, document, seal, createdAtMs: record.created_at_ms }
   const { warmPlaces } = keeper.tables
   const done = how === 'insert' ? await warmPlaces.insert(row) : await warmPlaces.update(row)
-  if (!done) throw new CraikError('conflict', `the warm place ${record.id} exists already, or is gone`)
+  if (!done) throw new CraikError('conflict', `the warm instance ${record.id} already exists, or was removed`)
   return record
 }
 

@@ -5,8 +5,8 @@ import type {
   ContainerRequest,
   ContainerSpec,
   HostUser,
+  HotMountFolders,
   Isolation,
-  LateFolders,
   LimitSpec,
   MountSpec,
   VolumeSpec,
@@ -20,7 +20,7 @@ export interface Shape {
   /** Of a workspace in place, its owner. */
   readonly hostUser: HostUser | 'allocate' | undefined
   /** What of the host it is shown once it is a sandbox's; null: nothing. */
-  readonly late: LateFolders | null
+  readonly late: HotMountFolders | null
   /** As it was asked for. Of Craik's own image: the name of another may come to mean something else. */
   readonly container: Pick<ContainerRequest, 'runtime' | 'line'>
 }
@@ -37,13 +37,13 @@ interface Request {
 }
 
 /** Which folders of the host a place has to be ready for. */
-export function lateFor({
+export function hotMountsFor({
   workspace,
   mounts = [],
 }: {
   readonly workspace: WorkspaceSpec
   readonly mounts?: readonly MountSpec[]
-}): LateFolders | null {
+}): HotMountFolders | null {
   const late = { workspace: workspace.mode === 'in-place', mounts: mounts.length > 0 }
   return late.workspace || late.mounts ? late : null
 }
@@ -66,7 +66,7 @@ export function shapeOf({
     isolation,
     limits,
     hostUser,
-    late: lateFor({ workspace, mounts }),
+    late: hotMountsFor({ workspace, mounts }),
     container: { ...(runtime !== undefined && { runtime }), ...(line !== undefined && { line }) },
   }
 }

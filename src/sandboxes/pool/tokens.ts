@@ -2,9 +2,16 @@
 import type { SandboxId } from '../../lib/ids.ts'
 import type { Owner } from '../../lib/owner.ts'
 import { procedure } from '../../store/store.ts'
-import type { BackendName, ContainerSpec, HostUser, Isolation, LateFolders, LimitSpec } from '../backend.ts'
+import type {
+  BackendName,
+  ContainerSpec,
+  HostUser,
+  HotMountFolders,
+  Isolation,
+  LimitSpec,
+} from '../backend.ts'
 import type { AdmissionLimits } from '../lifecycle/admission.ts'
-import type { RecordedPlace } from '../lifecycle/sandbox-record.ts'
+import type { RecordedInstance } from '../lifecycle/sandbox-record.ts'
 import type { WarmRecord } from './warm-record.ts'
 
 export interface BeginWarmInput {
@@ -14,7 +21,7 @@ export interface BeginWarmInput {
   readonly limits: LimitSpec
   /** `allocate`: a user that no sandbox and no other place of this home has. */
   readonly hostUser: HostUser | 'allocate' | undefined
-  readonly late?: LateFolders | null
+  readonly late?: HotMountFolders | null
   readonly container?: ContainerSpec | undefined
   readonly admission?: AdmissionLimits
   readonly owner: Owner
@@ -24,7 +31,7 @@ export interface BeginWarmInput {
 export const beginWarm = procedure<BeginWarmInput, WarmRecord>('sandboxes.begin_warm')
 /** It runs and is connected: from now on it may become a sandbox, which `beginCreate` does. */
 export const readyWarm = procedure<
-  { readonly id: SandboxId; readonly place: RecordedPlace; readonly owner: Owner },
+  { readonly id: SandboxId; readonly place: RecordedInstance; readonly owner: Owner },
   WarmRecord
 >('sandboxes.ready_warm')
 /**

@@ -30,6 +30,6 @@ export type WarmRecord = Omit<Parsed, 'id' | 'spec'> &
 
 export function parseWarm(document: string): WarmRecord {
   const parsed = warmRecord.safeParse(JSON.parse(document))
-  if (!parsed.success) throw new CraikError('store_damaged', 'the record of a warm place is not readable')
+  if (!parsed.success) throw new CraikError('store_damaged', 'cannot read the record of a warm instance')
   return parsed.data as WarmRecord
 }

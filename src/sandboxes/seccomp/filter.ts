@@ -1,12 +1,12 @@
 /** The profile as a program for the kernel, in the form that bubblewrap takes: what namespaces do not confine is refused. */
 import {
   MACHINES,
-  type Machine,
   NEW_NAMESPACES,
   NO_RAW_FAMILIES,
   RAW_SOCKET_TYPES,
   REFUSED_CALLS,
   REFUSED_IOCTLS,
+  type SeccompMachine,
   SOCKET_FAMILIES,
 } from './profile.ts'
 
@@ -54,7 +54,7 @@ export function seccompFilter(
 }
 
 function instructionsFor(
-  { architecture, calls, foreignFrom }: Machine,
+  { architecture, calls, foreignFrom }: SeccompMachine,
   options: FilterOptions,
 ): Instruction[] {
   const { unix, inet, inet6, netlink } = SOCKET_FAMILIES

@@ -10,16 +10,22 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { CraikError } from '../../errors.ts'
 import { pax, type RawEntry, rawArchive, rawEntry } from '../../lib/safe-tar/archive.fixture.ts'
 import { examineArchive, readArchive, whyUnusable } from './archive.ts'
-import { digestOf, type Manifest, parseManifest, SNAPSHOT_LIMITS, spellManifest } from './manifest.ts'
+import {
+  formatManifest,
+  manifestDigest,
+  parseManifest,
+  SNAPSHOT_LIMITS,
+  type SnapshotManifest,
+} from './manifest.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'craik-archive-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const until = new AbortController().signal
 
 function manifestOf(
-  content: Partial<Manifest['content']>,
-  archive: Partial<Manifest['archive']> = {},
-): Manifest {
+  content: Partial<SnapshotManifest['content']>,
+  archive: Partial<SnapshotManifest['archive']> = {},
+): SnapshotManifest {
   return {
     format: 'craik.snapshot/1',
     id: `snap_${'0'.repeat(26)}`,
@@ -42,7 +48,7 @@ function manifestOf(
   }
 }
 
-async function examine(tar: Buffer, content: Partial<Manifest['content']>): Promise<void> {
+async function examine(tar: Buffer, content: Partial<SnapshotManifest['content']>): Promise<void> {
   const compressed = zstdCompressSync(tar)
   const path = join(folder, 'archive')
   writeFileSync(path, compressed)
@@ -71,7 +77,7 @@ describe('an archive of unknown origin', () => {
     await examine(tar, { files: 1, folders: 1, links: 2, bytes: 5 })
   })
 
-  it.each<[string, readonly RawEntry[], Partial<Manifest['content']>]>([
+  it.each<[string, readonly RawEntry[], Partial<SnapshotManifest['content']>]>([
     ['an absolute name', [{ name: '/etc/x', body: 'x' }], { files: 1, bytes: 1 }],
     ['a name that leads upwards', [{ name: '../x', body: 'x' }], { files: 1, bytes: 1 }],
     ['a link to a name that leads upwards', [{ name: 'x', type: '1', link: '../y' }], { links: 1 }],
@@ -132,11 +138,11 @@ describe('an archive that cannot be unpacked', () => {
     for (const changed of ['Kept', 'kep', 'kept '])
       expect(await why(changed)).toMatchObject({
         code: 'tampered',
-        message: expect.stringContaining('not as it was written'),
+        message: expect.stringContaining('was changed or damaged'),
       })
     expect(await why('kept')).toMatchObject({
       code: 'too_large',
-      message: 'snapshot before is as it was written, and cannot be unpacked: a name is too long',
+      message: 'cannot unpack snapshot before, although its archive is intact: a name is too long',
     })
   })
 })
@@ -144,8 +150,8 @@ describe('an archive that cannot be unpacked', () => {
 describe('a manifest', () => {
   it('is read only in its one spelling, and has the same digest then', () => {
     const manifest = manifestOf({})
-    const text = spellManifest(manifest)
-    expect(digestOf(parseManifest(text))).toBe(digestOf(manifest))
+    const text = formatManifest(manifest)
+    expect(manifestDigest(parseManifest(text))).toBe(manifestDigest(manifest))
     expect(() => parseManifest(`${text} `)).toThrow(expect.objectContaining({ code: 'usage' }))
     expect(() => parseManifest(text.replace('"files":0', '"files":0,"files":0'))).toThrow()
     expect(() => parseManifest(text.replace('craik.snapshot/1', 'craik.snapshot/2'))).toThrow('newer')
@@ -168,13 +174,13 @@ describe('a manifest', () => {
       fc.property(keys, odd, (key, value) => {
         const manifest = { ...manifestOf({}), [key]: value }
         const text = JSON.stringify(manifest)
-        let parsed: Manifest | undefined
+        let parsed: SnapshotManifest | undefined
         try {
           parsed = parseManifest(text)
         } catch (error) {
           expect(error).toMatchObject({ code: 'usage' })
         }
-        if (parsed !== undefined) expect(spellManifest(parsed)).toBe(text)
+        if (parsed !== undefined) expect(formatManifest(parsed)).toBe(text)
       }),
     )
   })

@@ -8,7 +8,7 @@ import { createZstdCompress, createZstdDecompress } from 'node:zlib'
 import { CraikError } from '../../errors.ts'
 import { componentsOf } from '../../lib/safe-tar/names.ts'
 import { readTar } from '../../lib/safe-tar/reader.ts'
-import { type Manifest, notASnapshot, SNAPSHOT_LIMITS } from './manifest.ts'
+import { notASnapshot, SNAPSHOT_LIMITS, type SnapshotManifest } from './manifest.ts'
 import { asWriteError } from './snapshot-files.ts'
 
 export interface WrittenArchive {
@@ -52,7 +52,11 @@ async function write(
 }
 
 /** What the archive holds; checked as it is read: its digest at the end, before which nothing may be done with it. */
-export function readArchive(file: FileHandle, manifest: Manifest, until: AbortSignal): CheckedArchive {
+export function readArchive(
+  file: FileHandle,
+  manifest: SnapshotManifest,
+  until: AbortSignal,
+): CheckedArchive {
   const digest = new Digesting(manifest.archive.bytes)
   const content = createZstdDecompress()
   const done = pipeline([file.createReadStream(), digest, content] as never, { signal: until })
@@ -80,7 +84,7 @@ export interface CheckedArchive {
 /** Walks an archive of unknown origin and holds it against what its manifest says; nothing is unpacked. */
 export async function examineArchive(
   content: Readable,
-  manifest: Manifest,
+  manifest: SnapshotManifest,
   until: AbortSignal,
 ): Promise<void> {
   const seen = { files: 0, folders: 0, links: 0, bytes: 0 }
@@ -92,16 +96,18 @@ export async function examineArchive(
       seen.bytes += entry.bytes
     } else if (entry.kind === 'folder') seen.folders++
     else if (entry.kind === 'symlink' || entry.kind === 'hardlink') seen.links++
-    else throw notASnapshot(`it holds a ${entry.kind}`)
+    else throw notASnapshot(`it contains a ${entry.kind}`)
     if (entry.kind === 'hardlink') componentsOf(entry.link)
     for (const [what, most] of Object.entries(seenAtMost(manifest)))
-      if (seen[what as keyof typeof seen] > most) throw notASnapshot(`it holds more ${what} than it says`)
+      if (seen[what as keyof typeof seen] > most)
+        throw notASnapshot(`it contains more ${what} than its manifest says`)
   }
   for (const [what, said] of Object.entries(seenAtMost(manifest)))
-    if (seen[what as keyof typeof seen] !== said) throw notASnapshot(`it holds fewer ${what} than it says`)
+    if (seen[what as keyof typeof seen] !== said)
+      throw notASnapshot(`it contains fewer ${what} than its manifest says`)
 }
 
-function seenAtMost({ content: { files, folders, links, bytes } }: Manifest) {
+function seenAtMost({ content: { files, folders, links, bytes } }: SnapshotManifest) {
   return { files, folders, links, bytes }
 }
 
@@ -112,7 +118,7 @@ function seenAtMost({ content: { files, folders, links, bytes } }: Manifest) {
 export async function whyUnusable(
   error: unknown,
   file: FileHandle,
-  { name, archive }: Pick<Manifest, 'name' | 'archive'>,
+  { name, archive }: Pick<SnapshotManifest, 'name' | 'archive'>,
   until: AbortSignal,
 ): Promise<unknown> {
   const sha256 = createHash('sha256')
@@ -123,15 +129,15 @@ export async function whyUnusable(
   if (sha256.digest('hex') !== archive.sha256) return notAsWritten(error)
   const [code, why] =
     error instanceof CraikError ? [error.code, error.message] : (['boundary_failed', String(error)] as const)
-  return new CraikError(code, `snapshot ${name} is as it was written, and cannot be unpacked: ${why}`, {
-    hint: 'nothing was changed; see which others there are:  craik snapshot list',
+  return new CraikError(code, `cannot unpack snapshot ${name}, although its archive is intact: ${why}`, {
+    hint: 'nothing was changed; use another snapshot:  craik snapshot list',
     cause: error,
   })
 }
 
 function notAsWritten(cause?: unknown): CraikError {
-  return new CraikError('tampered', 'the archive of the snapshot is not as it was written', {
-    hint: 'nothing was changed; see:  craik snapshot list',
+  return new CraikError('tampered', 'the archive of the snapshot was changed or damaged', {
+    hint: 'nothing was changed; list the snapshots:  craik snapshot list',
     cause,
   })
 }

@@ -4,7 +4,13 @@ import { Readable } from 'node:stream'
 import { CraikError } from '../../errors.ts'
 import { BLOCK_BYTES, encodeHeader, paddingOf } from '../../lib/safe-tar/header.ts'
 import { readTar, type TarEntry } from '../../lib/safe-tar/reader.ts'
-import { type Manifest, notASnapshot, parseManifest, SNAPSHOT_LIMITS, spellManifest } from './manifest.ts'
+import {
+  formatManifest,
+  notASnapshot,
+  parseManifest,
+  SNAPSHOT_LIMITS,
+  type SnapshotManifest,
+} from './manifest.ts'
 import { ARCHIVE_NAME, MANIFEST_NAME } from './snapshot-files.ts'
 
 export interface Bundle {
@@ -14,8 +20,8 @@ export interface Bundle {
 }
 
 /** `archive` is open, and stays so for as long as the bundle is read. */
-export function bundleOf(manifest: Manifest, archive: FileHandle): Bundle {
-  const text = Buffer.from(spellManifest(manifest))
+export function bundleOf(manifest: SnapshotManifest, archive: FileHandle): Bundle {
+  const text = Buffer.from(formatManifest(manifest))
   const modifiedAtS = Math.floor(manifest.created_at_ms / 1000)
   const header = (name: string, bytes: number) =>
     encodeHeader({ kind: 'file', name, link: '', bytes, mode: 0o600, modifiedAtS })
@@ -45,17 +51,17 @@ export function bundleOf(manifest: Manifest, archive: FileHandle): Bundle {
 export async function readBundle(
   source: Readable,
   until: AbortSignal,
-  keep: (manifest: Manifest, archive: Readable) => Promise<void>,
-): Promise<Manifest> {
-  let manifest: Manifest | undefined
+  keep: (manifest: SnapshotManifest, archive: Readable) => Promise<void>,
+): Promise<SnapshotManifest> {
+  let manifest: SnapshotManifest | undefined
   let isKept = false
   try {
     for await (const entry of readTar(source, until)) {
       if (manifest === undefined) manifest = parseManifest(await textOf(entry))
       else if (isKept || entry.kind !== 'file' || entry.name !== ARCHIVE_NAME)
-        throw notASnapshot('it holds something else than a manifest and a disk')
+        throw notASnapshot('it contains something other than a manifest and a disk')
       else if (entry.bytes !== manifest.archive.bytes)
-        throw notASnapshot('its disk is not as long as its manifest says')
+        throw notASnapshot('its disk does not have the size that its manifest says')
       else {
         await keep(manifest, Readable.from(entry.content(), { objectMode: false }))
         isKept = true
@@ -63,15 +69,15 @@ export async function readBundle(
     }
   } catch (error) {
     if (until.aborted) throw until.reason
-    throw translated(error)
+    throw translateBundleError(error)
   }
-  if (manifest === undefined || !isKept) throw notASnapshot('it holds no disk')
+  if (manifest === undefined || !isKept) throw notASnapshot('it contains no disk')
   return manifest
 }
 
 async function textOf(entry: TarEntry): Promise<string> {
   if (entry.kind !== 'file' || entry.name !== MANIFEST_NAME)
-    throw notASnapshot('it does not begin with a manifest')
+    throw notASnapshot('it does not start with a manifest')
   if (entry.bytes > SNAPSHOT_LIMITS.manifestBytes) throw notASnapshot('its manifest is too long')
   const parts: Buffer[] = []
   for await (const chunk of entry.content()) parts.push(chunk)
@@ -79,7 +85,7 @@ async function textOf(entry: TarEntry): Promise<string> {
 }
 
 /** What the reader of archives says is about what comes out of a sandbox. */
-export function translated(error: unknown): unknown {
+export function translateBundleError(error: unknown): unknown {
   if (error instanceof CraikError && error.code === 'boundary_failed')
     return notASnapshot(error.message.replace(/^refused to unpack the archive: /, ''), error)
   return error

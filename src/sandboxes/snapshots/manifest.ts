@@ -84,39 +84,39 @@ export const manifestSchema = z.strictObject({
   }),
 })
 
-export type Manifest = z.infer<typeof manifestSchema>
+export type SnapshotManifest = z.infer<typeof manifestSchema>
 
 /** In its one spelling, whose digest names the snapshot as a whole. */
-export function spellManifest(manifest: Manifest): string {
+export function formatManifest(manifest: SnapshotManifest): string {
   return canonicalJson(JSON.parse(JSON.stringify(manifest)) as Json)
 }
 
-export function digestOf(manifest: Manifest): string {
-  return `sha256:${hash('sha256', spellManifest(manifest))}`
+export function manifestDigest(manifest: SnapshotManifest): string {
+  return `sha256:${hash('sha256', formatManifest(manifest))}`
 }
 
 /** From somebody else: another spelling of the same is refused, because its digest would be another one. */
-export function parseManifest(text: string): Manifest {
+export function parseManifest(text: string): SnapshotManifest {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (cause) {
-    throw notASnapshot('its manifest is no JSON', cause)
+    throw notASnapshot('its manifest is not JSON', cause)
   }
   const format = (value as { readonly format?: unknown } | null)?.format
   if (typeof format === 'string' && format.startsWith('craik.snapshot/') && format !== 'craik.snapshot/1')
-    throw notASnapshot('it was made by a newer Craik')
+    throw notASnapshot('it was created by a newer Craik')
   const parsed = manifestSchema.safeParse(value)
   if (!parsed.success) {
     const [issue] = parsed.error.issues
-    throw notASnapshot(`its manifest is not right at ${issue?.path.join('.') || 'its top'}`)
+    throw notASnapshot(`its manifest is invalid at ${issue?.path.join('.') || 'its top level'}`)
   }
-  if (spellManifest(parsed.data) !== text) throw notASnapshot('its manifest is not in its one spelling')
+  if (formatManifest(parsed.data) !== text) throw notASnapshot('its manifest is not canonical JSON')
   return parsed.data
 }
 
 export function notASnapshot(why: string, cause?: unknown): CraikError {
-  return new CraikError('usage', `this is no snapshot that can be imported: ${why}`, {
+  return new CraikError('usage', `cannot import the snapshot: ${why}`, {
     hint: 'nothing was imported; export it again:  craik snapshot export ID FILE',
     details: { reason: 'not_a_snapshot' },
     cause,

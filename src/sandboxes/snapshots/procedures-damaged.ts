@@ -1,14 +1,14 @@
 /** Deleting a snapshot whose record was changed outside Craik: by its id alone, nothing that the record says is followed. */
 import { CraikError } from '../../errors.ts'
 import type { SnapshotId } from '../../lib/ids.ts'
-import { revokeGrant } from '../../policy/grant-procedures.ts'
+import { revokeGrantIn } from '../../policy/grant-procedures.ts'
 import { parseGrant } from '../../policy/lookup.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
-import { judgeQuestion, settle } from '../lifecycle/decide.ts'
+import { commitDecision, evaluateSandbox } from '../lifecycle/decide.ts'
 import { sandboxEnvelope } from '../lifecycle/procedures-create.ts'
-import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
 import { isDamage } from '../lifecycle/sandbox-record.ts'
+import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
 import { snapshotIn } from './procedures.ts'
 import type {
   BeginDeleteDamagedSnapshotInput,
@@ -21,11 +21,11 @@ const ALL_GRANTS = 1_000_000
 
 /** Judged under the envelope that every operator's sandboxes have: which one this had is the record's word. */
 export async function beginDeleteDamagedSnapshot(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, operator, grantId, owner }: BeginDeleteDamagedSnapshotInput,
 ): Promise<BeginDeleteDamagedSnapshotOutput> {
   await requireDamaged(keeper, id)
-  const judged = await judgeQuestion(keeper, {
+  const judged = await evaluateSandbox(keeper, {
     capability: 'sandbox.snapshot',
     operation: 'delete',
     operator,
@@ -33,12 +33,12 @@ export async function beginDeleteDamagedSnapshot(
     policyEnvelopeId: await sandboxEnvelope(keeper, operator),
     grantId,
   })
-  return settle(keeper, judged, { links: { target_id: id }, metadata: { damaged: true } }, owner)
+  return commitDecision(keeper, judged, { links: { target_id: id }, metadata: { damaged: true } }, owner)
 }
 
 /** Passed: the grants for it are revoked and its row is removed; call it when its files are gone. */
 export async function endDeleteDamagedSnapshot(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, begun, status }: EndDeleteDamagedSnapshotInput,
 ): Promise<ReceiptRef> {
   const { tables, sealer } = keeper
@@ -50,24 +50,24 @@ export async function endDeleteDamagedSnapshot(
   return sealer.append(tables, endDraft(begun.id, begun.begin, { status, metadata: { damaged: true } }))
 }
 
-async function requireDamaged(keeper: SandboxKeeper, id: SnapshotId): Promise<void> {
+async function requireDamaged(keeper: SandboxRecords, id: SnapshotId): Promise<void> {
   try {
     await snapshotIn(keeper, id)
   } catch (error) {
     if (isDamage(error)) return
     throw error
   }
-  throw new CraikError('conflict', `the record of snapshot ${id} is as Craik wrote it`)
+  throw new CraikError('conflict', `the record of snapshot ${id} is not damaged`)
 }
 
 async function revokeGrantsFor(
-  { tables, sealer, clock }: SandboxKeeper,
+  { tables, sealer, clock }: SandboxRecords,
   id: SnapshotId,
   operator: string,
 ): Promise<void> {
   for (const row of await tables.grants.list(ALL_GRANTS)) {
     if (row.revokedAtMs !== null || !row.document.includes(id)) continue
     if (parseGrant(row).target.ref === `snapshot/${id}`)
-      await revokeGrant(tables, { id: row.id, operator }, sealer, clock)
+      await revokeGrantIn(tables, { id: row.id, operator }, sealer, clock)
   }
 }

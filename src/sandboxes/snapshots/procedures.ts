@@ -7,11 +7,11 @@ import { createGrants, MAX_LIFETIME_MS, revokeGrants } from '../../policy/grant-
 import { refuseSecrets } from '../../policy/request.ts'
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
-import { judgeQuestion, settle } from '../lifecycle/decide.ts'
+import { commitDecision, evaluateSandbox } from '../lifecycle/decide.ts'
 import { sandboxEnvelope } from '../lifecycle/procedures-create.ts'
 import { endTransition } from '../lifecycle/procedures-transition.ts'
-import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
-import { digestOf, type Manifest, SNAPSHOT_LIMITS } from './manifest.ts'
+import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
+import { manifestDigest, SNAPSHOT_LIMITS, type SnapshotManifest } from './manifest.ts'
 import {
   damagedSnapshot,
   parseSnapshot,
@@ -37,14 +37,14 @@ const CAPABILITY: Readonly<Record<SnapshotAction, Capability>> = {
 }
 
 export async function endSnapshot(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, manifest, operator, measures }: EndSnapshotInput,
 ): Promise<SnapshotRecord> {
   const { record } = await endTransition(keeper, {
     id,
     status: 'passed',
     ...(measures && { measures }),
-    metadata: { snapshot: manifest.id, digest: digestOf(manifest), still: manifest.content.still },
+    metadata: { snapshot: manifest.id, digest: manifestDigest(manifest), still: manifest.content.still },
   })
   return keep(keeper, manifest, {
     id: manifest.id as SnapshotId,
@@ -56,12 +56,12 @@ export async function endSnapshot(
 }
 
 export async function beginSnapshotAction(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, action, operator, grantId, owner, sandboxId, metadata }: BeginSnapshotActionInput,
 ): Promise<BeginSnapshotActionOutput> {
   const record = await snapshotIn(keeper, id)
   const capability = CAPABILITY[action]
-  const judged = await judgeQuestion(keeper, {
+  const judged = await evaluateSandbox(keeper, {
     capability,
     operation: action,
     operator,
@@ -70,7 +70,7 @@ export async function beginSnapshotAction(
     grantId,
     ownGrantId: operator === record.operator ? record.owner_grants[capability] : undefined,
   })
-  const settled = await settle(
+  const settled = await commitDecision(
     keeper,
     judged,
     {
@@ -83,7 +83,7 @@ export async function beginSnapshotAction(
 }
 
 export async function endSnapshotAction(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { id, begun, action, status, measures, metadata }: EndSnapshotActionInput,
 ): Promise<ReceiptRef> {
   if (action === 'delete' && status === 'passed') {
@@ -102,10 +102,10 @@ export async function endSnapshotAction(
 }
 
 export async function beginImport(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { operator, grantId, owner }: BeginImportInput,
 ): Promise<BeginImportOutput> {
-  const judged = await judgeQuestion(keeper, {
+  const judged = await evaluateSandbox(keeper, {
     capability: 'sandbox.snapshot',
     operation: 'import',
     operator,
@@ -113,11 +113,11 @@ export async function beginImport(
     policyEnvelopeId: await sandboxEnvelope(keeper, operator),
     grantId,
   })
-  return settle(keeper, judged, { links: {} }, owner)
+  return commitDecision(keeper, judged, { links: {} }, owner)
 }
 
 export async function endImport(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   input: EndImportInput,
 ): Promise<SnapshotRecord | undefined> {
   const { begun, status } = input
@@ -142,8 +142,8 @@ export async function endImport(
 }
 
 async function keep(
-  keeper: SandboxKeeper,
-  manifest: Manifest,
+  keeper: SandboxRecords,
+  manifest: SnapshotManifest,
   given: Pick<SnapshotRecord, 'id' | 'name' | 'imported' | 'operator'> & {
     readonly policyEnvelopeId: string
   },
@@ -151,15 +151,15 @@ async function keep(
   const { id, name, imported, operator, policyEnvelopeId } = given
   refuseSecrets({ name }, 'the snapshot')
   const { snapshots } = keeper.tables
-  if ((await snapshots.list({ name }, 1)).length > 0) throw nameTaken(name)
+  if ((await snapshots.list({ name }, 1)).length > 0) throw nameTakenError(name)
   if ((await snapshots.list({}, SNAPSHOT_LIMITS.snapshots)).length >= SNAPSHOT_LIMITS.snapshots)
-    throw new CraikError('limit_reached', `there are ${SNAPSHOT_LIMITS.snapshots} snapshots already`, {
-      hint: 'delete one that is not needed:  craik snapshot delete ID',
+    throw new CraikError('limit_reached', `the limit of ${SNAPSHOT_LIMITS.snapshots} snapshots is reached`, {
+      hint: 'delete one that you do not need:  craik snapshot delete ID',
     })
   const record: SnapshotRecord = {
     id,
     name,
-    digest: digestOf(manifest),
+    digest: manifestDigest(manifest),
     manifest,
     imported,
     operator,
@@ -171,16 +171,18 @@ async function keep(
   parseSnapshot(document)
   const seal = await keeper.sealer.sealRecord(keeper.tables, sealOfSnapshot(id), document)
   if (!(await snapshots.insert({ id, document, seal, createdAtMs: keeper.nowMs })))
-    throw new CraikError('conflict', `snapshot ${id} exists already`)
+    throw new CraikError('conflict', `snapshot ${id} already exists`)
   return record
 }
 
-export function nameTaken(name: string): CraikError {
-  return new CraikError('conflict', `a snapshot is called ${name} already`, { hint: 'give another --name' })
+export function nameTakenError(name: string): CraikError {
+  return new CraikError('conflict', `a snapshot named ${name} already exists`, {
+    hint: 'choose another --name',
+  })
 }
 
 /** Throws when it is not as Craik wrote it. */
-export async function snapshotIn(keeper: SandboxKeeper, id: string): Promise<SnapshotRecord> {
+export async function snapshotIn(keeper: SandboxRecords, id: string): Promise<SnapshotRecord> {
   const row = await keeper.tables.snapshots.get(id)
   if (row === undefined) throw unknownSnapshot(id)
   let status: string
@@ -195,7 +197,7 @@ export async function snapshotIn(keeper: SandboxKeeper, id: string): Promise<Sna
 
 /** Whoever made a snapshot may use it, export it and delete it. */
 function grantToOwner(
-  { tables, sealer, clock, nowMs }: SandboxKeeper,
+  { tables, sealer, clock, nowMs }: SandboxRecords,
   id: SnapshotId,
   operator: string,
 ): Promise<Readonly<Record<string, string>>> {

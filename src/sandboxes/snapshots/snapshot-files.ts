@@ -10,7 +10,7 @@ import { SNAPSHOT_ID } from './manifest.ts'
 export const ARCHIVE_NAME = 'disk.tar.zst'
 export const MANIFEST_NAME = 'manifest.json'
 const PARTIAL = '.partial-'
-const LABEL = 'folder of the snapshots'
+const LABEL = 'snapshots folder'
 
 /** `snapshots` is the folder of all of them. */
 function archiveOf(snapshots: string, id: SnapshotId): string {
@@ -77,14 +77,14 @@ export async function openArchive(snapshots: string, id: SnapshotId, bytes: numb
   const path = archiveOf(snapshots, id)
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found?.isFile() !== true || found.size !== bytes)
-    throw new CraikError('tampered', `the archive of snapshot ${id} is not as Craik wrote it`, {
-      hint: `nothing was done; remove what is left of it:  craik snapshot delete ${id}`,
+    throw new CraikError('tampered', `the archive of snapshot ${id} is missing or was changed`, {
+      hint: `nothing was done; delete the snapshot:  craik snapshot delete ${id}`,
     })
   return open(path)
 }
 
 function folderOf(snapshots: string, id: SnapshotId): string {
-  if (!SNAPSHOT_ID.test(id)) throw new CraikError('internal', 'a snapshot has no proper id')
+  if (!SNAPSHOT_ID.test(id)) throw new CraikError('internal', 'a snapshot has an invalid id')
   return join(snapshots, id)
 }
 
@@ -106,9 +106,9 @@ export function asWriteError(cause: unknown): unknown {
   const { code, syscall } = cause as NodeJS.ErrnoException
   if (cause instanceof CraikError || syscall === undefined) return cause
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new CraikError('disk_full', 'no space is left for the snapshot', {
-      hint: 'make room, such as with:  craik snapshot delete ID',
+    return new CraikError('disk_full', 'no space left for the snapshot', {
+      hint: 'free some space, for example with:  craik snapshot delete ID',
       cause,
     })
-  return new CraikError('home_unwritable', `the snapshot could not be written (${code})`, { cause })
+  return new CraikError('home_unwritable', `cannot write the snapshot (${code})`, { cause })
 }

@@ -26,7 +26,7 @@ export type SnapshotRecord = Omit<Parsed, 'id'> & { readonly id: SnapshotId }
 
 export function parseSnapshot(document: string): SnapshotRecord {
   const parsed = snapshotRecord.safeParse(JSON.parse(document))
-  if (!parsed.success) throw new CraikError('store_damaged', 'the record of a snapshot is not readable')
+  if (!parsed.success) throw new CraikError('store_damaged', 'cannot read the record of a snapshot')
   return parsed.data as SnapshotRecord
 }
 
@@ -42,6 +42,6 @@ export function damagedSnapshot(id: string): CraikError {
 
 export function unknownSnapshot(idOrName: string): CraikError {
   return new CraikError('not_found', `unknown snapshot: ${idOrName}`, {
-    hint: 'see them with:  craik snapshot list',
+    hint: 'list the snapshots:  craik snapshot list',
   })
 }

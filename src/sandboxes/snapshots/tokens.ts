@@ -6,7 +6,7 @@ import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
 import type { Measure } from '../../receipts/schema.ts'
 import { procedure } from '../../store/store.ts'
 import type { Begun, Denied } from '../lifecycle/tokens.ts'
-import type { Manifest } from './manifest.ts'
+import type { SnapshotManifest } from './manifest.ts'
 import type { SnapshotRecord } from './snapshot-record.ts'
 
 /** `use`: what is in it becomes the disk of a sandbox. */
@@ -15,7 +15,7 @@ export type SnapshotAction = 'use' | 'export' | 'delete'
 export interface EndSnapshotInput {
   /** The sandbox that it is of, whose `snapshot` is in progress. */
   readonly id: SandboxId
-  readonly manifest: Manifest
+  readonly manifest: SnapshotManifest
   readonly operator: string
   readonly measures?: Measure[]
 }
@@ -71,7 +71,7 @@ export type EndImportInput = { readonly begun: Begun } & (
       readonly status: 'passed'
       readonly id: SnapshotId
       readonly name: string
-      readonly manifest: Manifest
+      readonly manifest: SnapshotManifest
       readonly measures?: Measure[]
     }
   | {

@@ -7,11 +7,11 @@ import { promisify } from 'node:util'
 import { CraikError } from '../../errors.ts'
 import { findSystemProgram } from '../../lib/host-programs.ts'
 import { ensurePrivateFolder, hasPrivateFolder } from '../../lib/private-files.ts'
-import type { HostUser, ShownVolume } from '../backend.ts'
-import { folderIdentity } from '../backends/process/look-at-folder.ts'
+import type { HostUser, MountedVolume } from '../backend.ts'
+import { folderIdentity } from '../backends/process/inspect-folder.ts'
 import { SYSTEM_PATH } from '../backends/process/programs.ts'
 import { removeTree } from '../remove-tree.ts'
-import type { ExpectedVolume } from './evidence.ts'
+import type { ExpectedVolume } from './verify-volumes.ts'
 import { VOLUME_NAME } from './volume.ts'
 
 const run = promisify(execFile)
@@ -19,14 +19,14 @@ const run = promisify(execFile)
 const OWNER_DEADLINE_MS = 10 * 60_000
 const MEASURE_DEADLINE_MS = 5_000
 const GONE = '.gone-'
-const LABEL = 'folder of the volumes'
+const LABEL = 'volumes folder'
 
 /**
  * Each is there afterwards, closed to everybody but `user`; undefined: whoever runs Craik. Nobody else uses it: it
  * belongs to the sandbox that is about to start.
  */
 export async function openVolumes(
-  volumes: readonly ShownVolume[],
+  volumes: readonly MountedVolume[],
   user: HostUser | undefined,
 ): Promise<readonly ExpectedVolume[]> {
   const opened: ExpectedVolume[] = []
@@ -52,18 +52,18 @@ async function making(name: string, make: () => Promise<unknown>): Promise<void>
     const full = code === 'ENOSPC' || code === 'EDQUOT'
     throw new CraikError(
       full ? 'disk_full' : 'home_unwritable',
-      `cannot make the folder of volume ${name} (${code})`,
+      `cannot create the folder of volume ${name} (${code})`,
       { cause },
     )
   }
 }
 
 /** Nothing inside a sandbox can exchange it: that takes the folder above, which none is shown. */
-async function lookAt({ folder, name }: Pick<ShownVolume, 'folder' | 'name'>): Promise<BigIntStats> {
+async function lookAt({ folder, name }: Pick<MountedVolume, 'folder' | 'name'>): Promise<BigIntStats> {
   const found = await lstat(folder, { bigint: true })
   if (found.isDirectory()) return found
-  throw new CraikError('key_exposed', `what is called like the volume ${name} is not a folder`, {
-    hint: 'move it out of the folder of the volumes, then try again',
+  throw new CraikError('key_exposed', `the volume ${name} is not a folder`, {
+    hint: 'move it out of the volumes folder, then try again',
   })
 }
 
@@ -75,7 +75,7 @@ function isOf({ uid, gid }: BigIntStats, user: HostUser): boolean {
  * All of it, links themselves and not what they lead to. It is root's until the last of it is given, so that a change
  * of owner that was cut off is made again, whoever comes next.
  */
-async function giveTree({ folder, name }: ShownVolume, { uid, gid }: HostUser): Promise<void> {
+async function giveTree({ folder, name }: MountedVolume, { uid, gid }: HostUser): Promise<void> {
   await chown(folder, 0, 0)
   try {
     await run(program('chown'), ['-R', '-h', '-P', `${uid}:${gid}`, '--', folder], {
@@ -83,7 +83,7 @@ async function giveTree({ folder, name }: ShownVolume, { uid, gid }: HostUser): 
       env: {},
     })
   } catch (cause) {
-    throw new CraikError('unavailable', `the volume ${name} could not be given to the sandbox’s user`, {
+    throw new CraikError('unavailable', `cannot make the sandbox’s user the owner of volume ${name}`, {
       cause,
     })
   }
@@ -134,6 +134,6 @@ export async function sweepVolumes(root: string): Promise<void> {
 
 function program(name: 'chown' | 'du'): string {
   const found = findSystemProgram(name, SYSTEM_PATH)
-  if (found === undefined) throw new CraikError('unavailable', `${name} is not on this machine`)
+  if (found === undefined) throw new CraikError('unavailable', `${name} is not installed`)
   return found
 }

@@ -56,7 +56,7 @@ describe('the mount points of volumes', () => {
     expect(make).toThrow(
       expect.objectContaining({
         code: 'conflict',
-        message: expect.stringContaining('the volume llm cannot be mounted'),
+        message: expect.stringContaining('cannot mount the volume llm'),
         hint: expect.stringContaining('craik rebuild'),
       }),
     )

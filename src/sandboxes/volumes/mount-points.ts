@@ -2,7 +2,7 @@
 import { closeSync, constants, fchmodSync, fchownSync, mkdirSync, openSync } from 'node:fs'
 import { CraikError } from '../../errors.ts'
 import type { HostUser, VolumeSpec } from '../backend.ts'
-import { MAKE_ANEW } from '../told-instead.ts'
+import { RECREATE_COMMAND } from '../outdated-sandbox.ts'
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
@@ -54,12 +54,12 @@ function isNew(path: string): boolean {
 function blocked(name: string, at: string, cause: unknown): CraikError {
   const { code } = cause as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new CraikError('disk_full', `the disk of the sandbox has no room for ~/${at}`, { cause })
+    return new CraikError('disk_full', `no space left on the disk of the sandbox for ~/${at}`, { cause })
   return new CraikError(
     'conflict',
-    `the volume ${name} cannot be mounted: ~/${at} in the sandbox is not a folder, or lies behind a link`,
+    `cannot mount the volume ${name}: ~/${at} in the sandbox is not a folder, or is behind a symbolic link`,
     {
-      hint: `make the sandbox anew, which keeps its volumes:  ${MAKE_ANEW}`,
+      hint: `recreate the sandbox, which keeps its volumes:  ${RECREATE_COMMAND}`,
       cause,
     },
   )

@@ -1,20 +1,20 @@
 /** What the writer thread does for volumes. Who has one is on record with the sandbox, and nowhere else. */
 import { endDraft } from '../../receipts/log.ts'
 import type { ReceiptRef } from '../../receipts/receipt-writer.ts'
-import { judgeQuestion, settle } from '../lifecycle/decide.ts'
+import { commitDecision, evaluateSandbox } from '../lifecycle/decide.ts'
 import { sandboxEnvelope } from '../lifecycle/procedures-create.ts'
-import type { SandboxKeeper } from '../lifecycle/sandbox-keeper.ts'
 import { MAX_SANDBOXES } from '../lifecycle/sandbox-record.ts'
+import type { SandboxRecords } from '../lifecycle/sandbox-records.ts'
 import { VOLUME_USES } from '../operations.ts'
-import { taken, volumeHolders } from './holders.ts'
 import type { BeginDeleteVolumeInput, BeginDeleteVolumeOutput, EndDeleteVolumeInput } from './tokens.ts'
 import { volumeTarget } from './volume.ts'
+import { volumeInUseError, volumeUsers } from './volume-users.ts'
 
 export async function beginDeleteVolume(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { name, operator, grantId, owner }: BeginDeleteVolumeInput,
 ): Promise<BeginDeleteVolumeOutput> {
-  const judged = await judgeQuestion(keeper, {
+  const judged = await evaluateSandbox(keeper, {
     ...VOLUME_USES.delete,
     operator,
     target: volumeTarget(name),
@@ -23,14 +23,14 @@ export async function beginDeleteVolume(
   })
   if (judged.isAllowed) {
     const rows = await keeper.tables.sandboxes.list({}, 2 * MAX_SANDBOXES)
-    const holder = volumeHolders(rows).get(name)
-    if (holder !== undefined) throw taken(name, holder)
+    const holder = volumeUsers(rows).get(name)
+    if (holder !== undefined) throw volumeInUseError(name, holder)
   }
-  return settle(keeper, judged, { links: {} }, owner)
+  return commitDecision(keeper, judged, { links: {} }, owner)
 }
 
 export function endDeleteVolume(
-  keeper: SandboxKeeper,
+  keeper: SandboxRecords,
   { begun, status }: EndDeleteVolumeInput,
 ): Promise<ReceiptRef> {
   return keeper.sealer.append(keeper.tables, endDraft(begun.id, begun.begin, { status }))

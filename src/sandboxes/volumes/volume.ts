@@ -14,7 +14,7 @@ const at = z
   .string()
   .max(256, 'has more than 256 characters')
   .refine(isPlainPath, `must be a path in the home, of at most ${MAX_SEGMENTS} names such as .config/gh`)
-  .refine((path) => path.split('/')[0] !== WORKSPACE, 'lies in the workspace')
+  .refine((path) => path.split('/')[0] !== WORKSPACE, 'must not be in the workspace')
 
 export const volume = z.strictObject({
   name: z.string().regex(VOLUME_NAME, 'must be lower-case letters, digits and -, at most 63 characters'),
@@ -23,9 +23,9 @@ export const volume = z.strictObject({
 
 export const volumes = z
   .array(volume)
-  .max(MAX_VOLUMES, `are more than ${MAX_VOLUMES}`)
-  .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'has one volume twice')
-  .refine((all) => !hasNested(all), 'has one volume inside another')
+  .max(MAX_VOLUMES, `must be at most ${MAX_VOLUMES}`)
+  .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, 'contains the same volume twice')
+  .refine((all) => !hasNested(all), 'contains one volume inside another')
 
 /** What policy is asked about, and what a receipt names. */
 export function volumeTarget(name: string): string {

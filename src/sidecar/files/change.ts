@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { cp, lstat, mkdir, rename, rm, rmdir, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { Call } from '../routes.ts'
+import type { RouteCall } from '../routes.ts'
 import { answerFor, flagOfBody, pathOfBody } from './paths.ts'
 
-export async function move(call: Call, workspace: string): Promise<void> {
+export async function move(call: RouteCall, workspace: string): Promise<void> {
   const body = await call.json()
   const from = pathOfBody(body, 'from', workspace)
   const to = pathOfBody(body, 'to', workspace)
@@ -18,7 +18,7 @@ export async function move(call: Call, workspace: string): Promise<void> {
   call.answer(200, {})
 }
 
-export async function remove(call: Call, workspace: string): Promise<void> {
+export async function remove(call: RouteCall, workspace: string): Promise<void> {
   const body = await call.json()
   const path = pathOfBody(body, 'path', workspace)
   try {
@@ -31,7 +31,7 @@ export async function remove(call: Call, workspace: string): Promise<void> {
   call.answer(200, {})
 }
 
-export async function makeFolder(call: Call, workspace: string): Promise<void> {
+export async function makeFolder(call: RouteCall, workspace: string): Promise<void> {
   const body = await call.json()
   const path = pathOfBody(body, 'path', workspace)
   try {

@@ -3,10 +3,10 @@ import type { Stats } from 'node:fs'
 import { lstat, opendir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type FileList, type FileStat, LIMITS } from '../protocol.ts'
-import { type Call, queryNumber, SidecarError } from '../routes.ts'
+import { queryNumber, type RouteCall, SidecarError } from '../routes.ts'
 import { answerFor, pathOfQuery } from './paths.ts'
 
-export async function answerStat(call: Call, workspace: string): Promise<void> {
+export async function answerStat(call: RouteCall, workspace: string): Promise<void> {
   const path = pathOfQuery(call.query, workspace)
   try {
     call.answer(200, await statOf(path))
@@ -15,10 +15,10 @@ export async function answerStat(call: Call, workspace: string): Promise<void> {
   }
 }
 
-export async function answerList(call: Call, workspace: string): Promise<void> {
+export async function answerList(call: RouteCall, workspace: string): Promise<void> {
   const path = pathOfQuery(call.query, workspace)
   const limit = queryNumber(call.query, 'limit', LIMITS.listEntries, LIMITS.listEntries)
-  if (limit === 0) throw new SidecarError('usage', `limit has to be from 1 to ${LIMITS.listEntries}`)
+  if (limit === 0) throw new SidecarError('usage', `limit must be from 1 to ${LIMITS.listEntries}`)
   try {
     call.answer(200, await listOf(path, call.query.get('after') ?? '', limit, call.signal))
   } catch (error) {

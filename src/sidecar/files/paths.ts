@@ -11,8 +11,8 @@ export function pathOfQuery(query: URLSearchParams, workspace: string): string {
 /** A path in a JSON body, under the same rules as one in a query. */
 export function pathOfBody(body: unknown, name: string, workspace: string): string {
   const value = fieldOf(body, name)
-  if (typeof value !== 'string' || value === '') throw new SidecarError('usage', `${name} has to be a path`)
-  if (value.includes('\0')) throw new SidecarError('usage', `${name} holds a NUL`)
+  if (typeof value !== 'string' || value === '') throw new SidecarError('usage', `${name} must be a path`)
+  if (value.includes('\0')) throw new SidecarError('usage', `${name} contains a NUL`)
   if (Buffer.byteLength(value) > LIMITS.pathBytes)
     throw new SidecarError('too_large', `${name} is longer than ${LIMITS.pathBytes} bytes`)
   return resolve(workspace, value)
@@ -22,31 +22,31 @@ export function pathOfBody(body: unknown, name: string, workspace: string): stri
 export function flagOfBody(body: unknown, name: string): boolean {
   const value = fieldOf(body, name)
   if (value === undefined) return false
-  if (typeof value !== 'boolean') throw new SidecarError('usage', `${name} has to be true or false`)
+  if (typeof value !== 'boolean') throw new SidecarError('usage', `${name} must be true or false`)
   return value
 }
 
 const MEANINGS: Readonly<Record<string, readonly [SidecarErrorCode, string]>> = {
   ENOENT: ['not_found', 'does not exist'],
-  ENOTDIR: ['conflict', 'a part of the path is no folder'],
+  ENOTDIR: ['conflict', 'a part of the path is not a folder'],
   EISDIR: ['conflict', 'is a folder'],
-  EEXIST: ['conflict', 'exists already'],
+  EEXIST: ['conflict', 'already exists'],
   ENOTEMPTY: ['conflict', 'is a folder that is not empty'],
-  EINVAL: ['conflict', 'cannot be done with this path'],
+  EINVAL: ['conflict', 'this operation is not possible with this path'],
   EBUSY: ['conflict', 'is in use'],
-  ETXTBSY: ['conflict', 'is a program that runs'],
-  ELOOP: ['conflict', 'its links lead in a circle'],
+  ETXTBSY: ['conflict', 'is a running program'],
+  ELOOP: ['conflict', 'has too many symbolic links'],
   ENXIO: ['usage', 'is not a regular file'],
   ENAMETOOLONG: ['too_large', 'has a name that is too long'],
-  EFBIG: ['too_large', 'would be larger than a file may be'],
-  EACCES: ['refused', 'may not be touched by the user that the sandbox runs as'],
-  EPERM: ['refused', 'may not be touched by the user that the sandbox runs as'],
-  EROFS: ['refused', 'is on a file system that is read-only'],
-  ENOSPC: ['full', 'has no room: the disk of the sandbox is full'],
-  EDQUOT: ['full', 'has no room: the disk of the sandbox is full'],
+  EFBIG: ['too_large', 'would exceed the maximum file size'],
+  EACCES: ['refused', 'permission denied for the user of the sandbox'],
+  EPERM: ['refused', 'permission denied for the user of the sandbox'],
+  EROFS: ['refused', 'is on a read-only file system'],
+  ENOSPC: ['full', 'the disk of the sandbox is full'],
+  EDQUOT: ['full', 'the disk of the sandbox is full'],
   EMFILE: ['busy', 'too many files are open'],
   ENFILE: ['busy', 'too many files are open'],
-  ENOMEM: ['busy', 'there is no memory left'],
+  ENOMEM: ['busy', 'out of memory'],
 }
 
 /** What the system said about a path, as an answer; errors that are none of the system's stay as they are. */
@@ -59,6 +59,6 @@ export function answerFor(error: unknown, path: string): unknown {
 
 function fieldOf(body: unknown, name: string): unknown {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
-    throw new SidecarError('usage', 'the body has to be a JSON object')
+    throw new SidecarError('usage', 'the body must be a JSON object')
   return Object.hasOwn(body, name) ? (body as Record<string, unknown>)[name] : undefined
 }

@@ -2,12 +2,12 @@
 import type { BigIntStats } from 'node:fs'
 import { constants, type FileHandle, open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
-import { type Call, queryNumber, SidecarError } from '../routes.ts'
+import { queryNumber, type RouteCall, SidecarError } from '../routes.ts'
 import { answerFor, pathOfQuery } from './paths.ts'
 
 const CHUNK_BYTES = 256 * 1024
 
-export async function readContent(call: Call, workspace: string): Promise<void> {
+export async function readContent(call: RouteCall, workspace: string): Promise<void> {
   const path = pathOfQuery(call.query, workspace)
   const offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
   const length = queryNumber(call.query, 'length', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER)
@@ -17,9 +17,9 @@ export async function readContent(call: Call, workspace: string): Promise<void> 
     const etag = etagOf(stat)
     const wanted = call.query.get('etag')
     if (wanted !== null && wanted !== etag)
-      throw new SidecarError('changed', `${path}: is another file, or has other content, by now`)
+      throw new SidecarError('changed', `${path}: was changed or replaced`)
     const size = Number(stat.size)
-    if (!Number.isSafeInteger(size)) throw new SidecarError('too_large', `${path}: is too large to be read`)
+    if (!Number.isSafeInteger(size)) throw new SidecarError('too_large', `${path}: is too large to read`)
     if (offset > size) throw new SidecarError('usage', `${path}: has only ${size} bytes`)
     const bytes = Math.min(length, size - offset)
     const headers = { etag, 'content-length': bytes, 'craik-size': size }
@@ -61,7 +61,7 @@ async function* contentOf(handle: FileHandle, offset: number, bytes: number): As
   let reading = readAt(0)
   for (let done = 0; done < bytes; ) {
     const { bytesRead, buffer } = await reading
-    if (bytesRead === 0) throw new SidecarError('changed', 'the file became shorter while it was read')
+    if (bytesRead === 0) throw new SidecarError('changed', 'the file became shorter during the read')
     done += bytesRead
     if (done < bytes) reading = readAt(done)
     yield buffer.subarray(0, bytesRead)

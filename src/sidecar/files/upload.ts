@@ -70,7 +70,7 @@ export class OpenUpload {
         const known = Math.min(chunk.length, Math.max(0, this.#offset + this.#inHand - at))
         at += chunk.length
         if (at > this.plan.size)
-          throw new SidecarError('too_large', `${this.plan.path}: more bytes came than were announced`)
+          throw new SidecarError('too_large', `${this.plan.path}: received more bytes than announced`)
         if (known === chunk.length) continue
         gathered.push(chunk.subarray(known))
         bytes += chunk.length - known

@@ -1,7 +1,7 @@
 /** The files on their way in, by the ids that the host gave them, so that each can be continued after a break. */
 import { constants } from 'node:http2'
 import { LIMITS, type Upload } from '../protocol.ts'
-import { type Call, queryNumber, SidecarError } from '../routes.ts'
+import { queryNumber, type RouteCall, SidecarError } from '../routes.ts'
 import { pathOfQuery } from './paths.ts'
 import { OpenUpload, type UploadPlan } from './upload.ts'
 
@@ -32,7 +32,7 @@ export class Uploads {
     this.#idleMs = idleMs
   }
 
-  async write(call: Call): Promise<void> {
+  async write(call: RouteCall): Promise<void> {
     const plan = this.#planOf(call)
     const offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
     const done = this.#committed.get(plan.id)
@@ -58,17 +58,16 @@ export class Uploads {
     }
   }
 
-  state(call: Call): void {
+  state(call: RouteCall): void {
     const id = idOf(call)
     const done = this.#committed.get(id)
     const slot = this.#open.get(id)
-    if (done === undefined && slot === undefined)
-      throw new SidecarError('not_found', `no upload has the id ${id}`)
+    if (done === undefined && slot === undefined) throw new SidecarError('not_found', `unknown upload: ${id}`)
     const state = slot?.upload?.state ?? { offset: done?.size ?? 0, committed: done !== undefined }
     call.answer(200, state satisfies Upload)
   }
 
-  async #continue(slot: Slot, offset: number, call: Call, stop: AbortSignal): Promise<Upload> {
+  async #continue(slot: Slot, offset: number, call: RouteCall, stop: AbortSignal): Promise<Upload> {
     const { plan } = slot
     if (this.#committed.has(plan.id)) return { offset: plan.size, committed: true }
     if (stop.aborted || this.#open.get(plan.id) !== slot) throw takenOver(plan)
@@ -98,9 +97,9 @@ export class Uploads {
       return known
     }
     if (plan.id <= this.#forgottenTo)
-      throw new SidecarError('gone', `the upload ${plan.id} may be in place, and is not remembered any more`)
+      throw new SidecarError('gone', `the upload ${plan.id} may be complete, and is no longer known`)
     if (this.#open.size >= LIMITS.uploads)
-      throw new SidecarError('busy', `${LIMITS.uploads} uploads are open already`)
+      throw new SidecarError('busy', `${LIMITS.uploads} uploads are already open`)
     const slot: Slot = {
       plan,
       stop: new AbortController(),
@@ -127,7 +126,7 @@ export class Uploads {
     await slot.upload?.drop()
   }
 
-  #planOf(call: Call): UploadPlan {
+  #planOf(call: RouteCall): UploadPlan {
     const size = queryNumber(call.query, 'size', Number.NaN, Number.MAX_SAFE_INTEGER)
     if (Number.isNaN(size)) throw new SidecarError('usage', 'size is missing')
     return {
@@ -139,10 +138,10 @@ export class Uploads {
   }
 }
 
-function idOf(call: Call): string {
+function idOf(call: RouteCall): string {
   const id = call.query.get('upload') ?? ''
   if (/^[A-Za-z0-9_-]{1,64}$/.test(id)) return id
-  throw new SidecarError('usage', 'upload has to be an id of letters, digits, _ and -, at most 64')
+  throw new SidecarError('usage', 'upload must be an id of letters, digits, _ and -, at most 64')
 }
 
 function requireSame(known: UploadPlan, given: UploadPlan): void {
@@ -155,7 +154,7 @@ function takenOver(plan: UploadPlan): SidecarError {
 }
 
 /** A body that breaks off simply ends: what arrived counts, and the sender continues from there. */
-async function* bodyOf(call: Call, stop: AbortSignal): AsyncGenerator<Buffer> {
+async function* bodyOf(call: RouteCall, stop: AbortSignal): AsyncGenerator<Buffer> {
   const cancel = () => call.stream.close(constants.NGHTTP2_CANCEL)
   stop.addEventListener('abort', cancel, { once: true })
   const chunks = call.stream.iterator({ destroyOnReturn: false })

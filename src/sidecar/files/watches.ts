@@ -2,7 +2,7 @@
 import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../../lib/clock.ts'
 import type { WatchEvent } from '../protocol.ts'
-import { type Call, queryFlag, queryNumber, SidecarError } from '../routes.ts'
+import { queryFlag, queryNumber, type RouteCall, SidecarError } from '../routes.ts'
 import { answerFor, pathOfQuery } from './paths.ts'
 import { Watch } from './watch.ts'
 
@@ -27,7 +27,7 @@ export class Watches {
     this.#seq = clock.nowMs() * 1000
   }
 
-  async follow(call: Call): Promise<void> {
+  async follow(call: RouteCall): Promise<void> {
     const path = pathOfQuery(call.query, this.#workspace)
     const recursive = queryFlag(call.query, 'recursive', false)
     const after = queryNumber(call.query, 'after', 0, Number.MAX_SAFE_INTEGER)
@@ -53,7 +53,7 @@ export class Watches {
       return known
     }
     if (this.#slots.size >= WATCHES) this.#dropOneUnread()
-    if (this.#slots.size >= WATCHES) throw new SidecarError('busy', `${WATCHES} paths are watched already`)
+    if (this.#slots.size >= WATCHES) throw new SidecarError('busy', `${WATCHES} paths are already watched`)
     const slot: Slot = {
       watch: Watch.begin(path, recursive, () => ++this.#seq),
       readers: 1,

@@ -110,7 +110,7 @@ class ChildProgram implements Program {
   }
 
   signal(signal: NodeJS.Signals): void {
-    if (!(signal in constants.signals)) throw new SidecarError('usage', `there is no signal ${signal}`)
+    if (!(signal in constants.signals)) throw new SidecarError('usage', `unknown signal: ${signal}`)
     send(-this.pid, signal)
   }
 
@@ -183,6 +183,9 @@ function send(to: number, signal: NodeJS.Signals): void {
 function notStarted(error: unknown): Error {
   const code = (error as NodeJS.ErrnoException).code ?? 'unknown'
   if (BUSY.has(code))
-    return new SidecarError('busy', `the sandbox has no process or memory left to start it (${code})`)
+    return new SidecarError(
+      'busy',
+      `the sandbox has no process or memory left to start the program (${code})`,
+    )
   return new NotStarted(code)
 }

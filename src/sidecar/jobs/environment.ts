@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { INSIDE, SIDECAR_ENV } from '../protocol.ts'
 
-export interface Place {
+export interface JobFolders {
   readonly home: string
   readonly workspace: string
   readonly gatewayPort: number
@@ -29,7 +29,7 @@ const HIDDEN = new Set<string>([
 
 /** The sandbox's own names over the defaults, and the caller's over both. */
 export function environmentOf(
-  place: Place,
+  place: JobFolders,
   added: Readonly<Record<string, string>> = {},
 ): Record<string, string> {
   const gateway = `http://127.0.0.1:${place.gatewayPort}`

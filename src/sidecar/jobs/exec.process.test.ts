@@ -29,7 +29,7 @@ describe('exec', () => {
     const spec = JSON.stringify(sh('true', { env: { [name]: 'made-up-value' } }))
     const { status, body } = await host.ask('PUT', `/jobs/with-${name}`, Buffer.from(spec))
     expect(status).toBe(400)
-    expect(String(body)).toContain('must set none of GITHUB_TOKEN, GH_ENTERPRISE_TOKEN')
+    expect(String(body)).toContain('must not set any of GITHUB_TOKEN, GH_ENTERPRISE_TOKEN')
     expect(String(body)).not.toContain('made-up-value')
   })
 

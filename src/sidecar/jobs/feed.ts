@@ -1,7 +1,7 @@
 /** Carries the body of one request into a job's input, until it ends or somebody else takes over. */
 import type { ServerHttp2Stream } from 'node:http2'
 import { SidecarError } from '../routes.ts'
-import type { Feeder, InputTurn } from './input-turns.ts'
+import type { Feeder, InputTurn } from './input-lock.ts'
 import type { Job } from './job.ts'
 
 /** Resolves with the offset after the body's last byte. Whoever lost the turn is told how much of theirs arrived. */
@@ -80,7 +80,7 @@ class Body implements Feeder {
 const EVENTS = ['readable', 'end', 'close'] as const
 
 function takenOver(job: Job, offset?: number): SidecarError {
-  return new SidecarError('changed', `somebody else feeds ${job.id} now`, {
+  return new SidecarError('changed', `another client now sends the input of ${job.id}`, {
     ...(offset !== undefined && { offset }),
   })
 }

@@ -1,5 +1,5 @@
 /** The requests that start, follow, feed and end jobs. */
-import { type Call, isBrokenOff, queryFlag, queryNumber, type Route, SidecarError } from '../routes.ts'
+import { isBrokenOff, queryFlag, queryNumber, type Route, type RouteCall, SidecarError } from '../routes.ts'
 import { feedFrom } from './feed.ts'
 import type { Job } from './job.ts'
 import type { JobRegistry } from './registry.ts'
@@ -9,7 +9,7 @@ import { parseJobId, parseJobSpec, parseResize, parseSignal, parseTurn } from '.
 const FRAMES = { 'content-type': 'application/vnd.craik.frames' }
 
 export function jobRoutes(jobs: JobRegistry): Route[] {
-  const jobOf = (call: Call): Job => jobs.get(parseJobId(call.params.id!))
+  const jobOf = (call: RouteCall): Job => jobs.get(parseJobId(call.params.id!))
   return [
     { method: 'PUT', path: '/jobs/:id', handle: (call) => start(jobs, call) },
     { method: 'GET', path: '/jobs', handle: (call) => call.answer(200, { jobs: jobs.list() }) },
@@ -54,7 +54,7 @@ export function jobRoutes(jobs: JobRegistry): Route[] {
   ]
 }
 
-async function start(jobs: JobRegistry, call: Call): Promise<void> {
+async function start(jobs: JobRegistry, call: RouteCall): Promise<void> {
   const id = parseJobId(call.params.id!)
   const attach = queryFlag(call.query, 'attach', false)
   const ageMs = queryNumber(call.query, 'age', 0, Number.MAX_SAFE_INTEGER)
@@ -65,7 +65,7 @@ async function start(jobs: JobRegistry, call: Call): Promise<void> {
   else if (call.respond(status, FRAMES)) await follow(job, call, 0)
 }
 
-async function output(job: Job, call: Call): Promise<void> {
+async function output(job: Job, call: RouteCall): Promise<void> {
   const after = queryNumber(call.query, 'after', 0, job.log.position)
   // Looked at once before the answer begins, so that a wrong position is an answer and no broken stream.
   try {
@@ -76,12 +76,12 @@ async function output(job: Job, call: Call): Promise<void> {
   if (call.respond(200, FRAMES)) await follow(job, call, after)
 }
 
-async function follow(job: Job, call: Call, after: number): Promise<void> {
+async function follow(job: Job, call: RouteCall, after: number): Promise<void> {
   call.stream.resume()
   await sendLog(job.log, call.stream, after, () => job.inputOffset)
 }
 
-async function input(job: Job, call: Call): Promise<void> {
+async function input(job: Job, call: RouteCall): Promise<void> {
   if (!job.takesInput) throw new SidecarError('conflict', `${job.id} takes no input`)
   const offset = queryNumber(call.query, 'offset', 0, Number.MAX_SAFE_INTEGER)
   const end = queryFlag(call.query, 'end', false)

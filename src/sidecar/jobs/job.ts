@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { FRAME } from '../../lib/frames.ts'
 import { type JobOutcome, type JobResult, type JobSpec, type JobStatus, LIMITS } from '../protocol.ts'
 import { SidecarError } from '../routes.ts'
-import { InputTurns } from './input-turns.ts'
+import { InputLock } from './input-lock.ts'
 import { JobLog, type LogMode } from './log.ts'
 import { NotStarted, type Program, type ProgramEnd, type ProgramEvents } from './program.ts'
 
@@ -53,7 +53,7 @@ export class Job {
   readonly takesInput: boolean
   readonly log: JobLog
   /** Of two who feed it at once, each would take what the other sent for its own. */
-  readonly turns = new InputTurns()
+  readonly turns = new InputLock()
   readonly startedAtMs = Date.now()
   /** Settles when the program runs, or has failed to in a way that is a result. */
   readonly started: Promise<void>
@@ -152,7 +152,7 @@ export class Job {
     if (offset > this.#inputOffset)
       throw new SidecarError(
         'conflict',
-        `the input of ${this.id} has arrived up to ${this.#inputOffset}, not ${offset}`,
+        `the input of ${this.id} is at offset ${this.#inputOffset}, not ${offset}`,
       )
     const fresh = chunk.subarray(this.#inputOffset - offset)
     if (fresh.length === 0) return
@@ -169,7 +169,7 @@ export class Job {
     if (offset !== this.#inputOffset)
       throw new SidecarError(
         'conflict',
-        `the input of ${this.id} has arrived up to ${this.#inputOffset}, not ${offset}`,
+        `the input of ${this.id} is at offset ${this.#inputOffset}, not ${offset}`,
       )
     if (this.#inputEnded) return
     this.#inputEnded = true
@@ -182,7 +182,7 @@ export class Job {
 
   resize(cols: number, rows: number): void {
     const program = this.#running()
-    if (!program.resize) throw new SidecarError('conflict', `${this.id} is no terminal`)
+    if (!program.resize) throw new SidecarError('conflict', `${this.id} is not a terminal`)
     program.resize(cols, rows)
   }
 
@@ -305,7 +305,7 @@ export class Job {
   }
 
   #running(): Program {
-    if (this.#result || !this.#program) throw new SidecarError('conflict', `${this.id} does not run any more`)
+    if (this.#result || !this.#program) throw new SidecarError('conflict', `${this.id} is no longer running`)
     return this.#program
   }
 }

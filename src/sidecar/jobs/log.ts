@@ -318,11 +318,11 @@ function wholeFrames(bytes: Buffer): Buffer {
     const type = bytes.readUInt8(at)
     const length = bytes.readUInt32BE(at + 1)
     if (type === 0 || !isInLog(type) || length > MAX_PAYLOAD_BYTES)
-      throw new RangeError('no frame begins there')
+      throw new RangeError('no frame begins at this position')
     const end = at + FRAME_HEADER_BYTES + length
     if (end > bytes.length) break
     at = end
   }
-  if (at === 0) throw new RangeError('no frame begins there')
+  if (at === 0) throw new RangeError('no frame begins at this position')
   return at === bytes.length ? bytes : bytes.subarray(0, at)
 }

@@ -65,14 +65,14 @@ export class JobRegistry {
     const known = this.find(id)
     if (known) {
       if (known.digest !== digest)
-        throw new SidecarError('conflict', `${id} is the id of a job that was asked for differently`)
+        throw new SidecarError('conflict', `job id ${id} belongs to another request`)
       await known.started
       return { job: known, created: false }
     }
     if (this.#mayHaveRun(id, ageMs))
-      throw new SidecarError('gone', `${id} has run, or may have, and is forgotten`)
+      throw new SidecarError('gone', `job ${id} ran or may have run, and is no longer known`)
     if (this.#running.size >= this.#limits.runningJobs)
-      throw new SidecarError('busy', `${this.#running.size} jobs run already, which is the limit`)
+      throw new SidecarError('busy', `${this.#running.size} jobs are running, which is the limit`)
     this.#requireArchiveRoom(spec)
     const job = new Job({
       id,
@@ -102,7 +102,7 @@ export class JobRegistry {
 
   get(id: string): Job {
     const job = this.find(id)
-    if (!job) throw new SidecarError('not_found', `there is no job ${id}`)
+    if (!job) throw new SidecarError('not_found', `unknown job: ${id}`)
     return job
   }
 
@@ -144,7 +144,7 @@ export class JobRegistry {
     if (kind !== 'tar-in' && kind !== 'tar-out') return
     const running = [...this.#running.values()].filter((job) => job.isArchive).length
     if (running >= this.#limits.archiveJobs)
-      throw new SidecarError('busy', `${running} copies of folders run already, which is the limit`)
+      throw new SidecarError('busy', `${running} copies of folders are running, which is the limit`)
   }
 
   /** The newest keeps what it has: its own limit holds for it. What is being read right now stays, too. */

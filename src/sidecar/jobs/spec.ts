@@ -2,11 +2,11 @@
 import * as z from 'zod/mini'
 import { type JobSpec, LIMITS, REFUSED_VARIABLES } from '../protocol.ts'
 import { queryFlag, SidecarError } from '../routes.ts'
-import type { InputTurn } from './input-turns.ts'
+import type { InputTurn } from './input-lock.ts'
 
 const MAX_CELLS = 10_000
 
-const text = z.string().check(z.refine((value) => !value.includes('\0'), 'holds a NUL'))
+const text = z.string().check(z.refine((value) => !value.includes('\0'), 'contains a NUL'))
 const path = text.check(
   z.minLength(1),
   z.refine((value) => Buffer.byteLength(value) <= LIMITS.pathBytes, 'is too long'),
@@ -18,12 +18,12 @@ const argv = z.array(text).check(
 )
 const name = text.check(
   z.minLength(1),
-  z.refine((value) => !value.includes('='), 'holds a ='),
+  z.refine((value) => !value.includes('='), 'contains a ='),
 )
 const env = z.record(name, text).check(
   z.refine(
     (values) => !REFUSED_VARIABLES.some((one) => Object.hasOwn(values, one)),
-    `must set none of ${REFUSED_VARIABLES.join(', ')}`,
+    `must not set any of ${REFUSED_VARIABLES.join(', ')}`,
   ),
   z.refine(
     (values) => bytesOf(Object.entries(values).flat()) <= LIMITS.envBytes,
@@ -66,14 +66,14 @@ export const parseSignal = (value: unknown) => parse(signal, value, 'the signal'
 /** Exported for ids in paths, which are no JSON. */
 export function parseJobId(value: string): string {
   if (/^[A-Za-z0-9_-]{1,64}$/.test(value)) return value
-  throw new SidecarError('usage', 'the id of a job has 1 to 64 letters, digits, _ and -')
+  throw new SidecarError('usage', 'a job id must be 1 to 64 letters, digits, _ and -')
 }
 
 /** Of a request for input: who sends it, and whether they take over. */
 export function parseTurn(query: URLSearchParams): InputTurn {
   const id = query.get('turn') ?? undefined
   if (id !== undefined && !/^[A-Za-z0-9_-]{1,64}$/.test(id))
-    throw new SidecarError('usage', 'a turn has 1 to 64 letters, digits, _ and -')
+    throw new SidecarError('usage', 'a turn must be 1 to 64 letters, digits, _ and -')
   return { id, take: queryFlag(query, 'take', false) }
 }
 

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { SidecarError } from '../routes.ts'
 import { startChild } from './child-program.ts'
-import { environmentOf, type Place } from './environment.ts'
+import { environmentOf, type JobFolders } from './environment.ts'
 import { requireFolder } from './find-program.ts'
 import type { StartProgram } from './job.ts'
 import type { Leaks } from './leaks.ts'
@@ -21,7 +21,7 @@ export interface Means {
   readonly pty: PtyBinding | undefined
 }
 
-export function programStarter(place: Place, { pipes, leaks, pty }: Means): StartProgram {
+export function programStarter(place: JobFolders, { pipes, leaks, pty }: Means): StartProgram {
   const launch = (argv: readonly string[], cwd = '.', env?: Readonly<Record<string, string>>): Launch => {
     const folder = resolve(place.workspace, cwd)
     requireFolder(folder)
@@ -37,7 +37,7 @@ export function programStarter(place: Place, { pipes, leaks, pty }: Means): Star
           events,
         )
       case 'terminal': {
-        if (!pty) throw new SidecarError('refused', 'this sandbox has no terminals')
+        if (!pty) throw new SidecarError('refused', 'this sandbox does not support terminals')
         const env = { TERM: spec.term ?? DEFAULT_TERM, ...spec.env }
         return startOnTerminal(pty, leaks, launch(spec.argv, spec.cwd, env), spec, events)
       }

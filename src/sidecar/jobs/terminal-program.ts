@@ -11,7 +11,7 @@ import { foregroundGroup, membersOfSession } from './proc-stat.ts'
 import type { Launch, Program, ProgramEnd, ProgramEvents } from './program.ts'
 import type { PtyBinding } from './pty-binding.ts'
 
-export interface TerminalSize {
+export interface WindowSize {
   readonly cols: number
   readonly rows: number
 }
@@ -32,7 +32,7 @@ export async function startOnTerminal(
   pty: PtyBinding,
   leaks: Leaks,
   launch: Launch,
-  size: TerminalSize,
+  size: WindowSize,
   events: ProgramEvents,
 ): Promise<Program> {
   findProgram(launch)
@@ -117,7 +117,7 @@ class TerminalProgram implements Program {
   }
 
   signal(signal: NodeJS.Signals): void {
-    if (!(signal in constants.signals)) throw new SidecarError('usage', `there is no signal ${signal}`)
+    if (!(signal in constants.signals)) throw new SidecarError('usage', `unknown signal: ${signal}`)
     send(-(foregroundGroup(this.pid) ?? this.pid), signal)
   }
 
@@ -146,7 +146,7 @@ class TerminalProgram implements Program {
 function openTerminal(
   pty: PtyBinding,
   leaks: Leaks,
-  { cols, rows }: TerminalSize,
+  { cols, rows }: WindowSize,
 ): { readonly master: number; readonly end: number; readonly path: string } {
   try {
     const { master, slave, pty: path } = pty.open(cols, rows)
@@ -177,7 +177,9 @@ function setForText(leaks: Leaks, end: number): Promise<void> {
 
 function noneLeft(cause: unknown): SidecarError {
   if (cause instanceof SidecarError) return cause
-  return new SidecarError('busy', 'the sandbox has no process or terminal left to start it', { cause })
+  return new SidecarError('busy', 'the sandbox has no process or terminal left to start the program', {
+    cause,
+  })
 }
 
 function send(pid: number, signal: NodeJS.Signals): void {

@@ -79,7 +79,7 @@ async function requireOwnFolders(home: string, to: string): Promise<void> {
     })
     if (stats === undefined) return
     if (!stats.isDirectory())
-      throw new SidecarError('conflict', `${folder} is no folder of its own: a login is not put there`)
+      throw new SidecarError('conflict', `${folder} is not a real folder: refusing to write a login there`)
   }
 }
 
@@ -140,7 +140,7 @@ async function gone(path: string): Promise<void> {
 function parseFiles(body: unknown): readonly LoginFile[] {
   const files = (body as { readonly files?: unknown } | null)?.files
   if (!Array.isArray(files) || files.length > LIMITS.loginFiles || !files.every(isLoginFile))
-    throw new SidecarError('usage', `files has to be at most ${LIMITS.loginFiles} logins`)
+    throw new SidecarError('usage', `files must be at most ${LIMITS.loginFiles} logins`)
   return files
 }
 

@@ -3,7 +3,7 @@ import { SidecarError } from '../routes.ts'
 
 const MOST = 1024
 
-export class Connections {
+export class PortConnections {
   #open = 0
 
   get open(): number {
@@ -12,7 +12,7 @@ export class Connections {
 
   /** Returns what has to be called, once, when it is closed. */
   enter(): () => void {
-    if (this.#open >= MOST) throw new SidecarError('busy', `${MOST} connections are open already`)
+    if (this.#open >= MOST) throw new SidecarError('busy', `${MOST} connections are already open`)
     this.#open++
     let left = false
     return () => {

@@ -5,9 +5,9 @@
  */
 import { createServer, type Server, type Socket } from 'node:net'
 import { LIMITS } from '../protocol.ts'
-import { type Call, SidecarError } from '../routes.ts'
-import type { Connections } from './connections.ts'
-import { breakOff, join } from './join.ts'
+import { type RouteCall, SidecarError } from '../routes.ts'
+import type { PortConnections } from './connections.ts'
+import { breakOff, joinSocket } from './join.ts'
 
 /** More than a restart of the supervisor takes. */
 const WAIT_MS = 10_000
@@ -18,17 +18,17 @@ interface Waiting {
   readonly timer: NodeJS.Timeout
 }
 
-export class Gateway {
+export class GatewayListener {
   readonly #server: Server
   /** For programs that reach the host by a file. */
   readonly #local: Server
-  readonly #connections: Connections
+  readonly #connections: PortConnections
   readonly #waitMs: number
-  readonly #idle = new Set<Call>()
+  readonly #idle = new Set<RouteCall>()
   readonly #waiting = new Set<Waiting>()
   readonly #sockets = new Set<Socket>()
 
-  constructor(connections: Connections, waitMs = WAIT_MS) {
+  constructor(connections: PortConnections, waitMs = WAIT_MS) {
     this.#connections = connections
     this.#waitMs = waitMs
     // Paused, so that no byte is read before there is somebody to give it to.
@@ -62,9 +62,9 @@ export class Gateway {
   }
 
   /** Keeps the host's stream until something connects. */
-  accept(call: Call): void {
+  accept(call: RouteCall): void {
     if (this.#idle.size >= 2 * LIMITS.acceptStreams)
-      throw new SidecarError('busy', `${this.#idle.size} accept streams are idle already`)
+      throw new SidecarError('busy', `${this.#idle.size} accept streams are already idle`)
     for (const waiting of this.#waiting) {
       this.#waiting.delete(waiting)
       clearTimeout(waiting.timer)
@@ -98,7 +98,7 @@ export class Gateway {
     for (const call of this.#idle) {
       this.#idle.delete(call)
       if (call.respond(200)) {
-        join(socket, call.stream, leave)
+        joinSocket(socket, call.stream, leave)
         return
       }
     }
@@ -121,12 +121,12 @@ export class Gateway {
   }
 
   /** False: that connection is gone, and the stream is still free. */
-  #serve(socket: Socket, leave: () => void, call: Call): boolean {
+  #serve(socket: Socket, leave: () => void, call: RouteCall): boolean {
     if (socket.destroyed) {
       leave()
       return false
     }
-    if (call.respond(200)) join(socket, call.stream, leave)
+    if (call.respond(200)) joinSocket(socket, call.stream, leave)
     else {
       breakOff(socket)
       leave()

@@ -3,7 +3,7 @@ import { constants, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
 /** Calls `onClose` once, when both are gone. The socket must allow a half that is closed. */
-export function join(socket: Socket, stream: ServerHttp2Stream, onClose: () => void): void {
+export function joinSocket(socket: Socket, stream: ServerHttp2Stream, onClose: () => void): void {
   let open = 2
   const closed = () => {
     open--

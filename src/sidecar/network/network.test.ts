@@ -9,29 +9,36 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LIMITS } from '../protocol.ts'
-import { Connections } from './connections.ts'
-import { Gateway } from './gateway.ts'
+import { PortConnections } from './connections.ts'
+import { GatewayListener } from './gateway.ts'
 import { networkRoutes } from './routes.ts'
 import { bodyOf, responseOf, Served } from './served.fixture.ts'
 
-let connections: Connections
-let gateway: Gateway
+let connections: PortConnections
+let gateway: GatewayListener
 let gatewayPort: number
 let served: Served
 const servers: Server[] = []
 
-beforeEach(async () => {
-  connections = new Connections()
-  gateway = new Gateway(connections, 300)
-  gatewayPort = await gateway.listen(0)
-  served = new Served(networkRoutes(gateway, connections))
-})
+beforeEach(() => serve(300))
 afterEach(async () => {
-  await served[Symbol.asyncDispose]()
-  await gateway.close()
+  await stop()
   for (const server of servers.splice(0)) server.close()
   expect(served.faults).toEqual([])
 })
+
+/** With the time for which a connection from inside waits until the host accepts it. */
+async function serve(acceptMs: number): Promise<void> {
+  connections = new PortConnections()
+  gateway = new GatewayListener(connections, acceptMs)
+  gatewayPort = await gateway.listen(0)
+  served = new Served(networkRoutes(gateway, connections))
+}
+
+async function stop(): Promise<void> {
+  await served[Symbol.asyncDispose]()
+  await gateway.close()
+}
 
 async function listen(onSocket: (socket: Socket) => void, host = '127.0.0.1'): Promise<number> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
@@ -224,6 +231,8 @@ describe('the loopback port', () => {
   })
 
   it('serves many at once, each with its own answer', async () => {
+    await stop()
+    await serve(60_000)
     const keep = () => {
       const stream = accept()
       responseOf(stream).then(

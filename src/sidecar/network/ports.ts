@@ -1,20 +1,20 @@
 /** Streams to loopback ports inside. */
 import { connect, type Socket } from 'node:net'
-import { type Call, SidecarError } from '../routes.ts'
-import type { Connections } from './connections.ts'
-import { join } from './join.ts'
+import { type RouteCall, SidecarError } from '../routes.ts'
+import type { PortConnections } from './connections.ts'
+import { joinSocket } from './join.ts'
 
 /** IPv4 first: that is where most servers listen. */
 const LOOPBACK = ['127.0.0.1', '::1'] as const
 const CONNECT_MS = 10_000
 
-export async function connectPort(call: Call, connections: Connections): Promise<void> {
+export async function connectPort(call: RouteCall, connections: PortConnections): Promise<void> {
   const port = portOf(call.params.port ?? '')
   const leave = connections.enter()
   try {
     const socket = await dial(port, call.signal)
     if (call.respond(200)) {
-      join(socket, call.stream, leave)
+      joinSocket(socket, call.stream, leave)
       return
     }
     socket.destroy()
@@ -28,7 +28,7 @@ export async function connectPort(call: Call, connections: Connections): Promise
 function portOf(text: string): number {
   const port = /^[1-9]\d{0,4}$/.test(text) ? Number(text) : 0
   if (port >= 1 && port <= 65535) return port
-  throw new SidecarError('usage', 'the port has to be a number from 1 to 65535')
+  throw new SidecarError('usage', 'the port must be a number from 1 to 65535')
 }
 
 async function dial(port: number, until: AbortSignal): Promise<Socket> {
@@ -43,7 +43,7 @@ async function dial(port: number, until: AbortSignal): Promise<Socket> {
   }
   throw new SidecarError(
     'refused',
-    `nothing inside answers on port ${port} (${[...new Set(reasons)].join(', ')})`,
+    `nothing in the sandbox answers on port ${port} (${[...new Set(reasons)].join(', ')})`,
   )
 }
 

@@ -1,10 +1,10 @@
 /** Connections over the boundary: from the host to ports inside, and from inside to the host's gateway. */
 import type { Route } from '../routes.ts'
-import type { Connections } from './connections.ts'
-import type { Gateway } from './gateway.ts'
+import type { PortConnections } from './connections.ts'
+import type { GatewayListener } from './gateway.ts'
 import { connectPort } from './ports.ts'
 
-export function networkRoutes(gateway: Gateway, connections: Connections): readonly Route[] {
+export function networkRoutes(gateway: GatewayListener, connections: PortConnections): readonly Route[] {
   return [
     { method: 'POST', path: '/ports/:port', handle: (call) => connectPort(call, connections) },
     { method: 'POST', path: '/accept', handle: (call) => gateway.accept(call) },

@@ -2,7 +2,7 @@
 import { statfs } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { Metrics, ProcessInfo } from '../protocol.ts'
-import { type Call, type Route, SidecarError } from '../routes.ts'
+import { type Route, type RouteCall, SidecarError } from '../routes.ts'
 import { type JobOf, jobsOf, ofThisSandbox } from './family.ts'
 import { bootedAtMs, pageBytes, readProcesses } from './proc.ts'
 
@@ -48,12 +48,12 @@ function list({ jobOf }: ProcessOptions): readonly ProcessInfo[] {
     })
 }
 
-async function signal(call: Call, { jobOf }: ProcessOptions): Promise<void> {
+async function signal(call: RouteCall, { jobOf }: ProcessOptions): Promise<void> {
   const pid = /^[1-9]\d{0,9}$/.test(call.params.pid ?? '') ? Number(call.params.pid) : 0
   const name = signalOf(await call.json())
-  if (pid === 0) throw new SidecarError('usage', 'the pid has to be a number above 0')
+  if (pid === 0) throw new SidecarError('usage', 'the pid must be a number above 0')
   if (pid === 1 || pid === process.pid || pid === process.ppid)
-    throw new SidecarError('refused', `process ${pid} holds the sandbox; delete the sandbox to end it`)
+    throw new SidecarError('refused', `process ${pid} runs the sandbox; delete the sandbox to end it`)
   if (!ofThisSandbox(readProcesses(), process.pid, jobOf).has(pid))
     throw new SidecarError('not_found', `no process ${pid} runs in this sandbox`)
   try {
@@ -69,7 +69,7 @@ async function signal(call: Call, { jobOf }: ProcessOptions): Promise<void> {
 function signalOf(body: unknown): NodeJS.Signals {
   const name = (body as { readonly signal?: unknown } | null)?.signal
   if (typeof name === 'string' && Object.hasOwn(constants.signals, name)) return name as NodeJS.Signals
-  throw new SidecarError('usage', 'signal has to be the name of one, such as SIGTERM')
+  throw new SidecarError('usage', 'signal must be the name of a signal, such as SIGTERM')
 }
 
 /** Memory is the sum of what is resident: pages that processes share count for each of them. */

@@ -49,8 +49,8 @@ function createDatabase(path: string): void {
   const pending = hasPendingLog(path)
   if (existsSync(path)) return
   if (pending) {
-    throw new CraikError('store_damaged', 'state/craik.sqlite3 is missing, but its -wal is there', {
-      hint: 'put the database back, or move its -wal and -shm aside to start a new log',
+    throw new CraikError('store_damaged', 'state/craik.sqlite3 is missing, but its -wal file exists', {
+      hint: 'restore the database, or move its -wal and -shm aside to start a new log',
     })
   }
   const temporary = `${path}.${randomBytes(8).toString('hex')}.tmp`
@@ -134,7 +134,7 @@ export function translateError(error: unknown, folder: string): CraikError {
   const { errcode, code, message } = error as { errcode?: number; code?: string; message: string }
   if (code === 'ENOSPC' || code === 'EDQUOT') return diskFull(error)
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS' || code === 'EISDIR' || code === 'ENOTDIR') {
-    return new CraikError('home_unwritable', `the store cannot be opened (${code})`, { cause: error })
+    return new CraikError('home_unwritable', `cannot open the store (${code})`, { cause: error })
   }
   switch (errcode === undefined ? undefined : errcode & 0xff) {
     case SQLITE_BUSY:

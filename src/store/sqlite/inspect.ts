@@ -59,7 +59,7 @@ export function refuseNewer(version: number): void {
   if (version <= SCHEMA_VERSION) return
   throw new CraikError(
     'store_newer',
-    `the database has schema version ${version}; this craik knows versions up to ${SCHEMA_VERSION}`,
+    `the database has schema version ${version}; this craik supports versions up to ${SCHEMA_VERSION}`,
   )
 }
 
@@ -79,7 +79,7 @@ function inspectFile(path: string, pending: boolean): void {
   using database = new DatabaseSync(url, { ...STRICT, readOnly: true })
   try {
     if (pragma(database, 'application_id') !== APPLICATION_ID) {
-      throw new CraikError('store_damaged', `${NAME} is a database of another program`)
+      throw new CraikError('store_damaged', `${NAME} belongs to another program`)
     }
     // With a log, the file alone may be between two versions.
     if (pending) refuseNewer(versionOf(database))

@@ -4,7 +4,7 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { CraikError } from '../../errors.ts'
-import { remembered } from '../../lib/remembered.ts'
+import { memoize } from '../../lib/memoize.ts'
 import { MIGRATIONS, VERSIONS_TABLE } from '../migrations.ts'
 
 /** Longer than any of ours, so that a longer one differs and is not read whole. */
@@ -38,7 +38,7 @@ interface OwnSchema {
 }
 
 /** Every opening asks twice, and making it takes 2 ms. */
-const ownSchemaAt = remembered((version) => makeOwnSchema(Number(version)), MIGRATIONS.length)
+const ownSchemaAt = memoize((version) => makeOwnSchema(Number(version)), MIGRATIONS.length)
 
 /** By making it: only SQLite can tell what a step of the migrations makes. */
 function makeOwnSchema(version: number): OwnSchema {
@@ -99,6 +99,6 @@ function quoted(name: string): string {
 
 function foreign(found: string): CraikError {
   return new CraikError('store_damaged', `state/craik.sqlite3 is not a Craik database: ${found}`, {
-    hint: 'restore it from a backup; if somebody sent you this home, ask for the file that  craik receipts export  writes',
+    hint: 'restore it from a backup; if someone sent you this home, ask for the output of  craik receipts export',
   })
 }

@@ -9,7 +9,7 @@ import type { Procedure, Store, Tables } from '../store.ts'
 import { openDatabase, translateError } from './database.ts'
 import { lazily } from './statement.ts'
 import { tablesOver } from './tables.ts'
-import type { Answer, Call, FromWriter, ToWriter } from './writer-messages.ts'
+import type { FromWriter, ToWriter, WriterAnswer, WriterCall } from './writer-messages.ts'
 
 /** `writer` is the module that the writer thread runs: the composition root decides what it knows. */
 export async function openSqliteStore(home: Home, writer: URL): Promise<Store> {
@@ -75,7 +75,7 @@ class WriterClient {
   readonly #module: URL
   readonly #waiting = new Map<number, Waiting>()
   #worker: Worker | undefined
-  #outbox: Call[] = []
+  #outbox: WriterCall[] = []
   #next = 0
   #failure: CraikError | undefined
   #closed:
@@ -118,7 +118,7 @@ class WriterClient {
     try {
       this.#worker?.postMessage({ calls } satisfies ToWriter)
     } catch (error) {
-      const failure = new CraikError('internal', 'a write could not be handed to the writer', {
+      const failure = new CraikError('internal', 'cannot send a write to the writer thread', {
         cause: error,
       })
       for (const call of calls) this.#settle({ n: call.n }, failure)
@@ -139,7 +139,7 @@ class WriterClient {
     return worker
   }
 
-  #settle(answer: Answer, error = answer.error && revive(answer.error)): void {
+  #settle(answer: WriterAnswer, error = answer.error && revive(answer.error)): void {
     const waiting = this.#waiting.get(answer.n)
     this.#waiting.delete(answer.n)
     if (error) waiting?.reject(error)
@@ -162,7 +162,7 @@ function threadEnvironment(): NodeJS.ProcessEnv {
   return cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(cache) }
 }
 
-function revive(error: NonNullable<Answer['error']>): CraikError {
+function revive(error: NonNullable<WriterAnswer['error']>): CraikError {
   const { code, message, hint, details, cause } = error
   return new CraikError(code, message, {
     hint,

@@ -1,13 +1,13 @@
 /** What crosses between the main thread and the writer thread. */
 import type { ErrorCode } from '../../errors.ts'
 
-export interface Call {
+export interface WriterCall {
   readonly n: number
   readonly name: string
   readonly input: unknown
 }
 
-export interface Answer {
+export interface WriterAnswer {
   readonly n: number
   readonly value?: unknown
   readonly error?: {
@@ -19,9 +19,11 @@ export interface Answer {
   }
 }
 
-export type ToWriter = { readonly close?: false; readonly calls: readonly Call[] } | { readonly close: true }
+export type ToWriter =
+  | { readonly close?: false; readonly calls: readonly WriterCall[] }
+  | { readonly close: true }
 
 export type FromWriter =
-  | { readonly failed: NonNullable<Answer['error']> }
-  | { readonly closed?: false; readonly answers: readonly Answer[] }
-  | { readonly closed: true; readonly error?: NonNullable<Answer['error']> }
+  | { readonly failed: NonNullable<WriterAnswer['error']> }
+  | { readonly closed?: false; readonly answers: readonly WriterAnswer[] }
+  | { readonly closed: true; readonly error?: NonNullable<WriterAnswer['error']> }

@@ -7,10 +7,10 @@ import { setImmediate } from 'node:timers/promises'
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import { CraikError } from '../../errors.ts'
 import type { Procedures } from '../store.ts'
+import { cacheRows } from './cached-rows.ts'
 import { translateError } from './database.ts'
-import { rememberRows } from './remembered-rows.ts'
 import { tablesOver } from './tables.ts'
-import type { Answer, Call, FromWriter, ToWriter } from './writer-messages.ts'
+import type { FromWriter, ToWriter, WriterAnswer, WriterCall } from './writer-messages.ts'
 
 /** Procedures that the thread runs by itself. */
 export interface Housekeeping {
@@ -35,12 +35,12 @@ export async function serveWriter(
   housekeeping: Housekeeping,
 ): Promise<void> {
   database.exec('PRAGMA busy_timeout = 0')
-  const rows = rememberRows(database, tablesOver(database))
+  const rows = cacheRows(database, tablesOver(database))
   let { tables } = rows
   const begin = database.prepare('BEGIN IMMEDIATE')
   const end = database.prepare('COMMIT')
   const undo = database.prepare('ROLLBACK')
-  const queue: Call[] = []
+  const queue: WriterCall[] = []
   let timer: NodeJS.Timeout | undefined
   let closing = false
   let pumping = false
@@ -86,25 +86,25 @@ export async function serveWriter(
     port.close()
   }
 
-  const run = (call: Call): Promise<unknown> => {
+  const run = (call: WriterCall): Promise<unknown> => {
     const body = procedures[call.name]
-    if (body === undefined) throw new CraikError('internal', `no procedure ${call.name}`)
+    if (body === undefined) throw new CraikError('internal', `unknown procedure: ${call.name}`)
     return body(tables, call.input as never)
   }
 
   /** All in one transaction; when one fails, each again in its own, so that it fails alone. */
-  const commit = async (calls: readonly Call[]): Promise<Answer[]> => {
+  const commit = async (calls: readonly WriterCall[]): Promise<WriterAnswer[]> => {
     try {
       return await together(calls)
     } catch (error) {
-      if (calls.length === 1) return [{ n: calls[0]!.n, error: plain(translateError(error, folder)) }]
-      const answers: Answer[] = []
+      if (calls.length === 1) return [{ n: calls[0]!.n, error: plainError(translateError(error, folder)) }]
+      const answers: WriterAnswer[] = []
       for (const call of calls) answers.push(...(await commit([call])))
       return answers
     }
   }
-  const together = async (calls: readonly Call[]): Promise<Answer[]> => {
-    const answers: Answer[] = []
+  const together = async (calls: readonly WriterCall[]): Promise<WriterAnswer[]> => {
+    const answers: WriterAnswer[] = []
     beginImmediate(begin)
     try {
       rows.begun()
@@ -146,7 +146,7 @@ function beginImmediate(begin: StatementSync): void {
 }
 
 /** Errors cross the thread as data. */
-export function plain(error: CraikError): NonNullable<Answer['error']> {
+export function plainError(error: CraikError): NonNullable<WriterAnswer['error']> {
   return {
     code: error.code,
     message: error.message,

@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { TranscriptSource } from '../source.ts'
 import { type Exchange, jsonl, LINES, memoryHome, PATHS, SESSION, TWO } from '../transcripts.fixture.ts'
-import { type ExportOptions, exportNew, leaveOut } from './export-new.ts'
+import { type ExportOptions, excludeSessions, exportNew } from './export-new.ts'
 
 let folder: string
 let inbox: string
@@ -70,11 +70,11 @@ describe('an export', () => {
     const asks = (session: string, ...more: Exchange[]) => ({
       [PATHS.kimi.replace(`session_${SESSION}`, session)]: jsonl(LINES.kimi([TWO[0]!, ...more])),
     })
-    leaveOut({ records, scope: 'sbx_1' }, 'kimi', 'own')
+    excludeSessions({ records, scope: 'sbx_1' }, 'kimi', 'own')
     expect(await run(memoryHome({ ...asks('own'), ...asks('typed') }))).toEqual([['written', FILE]])
     // Of another place, or another program, it is another session.
-    leaveOut({ records, scope: 'sbx_2' }, 'kimi', 'elsewhere')
-    leaveOut({ records, scope: 'sbx_1' }, 'codex', 'elsewhere')
+    excludeSessions({ records, scope: 'sbx_2' }, 'kimi', 'elsewhere')
+    excludeSessions({ records, scope: 'sbx_1' }, 'codex', 'elsewhere')
     expect(await run(memoryHome(asks('elsewhere')))).toHaveLength(1)
     expect(await run(memoryHome(asks('own', MORE)))).toHaveLength(1)
     expect(files()).toHaveLength(3)
@@ -160,15 +160,15 @@ describe('an export', () => {
 
 describe('an inbox', () => {
   it.each([
-    ['that is a link', () => symlinkSync(folder, inbox), 'it is a link'],
-    ['that is a file', () => writeFileSync(inbox, ''), 'it is no folder'],
+    ['that is a link', () => symlinkSync(folder, inbox), 'it is a symbolic link'],
+    ['that is a file', () => writeFileSync(inbox, ''), 'it is not a folder'],
     [
       'that everybody can write to',
       () => {
         mkdirSync(inbox)
         chmodSync(inbox, 0o777)
       },
-      'everybody can write to it',
+      'all users can write to it',
     ],
     [
       'whose conversations are a link',
@@ -176,7 +176,7 @@ describe('an inbox', () => {
         mkdirSync(inbox)
         symlinkSync(folder, join(inbox, 'conversations'))
       },
-      'it is a link',
+      'it is a symbolic link',
     ],
     [
       'with a link in the place of a folder',
@@ -184,7 +184,7 @@ describe('an inbox', () => {
         mkdirSync(join(inbox, 'conversations'), { recursive: true })
         symlinkSync(folder, join(inbox, 'conversations/2026-11-15T09-12-44Z'))
       },
-      'it is a link',
+      'it is a symbolic link',
     ],
   ])('%s is refused, and nothing is written through it', async (_, make, why) => {
     make()

@@ -12,7 +12,7 @@ import { idIn } from '../claimed.ts'
 import type { Conversation } from '../conversation.ts'
 import { conversationsIn, type FindOptions, type FoundFile, findTranscripts } from '../find-transcripts.ts'
 import { renderMarkdown } from '../markdown/render.ts'
-import { folderOf, slugOf } from '../slug.ts'
+import { slugOf, timeFolderName } from '../slug.ts'
 import { Inbox } from './inbox.ts'
 import { ExportRecords } from './records.ts'
 
@@ -29,7 +29,7 @@ export interface ExportOptions extends FindOptions {
   readonly patienceMs?: number
 }
 
-export interface Exported {
+export interface ExportedTranscripts {
   readonly path: string
   readonly conversation: Pick<Conversation, 'harness' | 'id'> & { readonly turns: number }
   /**
@@ -47,7 +47,7 @@ const MAX_NEW_BYTES = 1024 * 1024 * 1024
 /** Conversations that began in the same second with the same words. */
 const MAX_SAME = 1000
 
-export async function exportNew(options: ExportOptions): Promise<Exported[]> {
+export async function exportNew(options: ExportOptions): Promise<ExportedTranscripts[]> {
   ensurePrivateFolder(options.records, 'folder of exported transcripts')
   // A sandbox that never comes to an end holds up its own exports and no others.
   const lock = await waitForLock(options, `lock-${sha256(options.scope).slice(0, 40)}`)
@@ -67,7 +67,7 @@ export async function exportNew(options: ExportOptions): Promise<Exported[]> {
  * A session in which Craik itself asks something, by the id that the agent gave it: it is not exported, unless somebody goes on
  * in it. To be called before anything is said there.
  */
-export function leaveOut(
+export function excludeSessions(
   { records, scope }: Pick<ExportOptions, 'records' | 'scope'>,
   harness: string,
   session: string,
@@ -85,8 +85,8 @@ async function waitForLock(
     const lock = takeFileLock(join(records, name), 'lock of exports')
     if (lock !== undefined) return lock
     if (performance.now() >= until)
-      throw new CraikError('store_busy', 'another export of transcripts has not ended', {
-        hint: 'try again when it is done:  craik transcripts export',
+      throw new CraikError('store_busy', 'another export of transcripts is still running', {
+        hint: 'try again when it has finished:  craik transcripts export',
       })
     await sleep(POLL_MS, undefined, { signal })
   }
@@ -121,14 +121,14 @@ class Export {
     this.#records = new ExportRecords(options.records)
   }
 
-  async run(): Promise<Exported[]> {
-    const exported: Exported[] = []
+  async run(): Promise<ExportedTranscripts[]> {
+    const exported: ExportedTranscripts[] = []
     for await (const file of findTranscripts(this.#options)) {
       const key = this.#key(file)
       if (this.#records.stamp(key) === file.stamp) continue
       this.#hasProblem = false
       if (this.#new >= MAX_NEW || this.#newBytes >= MAX_NEW_BYTES) {
-        this.#options.onProblem?.(file.path, 'and more wait for the next export: so much is new')
+        this.#options.onProblem?.(file.path, 'and more wait for the next export: too many are new')
         return exported
       }
       for await (const conversation of conversationsIn(file, this.#options))
@@ -147,7 +147,7 @@ class Export {
     return [this.#options.scope, this.#inbox.path, harness, path, ...more]
   }
 
-  async #export(conversation: Conversation, file: FoundFile): Promise<Exported> {
+  async #export(conversation: Conversation, file: FoundFile): Promise<ExportedTranscripts> {
     const { sandbox } = this.#options
     const text = renderMarkdown(conversation, sandbox === undefined ? {} : { sandbox })
     const lock = await waitForLock(this.#options, 'lock')
@@ -158,7 +158,7 @@ class Export {
     }
   }
 
-  async #write(conversation: Conversation, file: FoundFile, work: Work): Promise<Exported> {
+  async #write(conversation: Conversation, file: FoundFile, work: Work): Promise<ExportedTranscripts> {
     const key = this.#key(file, conversation.id)
     const record = this.#records.read(key)
     if (record === undefined) {
@@ -166,14 +166,16 @@ class Export {
       this.#newBytes += work.text.length
     }
     const { harness, id, turns } = conversation
-    const done = (path: string, outcome: Exported['outcome']): Exported => ({
-      ...{ path, outcome, conversation: { harness, id, turns: turns.length } },
+    const done = (path: string, outcome: ExportedTranscripts['outcome']): ExportedTranscripts => ({
+      path,
+      outcome,
+      conversation: { harness, id, turns: turns.length },
     })
     if (record === 'damaged') return done(this.#inbox.path, 'unknown')
     if (record === undefined) {
       const startedAtMs = conversation.startedAtMs ?? file.modifiedAtMs
       const { path, outcome } = await this.#create(key, work, {
-        folder: folderOf(startedAtMs),
+        folder: timeFolderName(startedAtMs),
         slug: slugOf(conversation),
       })
       return done(path, outcome)
@@ -206,7 +208,7 @@ class Export {
     key: readonly string[],
     { text, digest }: Work,
     { folder, slug }: { readonly folder: string; readonly slug: string },
-  ): Promise<Pick<Exported, 'path' | 'outcome'>> {
+  ): Promise<Pick<ExportedTranscripts, 'path' | 'outcome'>> {
     for (let same = 1; same <= MAX_SAME; same++) {
       const name = `${slug}${same === 1 ? '' : `-${same}`}.md`
       const path = this.#inbox.pathOf(folder, name)
@@ -223,8 +225,8 @@ class Export {
       this.#records.write(key, { folder, name, digest: isSame ? digest : null, next: null })
       return { path, outcome: isSame ? 'unchanged' : 'edited' }
     }
-    throw new CraikError('conflict', `there is no name left in ${folder} of the inbox`, {
-      hint: 'move some of the conversations in it elsewhere',
+    throw new CraikError('conflict', `no free name left in ${folder} of the inbox`, {
+      hint: 'move some of its conversations to another folder',
     })
   }
 }

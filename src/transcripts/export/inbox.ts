@@ -7,7 +7,7 @@ import { constants } from 'node:fs'
 import { lstat, open, readdir, rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { createPrivateFile, writePrivateFile } from '../../lib/private-files.ts'
-import type { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import type { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { asExport, enterOwn, openInbox } from './own-folder.ts'
 
 const FOLDER = 'conversations'
@@ -17,7 +17,7 @@ const LEFT_OVER = /^\.[a-z0-9-]{1,90}\.md\.[0-9a-f]{16}\.tmp$/
 const MAX_FILE_BYTES = 512 * 1024 * 1024
 const HEAD_BYTES = 4096
 
-export interface FoundFile {
+export interface InboxFile {
   readonly digest: string
   /** The beginning, to see whose it is. */
   readonly head: string
@@ -25,9 +25,9 @@ export interface FoundFile {
 
 export class Inbox {
   readonly path: string
-  readonly #conversations: HeldFolder
+  readonly #conversations: OpenFolder
 
-  private constructor(path: string, conversations: HeldFolder) {
+  private constructor(path: string, conversations: OpenFolder) {
     this.path = path
     this.#conversations = conversations
   }
@@ -50,7 +50,7 @@ export class Inbox {
    * What has that name: nothing, a regular file, or something else that is left alone. `elsewhere`: what should be its folder
    * is none.
    */
-  async find(folder: string, name: string): Promise<FoundFile | 'missing' | 'odd' | 'elsewhere'> {
+  async find(folder: string, name: string): Promise<InboxFile | 'missing' | 'odd' | 'elsewhere'> {
     const found = await lstat(this.#conversations.at(folder)).catch(() => undefined)
     if (found === undefined) return 'missing'
     const held = await this.#conversations.enter(folder).catch(() => undefined)
@@ -76,7 +76,7 @@ export class Inbox {
     await this.#conversations.close()
   }
 
-  async #within<T>(folder: string, work: (held: HeldFolder) => T): Promise<T> {
+  async #within<T>(folder: string, work: (held: OpenFolder) => T): Promise<T> {
     const held = await enterOwn(this.#conversations, folder, `${this.path}/${FOLDER}/${folder}`)
     try {
       for (const name of await readdir(held.path))
@@ -90,7 +90,7 @@ export class Inbox {
   }
 }
 
-async function digestOf(path: string): Promise<FoundFile | 'missing' | 'odd'> {
+async function digestOf(path: string): Promise<InboxFile | 'missing' | 'odd'> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY
   let file: Awaited<ReturnType<typeof open>>
   try {

@@ -5,15 +5,15 @@
 import { lstat, mkdir } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { CraikError } from '../../errors.ts'
-import { HeldFolder } from '../../lib/safe-tar/held-folder.ts'
+import { OpenFolder } from '../../lib/safe-tar/open-folder.ts'
 import { quoteArgument } from '../../lib/shlex.ts'
 
 /** The inbox itself; closed by the caller. */
-export async function openInbox(typed: string): Promise<HeldFolder> {
+export async function openInbox(typed: string): Promise<OpenFolder> {
   const path = resolve(typed)
-  const parent = await HeldFolder.open(dirname(path)).catch((cause) => {
-    throw new CraikError('not_found', `there is no folder for the inbox ${typed} to be in`, {
-      hint: `mkdir -p ${quoteArgument(dirname(path))}`,
+  const parent = await OpenFolder.open(dirname(path)).catch((cause) => {
+    throw new CraikError('not_found', `the parent folder of the inbox ${typed} does not exist`, {
+      hint: `create it:  mkdir -p ${quoteArgument(dirname(path))}`,
       cause,
     })
   })
@@ -25,7 +25,7 @@ export async function openInbox(typed: string): Promise<HeldFolder> {
 }
 
 /** Made when it is not there. A link, or a folder that others can write to, is none to write to. */
-export async function enterOwn(parent: HeldFolder, name: string, shown: string): Promise<HeldFolder> {
+export async function enterOwn(parent: OpenFolder, name: string, shown: string): Promise<OpenFolder> {
   await mkdir(parent.at(name), 0o700).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw asExport(error, shown)
   })
@@ -33,11 +33,13 @@ export async function enterOwn(parent: HeldFolder, name: string, shown: string):
   const refuse = (problem: string, hint: string) =>
     new CraikError('export_failed', `cannot write to ${shown}: ${problem}`, { hint })
   if (found?.isSymbolicLink())
-    throw refuse('it is a link', `name what it leads to:  --inbox "$(readlink -f ${quoteArgument(shown)})"`)
-  if (found?.isDirectory() !== true) throw refuse('it is no folder', 'move it away, or choose another inbox')
-  if (found.uid !== process.geteuid?.()) throw refuse('it is another user’s', 'choose a folder of your own')
+    throw refuse('it is a symbolic link', `use its target:  --inbox "$(readlink -f ${quoteArgument(shown)})"`)
+  if (found?.isDirectory() !== true)
+    throw refuse('it is not a folder', 'move it away, or choose another inbox')
+  if (found.uid !== process.geteuid?.())
+    throw refuse('it belongs to another user', 'choose a folder that you own')
   if ((found.mode & 0o002) !== 0)
-    throw refuse('everybody can write to it', `chmod o-w ${quoteArgument(shown)}`)
+    throw refuse('all users can write to it', `change its permissions:  chmod o-w ${quoteArgument(shown)}`)
   return parent.enter(name).catch((error) => {
     throw asExport(error, shown)
   })
@@ -51,7 +53,7 @@ export function asExport(error: unknown, shown: string): unknown {
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new CraikError('disk_full', `no space left to write to ${shown}`, { cause })
   return new CraikError('export_failed', `cannot write to ${shown} (${code})`, {
-    hint: 'choose a folder that you may write to:  craik transcripts export --inbox DIR',
+    hint: 'choose a folder that you can write to:  craik transcripts export --inbox DIR',
     cause,
   })
 }

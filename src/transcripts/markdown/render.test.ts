@@ -8,7 +8,11 @@ import { defuse } from './defuse.ts'
 import { renderMarkdown } from './render.ts'
 
 const conversation = (...turns: readonly (readonly Part[])[]): Conversation => ({
-  ...{ harness: 'codex', id: 'x-1', path: 'x.jsonl', startedAtMs: Date.UTC(2026, 10, 15), cwd: '/w' },
+  harness: 'codex',
+  id: 'x-1',
+  path: 'x.jsonl',
+  startedAtMs: Date.UTC(2026, 10, 15),
+  cwd: '/w',
   turns: turns.map((parts, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', parts })),
   damage: { damaged: 0, oversized: 0, unfinished: false, cut: false },
 })
@@ -16,7 +20,10 @@ const conversation = (...turns: readonly (readonly Part[])[]): Conversation => (
 const text = (said: string): Part => ({ type: 'text', text: cleanText(said) })
 const thinking = (said: string): Part => ({ type: 'thinking', text: cleanText(said) })
 const tool = (name: string, input: string, output: string): Part => ({
-  ...{ type: 'tool', name, input: cleanText(input), output: cleanText(output) },
+  type: 'tool',
+  name,
+  input: cleanText(input),
+  output: cleanText(output),
 })
 
 /** What a reader of lines sees, in and out of blocks of code. */
@@ -150,8 +157,16 @@ describe('front matter', () => {
       { sandbox: 'sbx_1' },
     )
     expect(parse(markdown.split('---\n')[1]!)).toEqual({
-      ...{ title: 'why?', harness: 'codex', session: 'x-1', sandbox: 'sbx_1', model: 'm', workspace: '/w' },
-      ...{ started: '2026-11-15T00:00:00.000Z', turns: 2, input_tokens: 11, output_tokens: 7 },
+      title: 'why?',
+      harness: 'codex',
+      session: 'x-1',
+      sandbox: 'sbx_1',
+      model: 'm',
+      workspace: '/w',
+      started: '2026-11-15T00:00:00.000Z',
+      turns: 2,
+      input_tokens: 11,
+      output_tokens: 7,
     })
   })
 
@@ -170,7 +185,7 @@ describe('front matter', () => {
   it('is followed, at the end, by what is not whole', () => {
     const damage = { damaged: 2, oversized: 0, unfinished: true, cut: true }
     expect(renderMarkdown({ ...conversation([text('x')]), damage })).toMatch(
-      /\*Not whole: 2 damaged entries were left out; it goes on beyond what is kept\.\*\n$/,
+      /\*Incomplete: 2 damaged entries were skipped; the rest was too long to save\.\*\n$/,
     )
   })
 })

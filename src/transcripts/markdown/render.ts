@@ -1,5 +1,5 @@
 /** A conversation as Markdown: front matter, then one section for each turn, with thoughts and tools folded. */
-import type { Conversation, Part, ToolCall, Turn } from '../conversation.ts'
+import type { Conversation, Part, RecordedToolCall, Turn } from '../conversation.ts'
 import { nameOf } from '../conversation.ts'
 import { defuse, fenced, htmlText } from './defuse.ts'
 
@@ -49,7 +49,7 @@ function partOf(part: Part): string {
   return part.type === 'thinking' ? folded('thinking', defuse(part.text)) : toolOf(part)
 }
 
-function toolOf({ name, input, output, ok }: ToolCall): string {
+function toolOf({ name, input, output, ok }: RecordedToolCall): string {
   const outcome = output === undefined ? ' · no answer' : ok === false ? ' · failed' : ''
   const gist = gistOf(input)
   const summary = `${oneLine(name)}${gist === '' ? '' : ` · ${gist}`}${outcome}`
@@ -92,9 +92,9 @@ function folded(summary: string, content: string): string {
 function notes({ damage }: Conversation): string[] {
   const { damaged, oversized, cut } = damage
   const said = [
-    ...(damaged === 0 ? [] : [`${damaged.toLocaleString('en')} damaged entries were left out`]),
-    ...(oversized === 0 ? [] : [`${oversized.toLocaleString('en')} entries were too long to be read`]),
-    ...(cut ? ['it goes on beyond what is kept'] : []),
+    ...(damaged === 0 ? [] : [`${damaged.toLocaleString('en')} damaged entries were skipped`]),
+    ...(oversized === 0 ? [] : [`${oversized.toLocaleString('en')} entries were too long to read`]),
+    ...(cut ? ['the rest was too long to save'] : []),
   ]
-  return said.length === 0 ? [] : [`*Not whole: ${said.join('; ')}.*`]
+  return said.length === 0 ? [] : [`*Incomplete: ${said.join('; ')}.*`]
 }

@@ -30,7 +30,7 @@ async function start(): Promise<void> {
     for await (const line of linesOf(database)) await tell(line)
   } catch (error) {
     const code = (error as { readonly errcode?: number }).errcode
-    await tell({ refused: error instanceof Refusal ? error.message : `SQLite says ${code ?? 'no'}` })
+    await tell({ refused: error instanceof Refusal ? error.message : `SQLite error ${code ?? 'unknown'}` })
   }
 }
 
@@ -40,8 +40,12 @@ async function tell(line: DatabaseLine): Promise<void> {
 
 function open(path: string): DatabaseSync {
   const database = new DatabaseSync(path, {
-    ...{ readOnly: true, allowExtension: false, defensive: true, enableForeignKeyConstraints: false },
-    ...{ enableDoubleQuotedStringLiterals: false, timeout: 0 },
+    readOnly: true,
+    allowExtension: false,
+    defensive: true,
+    enableForeignKeyConstraints: false,
+    enableDoubleQuotedStringLiterals: false,
+    timeout: 0,
   })
   for (const setting of [
     'trusted_schema = OFF',
@@ -106,11 +110,12 @@ function requireTables(database: DatabaseSync): ReadonlySet<string> {
       .prepare(`SELECT type FROM pragma_table_list WHERE schema = 'main' AND name = ? COLLATE NOCASE LIMIT 2`)
       .all(table)
     if (kinds.length === 0) throw new Refusal(`it has no table ${table}`)
-    if (kinds.length > 1 || kinds[0]!.type !== 'table') throw new Refusal(`${table} is no ordinary table`)
+    if (kinds.length > 1 || kinds[0]!.type !== 'table') throw new Refusal(`${table} is not an ordinary table`)
     const columns = database.prepare(`SELECT name, hidden FROM pragma_table_xinfo(?) LIMIT 500`).all(table)
     const { needed, known } = TABLES[table]
     const plain = new Set(columns.filter(({ hidden }) => hidden === 0).map(({ name }) => String(name)))
-    for (const name of needed) if (!plain.has(name)) throw new Refusal(`${table} has no plain column ${name}`)
+    for (const name of needed)
+      if (!plain.has(name)) throw new Refusal(`${table} has no ordinary column ${name}`)
     if (table === 'session') ofSession = new Set(known.filter((name) => plain.has(name)))
   }
   return ofSession

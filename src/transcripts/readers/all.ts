@@ -1,5 +1,5 @@
 /** The programs whose transcripts are read. */
-import type { Harness } from '../conversation.ts'
+import type { TranscriptHarness } from '../conversation.ts'
 import { claudeCodeReader } from './claude-code.ts'
 import { codexReader } from './codex.ts'
 import { geminiReader } from './gemini.ts'
@@ -7,7 +7,7 @@ import { kimiReader } from './kimi.ts'
 import { opencodeReader } from './opencode.ts'
 import type { TranscriptReader } from './reader.ts'
 
-export const READERS: Readonly<Record<Harness, TranscriptReader>> = {
+export const READERS: Readonly<Record<TranscriptHarness, TranscriptReader>> = {
   'claude-code': claudeCodeReader,
   codex: codexReader,
   gemini: geminiReader,

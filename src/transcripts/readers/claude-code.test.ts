@@ -1,6 +1,6 @@
 /** Claude Code's tree of messages. */
 import { describe, expect, it } from 'vitest'
-import { type Conversation, textOf } from '../conversation.ts'
+import { type Conversation, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
 import { all, claudeLines, jsonl, memoryHome, PATHS, SESSION } from '../transcripts.fixture.ts'
 
@@ -13,14 +13,23 @@ async function read(
   const options = { source, signal, redact: (text: string) => text }
   return (await all(findConversations(options)))[0]
 }
-const said = (conversation: Conversation | undefined) => conversation?.turns.map(textOf)
+const said = (conversation: Conversation | undefined) => conversation?.turns.map(turnText)
 
 const user = (uuid: string, parentUuid: string | null, content: unknown, more = {}) => ({
-  ...{ type: 'user', uuid, parentUuid, isSidechain: false, message: { role: 'user', content }, ...more },
+  type: 'user',
+  uuid,
+  parentUuid,
+  isSidechain: false,
+  message: { role: 'user', content },
+  ...more,
 })
 const assistant = (uuid: string, parentUuid: string | null, block: object, id = uuid, more = {}) => ({
-  ...{ type: 'assistant', uuid, parentUuid, isSidechain: false },
-  ...{ message: { id, role: 'assistant', model: 'model-1', content: [block] }, ...more },
+  type: 'assistant',
+  uuid,
+  parentUuid,
+  isSidechain: false,
+  message: { id, role: 'assistant', model: 'model-1', content: [block] },
+  ...more,
 })
 const words = (text: string) => ({ type: 'text', text })
 

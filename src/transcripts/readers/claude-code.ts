@@ -4,12 +4,12 @@
  * follows whom, then what was said.
  */
 import { z } from 'zod'
-import { nameIn, timeOf, tokensIn } from '../claimed.ts'
-import type { Entry } from '../entries.ts'
+import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
+import type { TranscriptEntry } from '../entries.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { anything, fits, type JsonLines } from '../lines.ts'
 import { ActiveBranch } from './active-branch.ts'
-import { damageOf, linesOf, stemOf, type TranscriptReader } from './reader.ts'
+import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
 const block = z.looseObject({
@@ -78,10 +78,10 @@ export const claudeCodeReader: TranscriptReader = {
   matches: (path) => /^[^/]+\/(?!agent-)[^/]+\.jsonl$/.test(path),
   async *read(source, file) {
     yield { type: 'begin', id: stemOf(file.path, '.jsonl') }
-    const first = linesOf(source, file)
+    const first = transcriptLines(source, file)
     const branch = await activeBranch(first)
     // What was appended in between is for the next time.
-    const lines = linesOf(source, file, first.bytes)
+    const lines = transcriptLines(source, file, first.bytes)
     const usage = new Usage()
     for await (const { value } of lines) {
       const type = (value as { type?: unknown } | null)?.type
@@ -110,13 +110,13 @@ async function activeBranch(lines: JsonLines): Promise<ActiveBranch> {
   return branch
 }
 
-function* titleOf(value: unknown): Generator<Entry> {
+function* titleOf(value: unknown): Generator<TranscriptEntry> {
   const found = fits(title, value)
   const name = nameIn(found?.customTitle ?? found?.aiTitle ?? found?.summary)
   if (name !== undefined) yield { type: 'facts', title: name }
 }
 
-function* entriesOf(said: Message, branch: ActiveBranch, usage: Usage): Generator<Entry> {
+function* entriesOf(said: Message, branch: ActiveBranch, usage: Usage): Generator<TranscriptEntry> {
   if (said.isSidechain) return
   const atMs = timeOf(said.timestamp)
   const { content, id, model } = said.message
@@ -187,10 +187,10 @@ class Usage {
       this.#output -= this.#last.output
     }
     const input =
-      tokensIn(usage.input_tokens) +
-      tokensIn(usage.cache_creation_input_tokens) +
-      tokensIn(usage.cache_read_input_tokens)
-    this.#last = { id, input, output: tokensIn(usage.output_tokens) }
+      claimedTokens(usage.input_tokens) +
+      claimedTokens(usage.cache_creation_input_tokens) +
+      claimedTokens(usage.cache_read_input_tokens)
+    this.#last = { id, input, output: claimedTokens(usage.output_tokens) }
     this.#input += this.#last.input
     this.#output += this.#last.output
   }

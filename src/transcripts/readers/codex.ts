@@ -1,10 +1,10 @@
 /** Codex: one file of lines for each session; what the model was told and answered are its `response_item`s. */
 import { z } from 'zod'
-import { nameIn, timeOf, tokensIn } from '../claimed.ts'
-import type { Entry } from '../entries.ts'
+import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
+import type { TranscriptEntry } from '../entries.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { anything, fits } from '../lines.ts'
-import { damageOf, linesOf, stemOf, type TranscriptReader } from './reader.ts'
+import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
 const line = z.object({ timestamp: anything, type: text, payload: z.looseObject({ type: anything }) })
@@ -53,9 +53,9 @@ export const codexReader: TranscriptReader = {
   depth: 3,
   matches: (path) => /(?:^|\/)rollout-[^/]+\.jsonl$/.test(path),
   async *read(source, file) {
-    const lines = linesOf(source, file)
+    const lines = transcriptLines(source, file)
     let begun = false
-    const begin = function* (id: unknown): Generator<Entry> {
+    const begin = function* (id: unknown): Generator<TranscriptEntry> {
       if (!begun) yield { type: 'begin', id: typeof id === 'string' ? id : stemOf(file.path, '.jsonl') }
       begun = true
     }
@@ -85,7 +85,7 @@ export const codexReader: TranscriptReader = {
   },
 }
 
-function* metaEntries(facts: z.infer<typeof meta>): Generator<Entry> {
+function* metaEntries(facts: z.infer<typeof meta>): Generator<TranscriptEntry> {
   yield { type: 'facts', startedAtMs: timeOf(facts.timestamp), cwd: nameIn(facts.cwd) }
   // `cli`, `exec` and the like are words; an agent that another one started has more to say.
   const { source } = facts
@@ -103,18 +103,21 @@ const counted = z.object({
   }),
 })
 
-function* eventEntries(payload: unknown): Generator<Entry> {
+function* eventEntries(payload: unknown): Generator<TranscriptEntry> {
   const back = fits(rolledBack, payload)
   if (back !== undefined) yield { type: 'undo', count: back.num_turns }
   const total = fits(counted, payload)?.info.total_token_usage
   if (total !== undefined)
     yield {
       type: 'facts',
-      usage: { inputTokens: tokensIn(total.input_tokens), outputTokens: tokensIn(total.output_tokens) },
+      usage: {
+        inputTokens: claimedTokens(total.input_tokens),
+        outputTokens: claimedTokens(total.output_tokens),
+      },
     }
 }
 
-function* itemEntries(known: Item, atMs: number | undefined): Generator<Entry> {
+function* itemEntries(known: Item, atMs: number | undefined): Generator<TranscriptEntry> {
   switch (known.type) {
     case 'message':
       return yield* messageEntries(known, atMs)
@@ -142,7 +145,7 @@ function* itemEntries(known: Item, atMs: number | undefined): Generator<Entry> {
 function* messageEntries(
   known: Extract<Item, { type: 'message' }>,
   atMs: number | undefined,
-): Generator<Entry> {
+): Generator<TranscriptEntry> {
   const { role, content, internal_chat_message_metadata_passthrough: passed } = known
   if (role === 'assistant') yield { type: 'text', atMs, text: content.map(textIn).join('\n\n') }
   if (role !== 'user') return
@@ -153,7 +156,7 @@ function* messageEntries(
   if (prompt.trim() !== '') yield { type: 'user', atMs, text: prompt }
 }
 
-function call(callId: string, name: string, input: unknown, atMs: number | undefined): Entry {
+function call(callId: string, name: string, input: unknown, atMs: number | undefined): TranscriptEntry {
   return { type: 'call', atMs, callId, name, input }
 }
 

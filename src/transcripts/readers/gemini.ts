@@ -4,12 +4,12 @@
  * takes back.
  */
 import { z } from 'zod'
-import { nameIn, timeOf, tokensIn } from '../claimed.ts'
-import type { Entry } from '../entries.ts'
+import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
+import type { TranscriptEntry } from '../entries.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { anything, fits } from '../lines.ts'
 import type { TranscriptSource } from '../source.ts'
-import { damageOf, linesOf, stemOf, type TranscriptReader } from './reader.ts'
+import { damageOf, stemOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
 const list = <T extends z.ZodType>(of: T) => z.array(of).max(TRANSCRIPT_LIMITS.partsOfTurn)
@@ -61,9 +61,9 @@ export const geminiReader: TranscriptReader = {
   depth: 2,
   matches: (path) => /^[^/]+\/chats\/session-[^/]+\.jsonl$/.test(path),
   async *read(source, file) {
-    const lines = linesOf(source, file)
+    const lines = transcriptLines(source, file)
     const messages = new Messages()
-    const facts: Entry[] = []
+    const facts: TranscriptEntry[] = []
     let id = stemOf(file.path, '.jsonl')
     for await (const { value, bytes } of lines) {
       const taken = messages.take(value, bytes)
@@ -129,8 +129,8 @@ class Messages {
     for (const { tokens } of this.#current.values()) {
       if (tokens === undefined || tokens === null) continue
       any = true
-      inputTokens += tokensIn(tokens.input)
-      outputTokens += tokensIn(tokens.output) + tokensIn(tokens.thoughts)
+      inputTokens += claimedTokens(tokens.input)
+      outputTokens += claimedTokens(tokens.output) + claimedTokens(tokens.thoughts)
     }
     return any ? { inputTokens, outputTokens } : undefined
   }
@@ -156,7 +156,7 @@ class Messages {
   }
 }
 
-function* entriesOf(said: Message): Generator<Entry> {
+function* entriesOf(said: Message): Generator<TranscriptEntry> {
   const atMs = timeOf(said.timestamp)
   const content = typeof said.content === 'string' ? [{ text: said.content }] : (said.content ?? [])
   if (said.type === 'user') {
@@ -174,8 +174,11 @@ function* entriesOf(said: Message): Generator<Entry> {
     if (words !== undefined) yield { type: thought ? 'thinking' : 'text', atMs, text: words }
     if (functionCall !== undefined && said.toolCalls === undefined)
       yield {
-        ...{ type: 'call', atMs, callId: functionCall.id ?? '' },
-        ...{ name: functionCall.name, input: functionCall.args },
+        type: 'call',
+        atMs,
+        callId: functionCall.id ?? '',
+        name: functionCall.name,
+        input: functionCall.args,
       }
   }
   for (const [i, tool] of (said.toolCalls ?? []).entries()) {

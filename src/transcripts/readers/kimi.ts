@@ -1,10 +1,10 @@
 /** Kimi: one file of lines for each agent of a session, of which `main` is the one that the user speaks with. */
 import { z } from 'zod'
-import { nameIn, timeOf, tokensIn } from '../claimed.ts'
-import type { Entry } from '../entries.ts'
+import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
+import type { TranscriptEntry } from '../entries.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { anything, fits } from '../lines.ts'
-import { damageOf, linesOf, type TranscriptReader } from './reader.ts'
+import { damageOf, type TranscriptReader, transcriptLines } from './reader.ts'
 
 const text = z.string()
 const piece = z.looseObject({ type: text, text: text.optional(), think: text.optional() })
@@ -52,7 +52,7 @@ export const kimiReader: TranscriptReader = {
   matches: (path) => /^[^/.][^/]*\/[^/]+\/agents\/main\/wire\.jsonl$/.test(path),
   async *read(source, file) {
     yield { type: 'begin', id: file.path.split('/').at(-4)! }
-    const lines = linesOf(source, file)
+    const lines = transcriptLines(source, file)
     const usage = { inputTokens: 0, outputTokens: 0 }
     for await (const { value } of lines) {
       const entries = entriesOf(value, usage)
@@ -68,7 +68,7 @@ export const kimiReader: TranscriptReader = {
 function entriesOf(
   value: unknown,
   usage: { inputTokens: number; outputTokens: number },
-): Entry[] | undefined {
+): TranscriptEntry[] | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const record = value as Readonly<Record<string, unknown>>
   switch (record.type) {
@@ -81,8 +81,8 @@ function entriesOf(
     case 'usage.record': {
       const found = fits(used, value)?.usage ?? {}
       for (const name of ['inputOther', 'inputCacheRead', 'inputCacheCreation'])
-        usage.inputTokens += tokensIn(found[name])
-      usage.outputTokens += tokensIn(found.output)
+        usage.inputTokens += claimedTokens(found[name])
+      usage.outputTokens += claimedTokens(found.output)
       return []
     }
     case 'context.undo': {
@@ -98,7 +98,7 @@ function entriesOf(
   }
 }
 
-function promptEntries(value: unknown): Entry[] | undefined {
+function promptEntries(value: unknown): TranscriptEntry[] | undefined {
   const found = fits(prompt, value)
   if (found === undefined) return undefined
   const { role, content, origin } = found.message
@@ -108,7 +108,7 @@ function promptEntries(value: unknown): Entry[] | undefined {
   return [{ type: 'user', atMs: timeOf(found.time), text: plainText(content) }]
 }
 
-function stepEntries(value: unknown): Entry[] | undefined {
+function stepEntries(value: unknown): TranscriptEntry[] | undefined {
   const found = fits(step, value)
   if (found === undefined) return undefined
   if (!KNOWN.has(found.event.type)) return []

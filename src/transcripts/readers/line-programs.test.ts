@@ -1,6 +1,6 @@
 /** What is particular to Codex, Gemini and Kimi: taking back, writing again, and agents of agents. */
 import { describe, expect, it } from 'vitest'
-import { type Conversation, textOf } from '../conversation.ts'
+import { type Conversation, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
 import { all, jsonl, LINES, memoryHome, PATHS, TWO } from '../transcripts.fixture.ts'
 
@@ -13,7 +13,7 @@ async function read(
   const options = { source: memoryHome({ [path]: jsonl(lines) }), signal, redact: (text: string) => text }
   return (await all(findConversations(options)))[0]
 }
-const said = (conversation: Conversation | undefined) => conversation?.turns.map(textOf)
+const said = (conversation: Conversation | undefined) => conversation?.turns.map(turnText)
 const FIRST = ['why does the parser test fail?', 'I will run it.\n\nThe lexer drops a trailing comment.']
 
 describe('codex', () => {

@@ -3,12 +3,12 @@ import { mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { nameIn, timeOf, tokensIn } from '../claimed.ts'
-import type { Entry } from '../entries.ts'
+import { claimedTokens, nameIn, timeOf } from '../claimed.ts'
+import type { TranscriptEntry } from '../entries.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { anything, fits } from '../lines.ts'
-import { readDatabase } from '../opencode/apart.ts'
 import type { DatabaseLine } from '../opencode/rows.ts'
+import { readDatabase } from '../opencode/subprocess.ts'
 import type { TranscriptFile, TranscriptSource } from '../source.ts'
 import type { TranscriptReader } from './reader.ts'
 
@@ -90,9 +90,9 @@ const KNOWN: ReadonlySet<unknown> = new Set(partData.options.flatMap(({ shape })
 async function* sessionsIn(
   lines: AsyncIterable<DatabaseLine | undefined>,
   isCut: boolean,
-): AsyncGenerator<Entry> {
+): AsyncGenerator<TranscriptEntry> {
   let session: Session | undefined
-  const damage = (what: Extract<Entry, { type: 'damage' }>['damage']): Entry => ({
+  const damage = (what: Extract<TranscriptEntry, { type: 'damage' }>['damage']): TranscriptEntry => ({
     type: 'damage',
     damage: what,
   })
@@ -107,7 +107,7 @@ async function* sessionsIn(
       if (isCut) yield damage({ cut: true })
     } else if ('refused' in line) {
       yield damage({ cut: true })
-      yield { type: 'problem', problem: `is no database that can be read: ${line.refused.slice(0, 200)}` }
+      yield { type: 'problem', problem: `is not a readable database: ${line.refused.slice(0, 200)}` }
     } else if ('ended' in line) {
       if (line.ended.cut) yield damage({ cut: true })
     } else if (session !== undefined) yield* session.take(line)
@@ -134,17 +134,19 @@ class Session {
     this.#revertedFrom = revert?.messageID
   }
 
-  *begin(): Generator<Entry> {
+  *begin(): Generator<TranscriptEntry> {
     const { id, directory, title, time_created, parent_id } = this.#row
     yield { type: 'begin', id }
     yield {
-      ...{ type: 'facts', cwd: nameIn(directory), title: nameIn(title) },
+      type: 'facts',
+      cwd: nameIn(directory),
+      title: nameIn(title),
       startedAtMs: timeOf(time_created),
     }
     if (parent_id !== null) yield { type: 'discard' }
   }
 
-  *take(line: InSession): Generator<Entry> {
+  *take(line: InSession): Generator<TranscriptEntry> {
     if ('part' in line) return yield* this.#part(line.part.data)
     yield* this.#spoken()
     const { id, time_created, data } = line.message
@@ -158,8 +160,8 @@ class Session {
     const model = nameIn(found.modelID)
     if (model !== undefined) yield { type: 'facts', model }
     const { input, output, cache } = found.tokens ?? {}
-    this.#usage.inputTokens += tokensIn(input) + tokensIn(cache?.read) + tokensIn(cache?.write)
-    this.#usage.outputTokens += tokensIn(output)
+    this.#usage.inputTokens += claimedTokens(input) + claimedTokens(cache?.read) + claimedTokens(cache?.write)
+    this.#usage.outputTokens += claimedTokens(output)
   }
 
   /** A row that cannot be read may have been a message: what follows is not part of the one before. */
@@ -167,13 +169,13 @@ class Session {
     this.#message = undefined
   }
 
-  *end(): Generator<Entry> {
+  *end(): Generator<TranscriptEntry> {
     yield* this.#spoken()
     if (this.#usage.inputTokens + this.#usage.outputTokens > 0)
       yield { type: 'facts', usage: { ...this.#usage } }
   }
 
-  *#part(data: string | number | null): Generator<Entry> {
+  *#part(data: string | number | null): Generator<TranscriptEntry> {
     if (this.#message === undefined) return
     if (data === null) return yield { type: 'damage', damage: { oversized: 1 } }
     const value = parsed(data)
@@ -190,7 +192,7 @@ class Session {
     else yield { type: 'text', atMs, text: found.text }
   }
 
-  *#spoken(): Generator<Entry> {
+  *#spoken(): Generator<TranscriptEntry> {
     if (this.#prompt.length > 0)
       yield { type: 'user', atMs: this.#message?.atMs, text: this.#prompt.join('\n\n') }
     this.#prompt = []
@@ -200,7 +202,7 @@ class Session {
 function* toolEntries(
   { tool, callID, state }: Extract<z.infer<typeof partData>, { type: 'tool' }>,
   atMs: number | undefined,
-): Generator<Entry> {
+): Generator<TranscriptEntry> {
   yield { type: 'call', atMs, callId: callID, name: tool, input: state.input }
   const output = state.status === 'error' ? state.error : state.output
   if (typeof output === 'string')

@@ -1,6 +1,6 @@
 /** What reads the transcripts of one program. */
-import type { Harness } from '../conversation.ts'
-import type { Entry } from '../entries.ts'
+import type { TranscriptHarness } from '../conversation.ts'
+import type { TranscriptEntry } from '../entries.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { JsonLines } from '../lines.ts'
 import type { TranscriptFile, TranscriptSource } from '../source.ts'
@@ -10,7 +10,7 @@ interface ReadOptions {
 }
 
 export interface TranscriptReader {
-  readonly harness: Harness
+  readonly harness: TranscriptHarness
   /** Where it keeps them, relative to the home, and how many folders deep below that. */
   readonly folder: string
   readonly depth: number
@@ -19,11 +19,11 @@ export interface TranscriptReader {
   /** Files that change together with a transcript, relative to the home: when one of them is another, so is it. */
   companions?(path: string): readonly string[]
   /** Never throws because of what is in the file. */
-  read(source: TranscriptSource, file: TranscriptFile, options: ReadOptions): AsyncIterable<Entry>
+  read(source: TranscriptSource, file: TranscriptFile, options: ReadOptions): AsyncIterable<TranscriptEntry>
 }
 
 /** The lines of a file, up to the limit of its length, or to that of the time before. */
-export function linesOf(
+export function transcriptLines(
   source: TranscriptSource,
   { path }: TranscriptFile,
   maxBytes: number = TRANSCRIPT_LIMITS.fileBytes,
@@ -32,7 +32,7 @@ export function linesOf(
 }
 
 /** Told after the last line. */
-export function damageOf(lines: JsonLines, file: TranscriptFile, isCut = false): Entry {
+export function damageOf(lines: JsonLines, file: TranscriptFile, isCut = false): TranscriptEntry {
   const cut = isCut || file.bytes > TRANSCRIPT_LIMITS.fileBytes
   return { type: 'damage', damage: { ...lines.damage, cut } }
 }

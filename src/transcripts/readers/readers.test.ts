@@ -1,7 +1,7 @@
 /** What the four programs write line by line becomes one and the same conversation, whatever happened to the file. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Conversation, type Harness, textOf } from '../conversation.ts'
+import { type Conversation, type TranscriptHarness, turnText } from '../conversation.ts'
 import { findConversations } from '../find-transcripts.ts'
 import { TRANSCRIPT_LIMITS } from '../limits.ts'
 import { all, type Exchange, FOLDER, jsonl, LINES, memoryHome, PATHS, TWO } from '../transcripts.fixture.ts'
@@ -10,7 +10,7 @@ type LineHarness = keyof typeof LINES
 const HARNESSES = Object.keys(LINES) as LineHarness[]
 
 async function conversationsOf(
-  harness: Harness,
+  harness: TranscriptHarness,
   content: string | Buffer,
   more: Record<string, string> = {},
 ): Promise<Conversation[]> {
@@ -21,7 +21,7 @@ async function conversationsOf(
 
 /** What was said, turn by turn. */
 const spoken = (conversation: Conversation | undefined) =>
-  (conversation?.turns ?? []).map((turn) => `${turn.role}: ${textOf(turn)}`)
+  (conversation?.turns ?? []).map((turn) => `${turn.role}: ${turnText(turn)}`)
 
 const SPOKEN = [
   'user: why does the parser test fail?',

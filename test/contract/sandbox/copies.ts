@@ -15,9 +15,9 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import { tarIn, tarOut } from '../../../src/sdk/transfer.ts'
-import { type GetPlace, newJobId } from './place.ts'
+import { type GetInstance, newJobId } from './instance.ts'
 
-export function copyContract(place: GetPlace): void {
+export function copyContract(place: GetInstance): void {
   describe('a tree', () => {
     it('of 1,000 files with links, modes and odd names comes back as it went in', async () => {
       const { home, client, box } = place()

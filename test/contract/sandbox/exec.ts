@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
-import { expectAnswers, type GetPlace, newJobId, runWhole, sha256, until } from './place.ts'
+import { expectAnswers, type GetInstance, newJobId, runWhole, sha256, until } from './instance.ts'
 
 type ExecBody = Omit<Extract<JobRequestBody, { readonly kind: 'exec' }>, 'kind'>
 
-export function execContract(place: GetPlace): void {
+export function execContract(place: GetInstance): void {
   const run = (argv: readonly string[], options: ExecBody & { readonly input?: Buffer } = {}) => {
     const { input, ...rest } = options
     const spec: JobRequestBody = { kind: 'exec', argv: [...argv], stdin: input !== undefined, ...rest }

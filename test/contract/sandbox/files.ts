@@ -5,9 +5,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { WatchBody } from '../../../src/operator/api/bodies.ts'
 import { readFile, writeFile } from '../../../src/sdk/transfer.ts'
-import { type GetPlace, NODE_INSIDE } from './place.ts'
+import { type GetInstance, NODE_INSIDE } from './instance.ts'
 
-export function fileContract(place: GetPlace): void {
+export function fileContract(place: GetInstance): void {
   const put = (path: string, bytes: Buffer, mode = 0o644) =>
     writeFile(place().client, place().box.id, path, {
       bytes: bytes.length,

@@ -1,8 +1,8 @@
 /** What runs inside and what it uses, as the inside tells it and as the host sees it. */
 import { describe, expect, it } from 'vitest'
-import { type GetPlace, newJobId, runWhole, until } from './place.ts'
+import { type GetInstance, newJobId, runWhole, until } from './instance.ts'
 
-export function insideContract(place: GetPlace): void {
+export function insideContract(place: GetInstance): void {
   describe('processes', () => {
     it('are listed with the job that they belong to, and can be signalled', async () => {
       const { client, box } = place()

@@ -1,9 +1,9 @@
 /** A sandbox that is stopped keeps what it wrote and what it may do; one that is paused stands still. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { LiveSandbox } from '../../sandbox-home.ts'
-import type { GetPlace } from './place.ts'
+import type { GetInstance } from './instance.ts'
 
-export function lifecycleContract(place: GetPlace): void {
+export function lifecycleContract(place: GetInstance): void {
   describe('stopping, resuming and pausing', () => {
     let box: LiveSandbox
     beforeAll(async () => {

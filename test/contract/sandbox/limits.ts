@@ -5,11 +5,11 @@ import type { EnforcedBody } from '../../../src/operator/api/bodies.ts'
 import { runJob } from '../../../src/sdk/run-job.ts'
 import { writeFile } from '../../../src/sdk/transfer.ts'
 import type { LiveSandbox } from '../../sandbox-home.ts'
-import { expectAnswers, type GetPlace, newJobId, runWhole, until } from './place.ts'
+import { expectAnswers, type GetInstance, newJobId, runWhole, until } from './instance.ts'
 
 const PROCESSES = 64
 
-export function limitContract(place: GetPlace): void {
+export function limitContract(place: GetInstance): void {
   describe('a small sandbox', () => {
     let box: LiveSandbox
     let enforced: EnforcedBody

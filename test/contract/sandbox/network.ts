@@ -5,7 +5,7 @@ import type { Duplex } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type GetPlace, NODE_INSIDE, newJobId, startDetached, until } from './place.ts'
+import { type GetInstance, NODE_INSIDE, newJobId, startDetached, until } from './instance.ts'
 
 const [ECHO, COUNT, CLOSED] = [7001, 7002, 7003]
 
@@ -21,7 +21,7 @@ createServer({ allowHalfOpen: true }, (s) => {
 }).listen(${COUNT}, '127.0.0.1', () => require('fs').writeFileSync('servers-up', ''))
 `
 
-export function networkContract(place: GetPlace): void {
+export function networkContract(place: GetInstance): void {
   const connect = (port: number) => place().client.sandboxes.connectPort(place().box.id, port)
   const exchange = async (stream: Duplex, bytes: Buffer) => {
     stream.end(bytes)

@@ -1,6 +1,6 @@
 /** What every sandbox brings for a person and for git: a prompt, a history that ends, hooks of its own, variables it refuses. */
 import { describe, expect, it } from 'vitest'
-import type { GetPlace } from './place.ts'
+import type { GetInstance } from './instance.ts'
 import { TerminalWindow } from './terminal-window.ts'
 
 /** A repository with a commit of somebody else's, and a place to push to, each in a folder of its own. */
@@ -18,7 +18,7 @@ git add file
 git -c user.email=work@corp.example commit -q -m one
 `
 
-export function settingsContract(place: GetPlace): void {
+export function settingsContract(place: GetInstance): void {
   const run = (script: string, env: Readonly<Record<string, string>> = {}) =>
     place().box.exec(['bash', '-c', REPOSITORY + script], { env })
 
@@ -87,7 +87,7 @@ export function settingsContract(place: GetPlace): void {
     await expect(place().box.exec(['true'], { env })).rejects.toMatchObject(refused)
     const { code, stderr } = await place().home.tryToCreate(['--env', `${name}=made-up-value`])
     expect(code).toBe(64)
-    expect(stderr).toContain(`sets ${name}, which no sandbox takes`)
+    expect(stderr).toContain(`sets ${name}, which sandboxes must not see`)
     expect(stderr).not.toContain('made-up-value')
   })
 }

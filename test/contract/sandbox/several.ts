@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { expectAnswers, type GetPlace, NODE_INSIDE, newJobId, runWhole, until } from './place.ts'
+import { expectAnswers, type GetInstance, NODE_INSIDE, newJobId, runWhole, until } from './instance.ts'
 
-export function severalContract(place: GetPlace): void {
+export function severalContract(place: GetInstance): void {
   describe('two sandboxes', () => {
     it('see nothing of each other', async () => {
       const { home, client, box } = place()

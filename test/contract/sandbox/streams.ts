@@ -12,7 +12,7 @@ import { jsonOf } from '../../../src/sdk/transport.ts'
 import { run as runOnHost } from '../../craik.ts'
 import {
   expectAnswers,
-  type GetPlace,
+  type GetInstance,
   type Heard,
   hear,
   newJobId,
@@ -21,7 +21,7 @@ import {
   startDetached,
   until,
   untilEnded,
-} from './place.ts'
+} from './instance.ts'
 
 const MIB = 1024 * 1024
 /** More than all buffers on the way, and what is written is twice that and more: it would show if it were piled up. */
@@ -31,7 +31,7 @@ const UNREAD_BYTES = 512 * MIB
 /** So often the same position: what writes is held up. */
 const STILL_LOOKS = 10
 
-export function streamContract(place: GetPlace): void {
+export function streamContract(place: GetInstance): void {
   describe('output', () => {
     it('read on from any frame is the rest of it', async () => {
       const jobId = newJobId()

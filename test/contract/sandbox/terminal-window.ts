@@ -2,7 +2,7 @@
 import { PassThrough } from 'node:stream'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
 import { type JobEnd, runJob } from '../../../src/sdk/run-job.ts'
-import { newJobId, type Place } from './place.ts'
+import { type ContractInstance, newJobId } from './instance.ts'
 
 type TerminalBody = Extract<JobRequestBody, { readonly kind: 'terminal' }>
 
@@ -11,12 +11,12 @@ const PATIENCE_MS = 60_000
 export class TerminalWindow implements AsyncDisposable {
   readonly jobId = newJobId()
   readonly ended: Promise<JobEnd>
-  readonly #place: Place
+  readonly #place: ContractInstance
   readonly #keys = new PassThrough()
   readonly #waiting = new Set<() => void>()
   #text = ''
 
-  constructor(place: Place, argv: readonly string[], options: Partial<TerminalBody> = {}) {
+  constructor(place: ContractInstance, argv: readonly string[], options: Partial<TerminalBody> = {}) {
     this.#place = place
     const spec: TerminalBody = {
       kind: 'terminal',

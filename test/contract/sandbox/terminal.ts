@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import { FRAME } from '../../../src/lib/frames.ts'
 import type { JobRequestBody } from '../../../src/operator/api/requests.ts'
-import { type GetPlace, hear, newJobId, startDetached, untilEnded } from './place.ts'
+import { type GetInstance, hear, newJobId, startDetached, untilEnded } from './instance.ts'
 import { TerminalWindow } from './terminal-window.ts'
 
-export function terminalContract(place: GetPlace): void {
+export function terminalContract(place: GetInstance): void {
   describe('a terminal', () => {
     it('echoes what is typed, and ends with the code of its program', async () => {
       await using window = new TerminalWindow(place(), ['sh'])

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readFile, tarIn, tarOut, writeFile } from '../../../src/sdk/transfer.ts'
 import type { LiveSandbox } from '../../sandbox-home.ts'
-import { type GetPlace, newJobId, runWhole } from './place.ts'
+import { type GetInstance, newJobId, runWhole } from './instance.ts'
 
 interface Receipt {
   readonly id: string
@@ -27,7 +27,7 @@ const MARKER = 'never-in-a-receipt'
 /** Operations of the table that are counted at the boundary are at least so many when all of the contract ran. */
 const AT_LEAST = 100
 
-export function trustContract(place: GetPlace): void {
+export function trustContract(place: GetInstance): void {
   const exported = async () => (await place().home.run(['receipts', 'export'])).stdout
   const receipts = async () =>
     (await exported())

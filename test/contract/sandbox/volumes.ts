@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ERRORS } from '../../../src/errors.ts'
 import type { VolumeBody } from '../../../src/operator/api/bodies.ts'
-import { faultInVolumes } from '../../../src/sandboxes/volumes/evidence.ts'
+import { faultInVolumes } from '../../../src/sandboxes/volumes/verify-volumes.ts'
 import { type LiveSandbox, USER_UID } from '../../sandbox-home.ts'
-import type { GetPlace } from './place.ts'
+import type { GetInstance } from './instance.ts'
 
 const LOCAL = '/workspace/home/.local'
 
-export function volumeContract(place: GetPlace): void {
+export function volumeContract(place: GetInstance): void {
   const folderOf = (name: string) => join(place().home.home, 'volumes', name)
   const create = (name: string, ...args: readonly string[]) =>
     place().home.create(['--volume', `${name}:.local`, ...args])
@@ -61,7 +61,7 @@ export function volumeContract(place: GetPlace): void {
       expect(faultInVolumes(pid, [{ ...expected, identity: `${dev}:1` }])).toMatch('is not the volume')
       expect(faultInVolumes(pid, [{ ...expected, at: '.config' }])).toBeDefined()
       expect(faultInVolumes(pid, [expected], ['noexec'])).toMatch('not mounted noexec')
-      expect(faultInVolumes(pid, [])).toMatch('another folder')
+      expect(faultInVolumes(pid, [])).toMatch('another mounted folder')
       await box.delete()
       await remove('seen')
     })
@@ -95,7 +95,7 @@ export function volumeContract(place: GetPlace): void {
       await client.sandboxes.stop(box.id)
       await expect(client.sandboxes.resume(box.id)).rejects.toMatchObject({
         code: 'conflict',
-        message: expect.stringContaining('the volume linked cannot be mounted'),
+        message: expect.stringContaining('cannot mount the volume linked'),
         hint: expect.stringContaining('craik rebuild'),
       })
       expect(await client.sandboxes.get(box.id)).toMatchObject({ state: 'stopped' })

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ERRORS } from '../../../src/errors.ts'
 import { FOREIGN_UID, USER_UID } from '../../sandbox-home.ts'
-import { type GetPlace, until } from './place.ts'
+import { type GetInstance, until } from './instance.ts'
 
 const FILES = { 'readme.txt': 'hello\n', 'src/a.txt': 'a\n' }
 const REPOSITORY = {
@@ -52,7 +52,7 @@ function replaceFile(at: string): void {
   renameSync(`${at}.lock`, at)
 }
 
-export function workspaceContract(place: GetPlace): void {
+export function workspaceContract(place: GetInstance): void {
   const createInPlace = (folder: string) => place().home.tryToCreate(['--workspace', folder, '--in-place'])
 
   describe('a workspace', () => {

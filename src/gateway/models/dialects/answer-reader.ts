@@ -1,19 +1,9 @@
 /** Reads an answer as it passes: what was used, whether it is whole, whether the provider itself broke it off. */
 import type { Usage } from '../../../providers/conversation.ts'
 import { writtenTokens } from '../../../providers/estimate.ts'
-import { parseAnswer } from '../json-members.ts'
+import { type Loose, parseAnswer } from '../json-members.ts'
 
 type InputCounts = Omit<Extract<Usage, { source: 'measured' | 'estimated' }>, 'source' | 'outputTokens'>
-
-/** JSON as it came; looked into with care. */
-export type Loose =
-  | { readonly [name: string]: Loose }
-  | readonly Loose[]
-  | string
-  | number
-  | boolean
-  | null
-  | undefined
 
 export abstract class AnswerReader {
   /** The dialect's own end has come. */
@@ -26,7 +16,7 @@ export abstract class AnswerReader {
 
   /** One event of a stream. Throws SyntaxError when it is not what the dialect says. */
   event(data: string): void {
-    this.read(parseAnswer(data) as Loose)
+    this.read(parseAnswer(data))
   }
 
   /** A whole answer that came at once. False: it is none in this dialect. */

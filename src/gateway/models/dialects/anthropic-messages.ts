@@ -1,9 +1,10 @@
 /** Anthropic Messages, as the gateway passes it on. */
 import { type AnthropicCounts, anthropicUsage } from '../../../providers/adapters/anthropic-messages.ts'
+import type { Loose } from '../json-members.ts'
 import { edited, valueAt } from '../json-members.ts'
-import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
-import type { Ask, Dialect, DialectError, Malformed, ScannedBody } from './dialect.ts'
-import { capAt, fieldsOf, isDearTier, isMalformed, modelAndCap, modelAt, notTaken } from './fields.ts'
+import { AnswerReader, has, member } from './answer-reader.ts'
+import type { Dialect, DialectError, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
+import { capAt, fieldsOf, isMalformed, isPremiumTier, malformedJson, modelAndCap, modelAt } from './fields.ts'
 
 export const anthropicMessages: Dialect = {
   name: 'anthropic_messages',
@@ -21,8 +22,8 @@ export const anthropicMessages: Dialect = {
 
 const NAMES = { model: ['model'], cap: ['max_tokens'], tier: ['service_tier'] } as const
 
-function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
-  if (typeof members === 'string') return notTaken(members)
+function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
+  if (typeof members === 'string') return malformedJson(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -32,7 +33,7 @@ function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
   return {
     model,
     maxOutputTokens: cap,
-    unpriced: isDearTier(body, fields.tier),
+    unpriced: isPremiumTier(body, fields.tier),
     spelled: (changes) => edited(body, modelAndCap(members, fields, 'max_tokens', changes)),
   }
 }

@@ -1,9 +1,10 @@
 /** Chat Completions, as the gateway passes it on. */
 import { chatUsage } from '../../../providers/adapters/chat-completions.ts'
+import type { Loose } from '../json-members.ts'
 import { type Edit, edited, memberPutIn, valueAt } from '../json-members.ts'
-import { AnswerReader, has, type Loose, list, member } from './answer-reader.ts'
-import type { Ask, Dialect, Malformed, ScannedBody } from './dialect.ts'
-import { capAt, fieldsOf, isDearTier, isMalformed, isSeveral, modelAt, notTaken } from './fields.ts'
+import { AnswerReader, has, list, member } from './answer-reader.ts'
+import type { Dialect, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
+import { capAt, fieldsOf, isMalformed, isPremiumTier, isSeveral, malformedJson, modelAt } from './fields.ts'
 import { openaiProblem } from './openai-error.ts'
 
 export const chatCompletions: Dialect = {
@@ -29,8 +30,8 @@ const NAMES = {
   tier: ['service_tier'],
 } as const
 
-function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
-  if (typeof members === 'string') return notTaken(members)
+function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
+  if (typeof members === 'string') return malformedJson(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -40,12 +41,12 @@ function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
   const newCap = capAt(body, fields.newCap)
   if (isMalformed(newCap)) return newCap
   if (isSeveral(body, fields.answers))
-    return { malformed: 'n must be 1: each answer would have a cap of its own' }
+    return { malformed: 'n must be 1: each response would have its own limit' }
   const caps = [cap, newCap].filter((each) => each !== null)
   return {
     model,
     maxOutputTokens: caps.length === 0 ? null : Math.max(...caps),
-    unpriced: isDearTier(body, fields.tier),
+    unpriced: isPremiumTier(body, fields.tier),
     spelled: (changes, baseUrl) => {
       const edits: Edit[] = []
       if (changes.model !== undefined) edits.push({ ...fields.model!, text: JSON.stringify(changes.model) })
@@ -71,7 +72,7 @@ class Reader extends AnswerReader {
   }
 
   protected override read(event: Loose): void {
-    if (typeof event !== 'object' || event === null) throw new SyntaxError('an event that is no object')
+    if (typeof event !== 'object' || event === null) throw new SyntaxError('an event that is not an object')
     if (has(event, 'error')) {
       this.problem = member(event, 'error')
       return

@@ -20,7 +20,7 @@ export interface Dialect {
   /** The members of a body whose own members are read too. */
   readonly lookInto: LookInto
   /** What a body asks for. `model` is the one in the path, where the dialect has it there. */
-  readonly ask: (body: ScannedBody, model: string | undefined) => Ask | Malformed
+  readonly ask: (body: ScannedBody, model: string | undefined) => ModelRequest | Malformed
   readonly reader: () => AnswerReader
   /** The dialect's own error, as a body. */
   readonly errorBody: (error: DialectError) => string
@@ -34,17 +34,17 @@ export interface ScannedBody {
   readonly members: Members | JsonFault
 }
 
-export interface Ask {
+export interface ModelRequest {
   readonly model: string
   /** Null: no cap is named. */
   readonly maxOutputTokens: number | null
   /** It may cost more than its bytes and the table of prices tell. */
   readonly unpriced: boolean
   /** The body with these changed and every other byte as it was. The base URL tells whose name of the cap is right. */
-  readonly spelled: (changes: Changes, baseUrl: string) => Buffer
+  readonly spelled: (changes: RequestChanges, baseUrl: string) => Buffer
 }
 
-export interface Changes {
+export interface RequestChanges {
   readonly cap?: number
   readonly model?: string
 }
@@ -61,7 +61,7 @@ export interface DialectError {
 }
 
 /** The status of an answer for what went wrong on the other side. */
-export function statusOf(failure: FailureKind): number {
+export function statusOfFailure(failure: FailureKind): number {
   switch (failure) {
     case 'rate_limited':
       return 429

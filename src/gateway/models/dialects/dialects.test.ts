@@ -2,15 +2,15 @@ import { expect, test } from 'vitest'
 import { scanObject } from '../json-members.ts'
 import { anthropicMessages } from './anthropic-messages.ts'
 import { chatCompletions } from './chat-completions.ts'
-import type { Ask, Dialect } from './dialect.ts'
-import { codeAssist, gemini } from './gemini.ts'
+import type { Dialect, ModelRequest } from './dialect.ts'
+import { codeAssist, geminiDialect } from './gemini.ts'
 import { openaiResponses } from './openai-responses.ts'
 
 const asked = (dialect: Dialect, body: unknown, model?: string) => {
   const bytes = Buffer.from(JSON.stringify(body))
-  return dialect.ask({ bytes, members: scanObject(bytes, dialect.lookInto) }, model) as Ask
+  return dialect.ask({ bytes, members: scanObject(bytes, dialect.lookInto) }, model) as ModelRequest
 }
-const spelled = (ask: Ask, cap: number, baseUrl = 'https://api.example/v1') =>
+const spelled = (ask: ModelRequest, cap: number, baseUrl = 'https://api.example/v1') =>
   JSON.parse(ask.spelled({ cap }, baseUrl).toString())
 
 test('a cap is put in where there is none, under the name that is right there', () => {
@@ -21,7 +21,7 @@ test('a cap is put in where there is none, under the name that is right there', 
     max_completion_tokens: 7,
     model: 'm',
   })
-  expect(spelled(asked(gemini, {}, 'm'), 7)).toEqual({ generationConfig: { maxOutputTokens: 7 } })
+  expect(spelled(asked(geminiDialect, {}, 'm'), 7)).toEqual({ generationConfig: { maxOutputTokens: 7 } })
   expect(spelled(asked(codeAssist, { model: 'm', request: { contents: [] } }), 7)).toEqual({
     model: 'm',
     request: { generationConfig: { maxOutputTokens: 7 }, contents: [] },
@@ -35,16 +35,16 @@ test('of two fields for one cap both are kept within it', () => {
 })
 
 test('Gemini’s two names for a field are one field', () => {
-  const ask = asked(gemini, { generation_config: { max_output_tokens: 900 } }, 'm')
+  const ask = asked(geminiDialect, { generation_config: { max_output_tokens: 900 } }, 'm')
   expect(ask.maxOutputTokens).toBe(900)
   expect(spelled(ask, 3)).toEqual({ generation_config: { max_output_tokens: 3 } })
   const both = { generationConfig: { maxOutputTokens: 5 }, generation_config: { maxOutputTokens: 900 } }
-  expect(asked(gemini, both, 'm')).toHaveProperty('malformed')
+  expect(asked(geminiDialect, both, 'm')).toHaveProperty('malformed')
 })
 
 test.each<[string, Dialect, unknown]>([
   ['several answers of Chat Completions', chatCompletions, { model: 'm', n: 4 }],
-  ['several answers of Gemini', gemini, { generationConfig: { candidateCount: 4 } }],
+  ['several answers of Gemini', geminiDialect, { generationConfig: { candidateCount: 4 } }],
   ['an answer that is made in the background', openaiResponses, { model: 'm', background: true }],
   ['a cap of nothing', anthropicMessages, { model: 'm', max_tokens: 0 }],
 ])('%s is refused: what it costs could not be held', (_, dialect, body) => {
@@ -53,7 +53,7 @@ test.each<[string, Dialect, unknown]>([
 
 test.each<[string, Dialect, unknown]>([
   ['input that is kept on the other side', openaiResponses, { model: 'm', previous_response_id: 'r' }],
-  ['a cache that is kept on the other side', gemini, { cachedContent: 'c' }],
+  ['a cache that is kept on the other side', geminiDialect, { cachedContent: 'c' }],
   ['a dearer tier', openaiResponses, { model: 'm', service_tier: 'priority' }],
 ])('%s has no price that is known', (_, dialect, body) => {
   expect(asked(dialect, body, 'm').unpriced).toBe(true)
@@ -82,7 +82,7 @@ test('whole answers are read in each dialect, and others are not taken for one',
     [openaiResponses, { object: 'response', usage, error: null }],
     [chatCompletions, { choices: [{}], usage: { prompt_tokens: 10, completion_tokens: 5 } }],
     [
-      gemini,
+      geminiDialect,
       [
         {
           candidates: [{ finishReason: 'STOP' }],

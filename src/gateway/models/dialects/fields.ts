@@ -10,7 +10,7 @@ import {
   VALUES_MAX,
   valueAt,
 } from '../json-members.ts'
-import type { Changes, Malformed } from './dialect.ts'
+import type { Malformed, RequestChanges } from './dialect.ts'
 
 export interface Field extends Span {
   readonly name: string
@@ -30,8 +30,8 @@ export function fieldsOf<Key extends string>(
   for (const [name, span] of members.spans) {
     const key = wanted.get(folded(name))
     if (key === undefined) continue
-    if (!names[key].includes(name)) return { malformed: `${names[key][0]} is spelled in an unusual way` }
-    if (found[key] !== undefined) return { malformed: `${names[key][0]} is there twice` }
+    if (!names[key].includes(name)) return { malformed: `${names[key][0]} has an unsupported spelling` }
+    if (found[key] !== undefined) return { malformed: `${names[key][0]} occurs twice` }
     found[key] = { ...span, name }
   }
   return found
@@ -65,7 +65,7 @@ export function modelAndCap(
   members: Members,
   fields: { readonly model?: Field; readonly cap?: Field },
   capName: string,
-  { model, cap }: Changes,
+  { model, cap }: RequestChanges,
 ): Edit[] {
   const edits: Edit[] = []
   if (model !== undefined) edits.push({ ...fields.model!, text: JSON.stringify(model) })
@@ -85,7 +85,7 @@ export function isSeveral(body: Buffer, field: Field | undefined): boolean {
 }
 
 /** Tiers that cost more than the table says. */
-export function isDearTier(body: Buffer, field: Field | undefined): boolean {
+export function isPremiumTier(body: Buffer, field: Field | undefined): boolean {
   if (field === undefined) return false
   return !['auto', 'default', 'flex', 'standard', 'standard_only', null].includes(
     valueAt(body, field) as string | null,
@@ -97,15 +97,15 @@ export function isMalformed<T>(value: T | Malformed): value is Malformed {
 }
 
 /** Why the scanner does not take a body, for the client. */
-export function notTaken(fault: JsonFault): Malformed {
+export function malformedJson(fault: JsonFault): Malformed {
   const reasons: Readonly<Record<JsonFault, string>> = {
     syntax: 'is not JSON',
     not_object: 'is not a JSON object',
-    duplicate: 'names a member twice',
+    duplicate: 'contains a member twice',
     too_deep: 'is nested too deeply',
     too_many_values: `has more than ${VALUES_MAX} JSON values`,
     too_many_members: 'has too many members',
-    long_name: 'has a member with too long a name',
+    long_name: 'has a member whose name is too long',
   }
   return { malformed: `the body ${reasons[fault]}` }
 }

@@ -1,9 +1,10 @@
 /** Gemini, as the gateway passes it on: with an API key, and in the envelope of Code Assist. */
 import { geminiUsage } from '../../../providers/adapters/gemini.ts'
+import type { Loose } from '../json-members.ts'
 import { type Edit, edited, type Members, memberPutIn, valueAt } from '../json-members.ts'
-import { AnswerReader, has, type Loose, list, member } from './answer-reader.ts'
-import type { Ask, Changes, Dialect, DialectError, Malformed } from './dialect.ts'
-import { capAt, type Field, fieldsOf, isMalformed, isSeveral, modelAt, notTaken } from './fields.ts'
+import { AnswerReader, has, list, member } from './answer-reader.ts'
+import type { Dialect, DialectError, Malformed, ModelRequest, RequestChanges } from './dialect.ts'
+import { capAt, type Field, fieldsOf, isMalformed, isSeveral, malformedJson, modelAt } from './fields.ts'
 
 /** Protocol buffers have two names for each field. */
 const LOOK_INTO_REQUEST = { generationConfig: {}, generation_config: {} }
@@ -17,13 +18,13 @@ const COMMON = {
   errorEvent: (error: DialectError) => `data: ${JSON.stringify(problem(error))}\n\n`,
 } as const
 
-export const gemini: Dialect = {
+export const geminiDialect: Dialect = {
   ...COMMON,
   name: 'gemini',
   spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'api_key',
   lookInto: LOOK_INTO_REQUEST,
   ask({ bytes: body, members }, pathModel) {
-    if (typeof members === 'string') return notTaken(members)
+    if (typeof members === 'string') return malformedJson(members)
     const model = modelAt(pathModel)
     return isMalformed(model) ? model : askOf(body, members, model, undefined)
   },
@@ -36,7 +37,7 @@ export const codeAssist: Dialect = {
   spokenBy: ({ family, kind }) => family === 'gemini' && kind === 'oauth',
   lookInto: { request: LOOK_INTO_REQUEST },
   ask({ bytes: body, members }) {
-    if (typeof members === 'string') return notTaken(members)
+    if (typeof members === 'string') return malformedJson(members)
     const fields = fieldsOf(members, { model: ['model'], request: ['request'] })
     if (isMalformed(fields)) return fields
     const model = modelAt(fields.model && valueAt(body, fields.model))
@@ -62,7 +63,7 @@ function askOf(
   request: Members,
   model: string,
   modelField: Field | undefined,
-): Ask | Malformed {
+): ModelRequest | Malformed {
   const asked = fieldsOf(request, REQUEST)
   if (isMalformed(asked)) return asked
   const { config: configField, cached } = asked
@@ -74,7 +75,7 @@ function askOf(
   const cap = capAt(body, fields.cap)
   if (isMalformed(cap)) return cap
   if (isSeveral(body, fields.answers))
-    return { malformed: 'candidateCount must be 1: each answer would have a cap of its own' }
+    return { malformed: 'candidateCount must be 1: each response would have its own limit' }
   const capEdit = (value: number): Edit => {
     if (fields.cap !== undefined) return { ...fields.cap, text: String(value) }
     if (config !== undefined) return memberPutIn(config, 'maxOutputTokens', String(value))
@@ -85,7 +86,7 @@ function askOf(
     maxOutputTokens: cap,
     // What is kept on the other side is input too, and its size is not known here.
     unpriced: cached !== undefined,
-    spelled: (changes: Changes) =>
+    spelled: (changes: RequestChanges) =>
       edited(body, [
         // Without Code Assist's envelope the model stands in the path.
         ...(changes.model === undefined || modelField === undefined
@@ -106,7 +107,7 @@ class Reader extends AnswerReader {
   }
 
   protected override read(event: Loose): void {
-    if (typeof event !== 'object' || event === null) throw new SyntaxError('an event that is no object')
+    if (typeof event !== 'object' || event === null) throw new SyntaxError('an event that is not an object')
     if (has(event, 'error')) {
       this.problem = member(event, 'error')
       return
@@ -136,7 +137,7 @@ class Reader extends AnswerReader {
     for (const candidate of list(member(piece, 'candidates'))) {
       for (const part of list(member(candidate, 'content', 'parts'))) {
         this.wrote(member(part, 'text'))
-        if (has(part, 'functionCall')) this.wrote(JSON.stringify(member(part, 'functionCall')))
+        this.wrote(member(part, 'functionCall'))
       }
       if (has(candidate, 'finishReason')) this.#stopped = true
     }

@@ -1,17 +1,18 @@
 /** OpenAI Responses, as the gateway passes it on. */
 import { responsesUsage } from '../../../providers/adapters/openai-responses.ts'
+import type { Loose } from '../json-members.ts'
 import { edited, type Members, valueAt } from '../json-members.ts'
-import { AnswerReader, has, type Loose, member } from './answer-reader.ts'
-import type { Ask, Dialect, DialectError, Malformed, ScannedBody } from './dialect.ts'
+import { AnswerReader, has, member } from './answer-reader.ts'
+import type { Dialect, DialectError, Malformed, ModelRequest, ScannedBody } from './dialect.ts'
 import {
   capAt,
   type Field,
   fieldsOf,
-  isDearTier,
   isMalformed,
+  isPremiumTier,
+  malformedJson,
   modelAndCap,
   modelAt,
-  notTaken,
 } from './fields.ts'
 import { openaiProblem } from './openai-error.ts'
 
@@ -40,8 +41,8 @@ const NAMES = {
   prompt: ['prompt'],
 } as const
 
-function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
-  if (typeof members === 'string') return notTaken(members)
+function ask({ bytes: body, members }: ScannedBody): ModelRequest | Malformed {
+  if (typeof members === 'string') return malformedJson(members)
   const fields = fieldsOf(members, NAMES)
   if (isMalformed(fields)) return fields
   const asked = askOf(body, members, fields)
@@ -51,7 +52,7 @@ function ask({ bytes: body, members }: ScannedBody): Ask | Malformed {
 }
 
 /** The same as a message of a WebSocket: an answer of before may be referred to, and its size is for whoever saw it. */
-export interface CreateAsk extends Ask {
+export interface CreateAsk extends ModelRequest {
   readonly previousId: string | undefined
   /** Nothing is to be generated: what is sent is only made ready for the next. */
   readonly isWarmUp: boolean
@@ -66,19 +67,18 @@ const MESSAGE_NAMES = {
 } as const
 
 export function createAsk({ bytes: body, members }: ScannedBody): CreateAsk | Malformed {
-  if (typeof members === 'string') return notTaken(members)
+  if (typeof members === 'string') return malformedJson(members)
   const fields = fieldsOf(members, MESSAGE_NAMES)
   if (isMalformed(fields)) return fields
   const type = fields.type && valueAt(body, fields.type)
-  if (type !== 'response.create') return { malformed: 'the only message that is taken is response.create' }
+  if (type !== 'response.create') return { malformed: 'the only supported message is response.create' }
   if (isSet(body, fields.stream))
-    return { malformed: 'stream_id is not offered: open a connection for each conversation' }
+    return { malformed: 'stream_id is not supported: open a connection for each conversation' }
   // A server that looks in there would read another model, and another cap.
-  if (fields.nested !== undefined)
-    return { malformed: 'the request stands in the message, not under response' }
+  if (fields.nested !== undefined) return { malformed: 'put the request in the message, not under response' }
   const previous = fields.previous && valueAt(body, fields.previous)
   if (isSet(body, fields.previous) && typeof previous !== 'string')
-    return { malformed: 'previous_response_id must be the name of an answer' }
+    return { malformed: 'previous_response_id must be the id of a response' }
   const asked = askOf(body, members, fields)
   if (isMalformed(asked)) return asked
   const isWarmUp = fields.generate !== undefined && valueAt(body, fields.generate) !== true
@@ -89,17 +89,18 @@ function askOf(
   body: Buffer,
   members: Members,
   fields: Readonly<Partial<Record<keyof typeof NAMES, Field>>>,
-): Ask | Malformed {
+): ModelRequest | Malformed {
   const model = modelAt(fields.model && valueAt(body, fields.model))
   if (isMalformed(model)) return model
   const cap = capAt(body, fields.cap)
   if (isMalformed(cap)) return cap
   if (isSet(body, fields.background) && valueAt(body, fields.background!) !== false)
-    return { malformed: 'background is not offered: what such an answer uses is never seen here' }
+    return { malformed: 'background is not supported: Craik cannot see its usage' }
   return {
     model,
     maxOutputTokens: cap,
-    unpriced: isDearTier(body, fields.tier) || isSet(body, fields.conversation) || isSet(body, fields.prompt),
+    unpriced:
+      isPremiumTier(body, fields.tier) || isSet(body, fields.conversation) || isSet(body, fields.prompt),
     spelled: (changes) => edited(body, modelAndCap(members, fields, 'max_output_tokens', changes)),
   }
 }

@@ -1,13 +1,13 @@
 /** The answer to one message, passed on event by event. What goes wrong is a result here. */
 
 import { TURN_BYTES } from '../../../lib/credential-mask.ts'
-import { Counterpart } from '../../../providers/adapters/counterpart.ts'
+import { Upstream } from '../../../providers/adapters/counterpart.ts'
 import { readProblem } from '../../../providers/adapters/refusal.ts'
 import type { Usage } from '../../../providers/conversation.ts'
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
 import { writtenTokens } from '../../../providers/estimate.ts'
 import type { GatewayLimits } from '../../limits.ts'
-import { statusOf } from '../dialects/dialect.ts'
+import { statusOfFailure } from '../dialects/dialect.ts'
 import { errorMessage, failedMessage, ResponsesReader } from '../dialects/openai-responses.ts'
 import { TOO_LONG } from '../exchange.ts'
 import {
@@ -100,7 +100,7 @@ class Answering implements SocketListener {
     if (this.#isOver) return
     this.#answeredBytes += data.length
     this.#wait(this.#passing.limits.silenceMs)
-    const fault = isBinary ? this.#garbage('it sent a message that is no text') : this.#read(data)
+    const fault = isBinary ? this.#garbage('it sent a message that is not text') : this.#read(data)
     if (fault !== undefined) {
       this.#broken(fault)
       return
@@ -117,7 +117,7 @@ class Answering implements SocketListener {
       return
     }
     const kind = this.#answeredBytes > 0 ? 'broken_stream' : 'unreachable'
-    const what = 'it closed the connection before its answer was complete'
+    const what = 'it closed the connection before its response was complete'
     this.#broken(failedEnd(this.#from(), kind, what, true))
   }
 
@@ -127,8 +127,8 @@ class Answering implements SocketListener {
       this.#reader.event(data.toString('utf8'))
       return undefined
     } catch (error) {
-      if (error instanceof TooComplex) return tooMuchEnd(this.#from(), 'its answer is too complex')
-      return this.#garbage('one of its events is not one of this dialect')
+      if (error instanceof TooComplex) return tooMuchEnd(this.#from(), 'its response is too complex')
+      return this.#garbage('it sent an event that is not in this dialect')
     }
   }
 
@@ -147,7 +147,7 @@ class Answering implements SocketListener {
   }
 
   #ownWords(end: FailedEnd): Buffer {
-    const { problem, problemStatus: status = statusOf(end.failure.failure) } = this.#reader
+    const { problem, problemStatus: status = statusOfFailure(end.failure.failure) } = this.#reader
     const error = { status, message: words(end.message, end.hint), names: namesOf(problem) }
     return Buffer.from(this.#hasBegun ? failedMessage(error) : errorMessage(error))
   }
@@ -159,7 +159,7 @@ class Answering implements SocketListener {
       return
     }
     const [kind, what] = late
-      ? (['timeout', 'it did not come to an end in time'] as const)
+      ? (['timeout', 'its response did not end in time'] as const)
       : (['cancelled', 'the call was cancelled'] as const)
     this.#broken(failedEnd(this.#from(), kind, what, true))
   }
@@ -249,7 +249,7 @@ class Answering implements SocketListener {
       this.#wait(ms)
       return
     }
-    const what = this.#answeredBytes > 0 ? 'its answer stalled' : 'it did not answer in time'
+    const what = this.#answeredBytes > 0 ? 'its response stalled' : 'it did not respond in time'
     this.#broken(failedEnd(this.#from(), 'timeout', what, true))
   }
 
@@ -257,7 +257,7 @@ class Answering implements SocketListener {
     return garbageEnd(this.#from(), what)
   }
 
-  #from(): Counterpart {
-    return new Counterpart(this.#passing.baseUrl, this.#passing.upstream.mask)
+  #from(): Upstream {
+    return new Upstream(this.#passing.baseUrl, this.#passing.upstream.mask)
   }
 }

@@ -6,48 +6,48 @@ import { CAP_FIELD_BYTES, refusedBeforehand } from '../../../providers/dispatch/
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
 import type { Hop } from '../../../providers/dispatch/hop.ts'
 import { findProvider } from '../../../providers/registry.ts'
-import type { Caller } from '../../caller.ts'
+import type { GatewayCaller } from '../../caller.ts'
 import type { GatewayLimits } from '../../limits.ts'
-import { addressed, identityOf, type ModelCallPlace, underway } from '../admitted-call.ts'
-import { type BodyFault, describeFault, type Room } from '../body.ts'
+import { addressed, callIdentity, type ModelCallDeps, underway } from '../admitted-call.ts'
+import { type BodyFault, describeFault, type MemoryBudget } from '../body.ts'
 import { UNKNOWN_MODEL } from '../call.ts'
 import type { ConfigReader } from '../config.ts'
 import type { ScannedBody } from '../dialects/dialect.ts'
 import { isMalformed } from '../dialects/fields.ts'
 import { type CreateAsk, createAsk } from '../dialects/openai-responses.ts'
-import { heldNow, isNotRenewed, type Login } from '../login.ts'
+import { currentCredential, isNotRenewed, type Login } from '../login.ts'
 import type { ModelRoute } from '../routes.ts'
-import { refusedEarly, type ToldError, toldError, words } from '../unserved.ts'
+import { describeUnserved, formatUnserved, type UnservedError, words } from '../unserved.ts'
 import { passAnswer } from './answer.ts'
 import type { ClientSocket } from './client-socket.ts'
 import { type Opened, openWithLogin } from './open.ts'
 import type { UpstreamSocket } from './upstream-socket.ts'
 
 /** The connection to the provider, if there is one, and what it may be reminded of: answers with their size in tokens. */
-export interface Link {
+export interface ProviderLink {
   upstream: UpstreamSocket | undefined
   readonly known: Map<string, number>
 }
 
 export interface SocketCall {
-  readonly place: ModelCallPlace & { readonly broker: Broker }
+  readonly place: ModelCallDeps & { readonly broker: Broker }
   readonly config: ConfigReader
   readonly limits: GatewayLimits
-  readonly caller: Caller
-  readonly load: Room
+  readonly caller: GatewayCaller
+  readonly load: MemoryBudget
   readonly wanted: ModelRoute
   /** What the client presented when it connected, and the rest of that request. */
   readonly presented: readonly string[]
   readonly search: string
   readonly headers: IncomingHttpHeaders
-  readonly link: Link
+  readonly link: ProviderLink
   readonly client: ClientSocket
   readonly until: AbortSignal
 }
 
 export interface CallOutcome {
   /** What the client has to be told; undefined: it has been. */
-  readonly error?: ToldError & { readonly code?: string }
+  readonly error?: UnservedError & { readonly code?: string }
   /** Why nothing was decided, for a receipt of its own. */
   readonly refused?: string
   readonly hasBegun?: boolean
@@ -68,13 +68,14 @@ export async function callOverSocket(call: SocketCall, message: Buffer): Promise
   const found = await addressed(place, hop, { caller, wanted, accounts, presented, model: UNKNOWN_MODEL })
   if (typeof found === 'string') {
     drop(link)
-    const { rule, status, message } = refusedEarly(found, hop.record)
+    const { rule, status, message } = describeUnserved(found, hop.record)
     return early(rule, status, message)
   }
   const refused = 'kind' in found ? found : await refusedBeforehand(hop, found.route)
-  if ('kind' in found || refused !== undefined) return { error: toldError(refused!, place.clock.nowMs()) }
+  if ('kind' in found || refused !== undefined)
+    return { error: formatUnserved(refused!, place.clock.nowMs()) }
   const { login } = found
-  const held = await heldNow(login, until)
+  const held = await currentCredential(login, until)
   if (held instanceof CraikError) {
     drop(link)
     return isNotRenewed(held)
@@ -96,7 +97,7 @@ export async function callOverSocket(call: SocketCall, message: Buffer): Promise
     const told = early(
       'gateway.previous_response',
       400,
-      'this connection has no such answer; send the whole conversation, without previous_response_id',
+      'this connection does not have that response; send the whole conversation without previous_response_id',
     )
     return { ...told, error: { ...told.error!, code: 'previous_response_not_found' } }
   }
@@ -110,7 +111,7 @@ async function scanMessage(
 ): Promise<ScannedBody | BodyFault> {
   const { lookInto } = wanted.dialect
   const terms = { coding: 'identity', maxBytes: limits.bodyBytes, lookInto } as const
-  const scanned = await load.scanner.scan(message, terms, until)
+  const scanned = await load.scanner.scan([message], terms, until)
   return typeof scanned === 'string' ? scanned : { bytes: scanned.bytes, members: scanned.members! }
 }
 
@@ -145,18 +146,23 @@ async function perform(
       link.upstream = opened.upstream
       const isCapped = maxOutputTokens !== null && maxOutputTokens !== cap
       return passAnswer({
-        ...{ client, limits, inputTokens, until, onEnd, isWarmUp: ask.isWarmUp },
+        client,
+        limits,
+        inputTokens,
+        until,
+        onEnd,
+        isWarmUp: ask.isWarmUp,
         upstream: opened.upstream,
         baseUrl: login.baseUrl,
         message: isCapped ? ask.spelled({ cap: maxOutputTokens }, login.baseUrl) : message,
       })
     },
   )
-  if ('kind' in done) return { error: toldError(done, place.clock.nowMs()) }
+  if ('kind' in done) return { error: formatUnserved(done, place.clock.nowMs()) }
   const { result, failed } = done
   if (failed === undefined || result?.isTold === true) return { response: result?.response }
   const hasBegun = result?.hasBegun === true
-  const error = toldError({ ...failed, contentPassedOn: hasBegun }, place.clock.nowMs())
+  const error = formatUnserved({ ...failed, contentPassedOn: hasBegun }, place.clock.nowMs())
   return { error, hasBegun, isLost: result === undefined }
 }
 
@@ -165,7 +171,7 @@ function notSent(end: Ended['end']): Ended {
 }
 
 /** Whoever has logged out is not spoken for any longer, also not over what is open. */
-function drop(link: Link): void {
+function drop(link: ProviderLink): void {
   link.upstream?.end()
   link.upstream = undefined
   link.known.clear()
@@ -178,12 +184,12 @@ export async function whoFor({
   caller,
   wanted,
 }: Pick<SocketCall, 'place' | 'config' | 'caller' | 'wanted'>): Promise<
-  { readonly hop: Hop } | { readonly error: ToldError }
+  { readonly hop: Hop } | { readonly error: UnservedError }
 > {
   try {
     const { records, failover } = await config.current()
     const record = findProvider(records, wanted.providerId ?? wanted.dialect.providerId)
-    const call = identityOf(caller)
+    const call = callIdentity(caller)
     const refusals = place.refusals.notesOf(caller)
     return { hop: { place, call, record, cooldownMs: failover?.cooldown_ms, written: [], refusals } }
   } catch (error) {

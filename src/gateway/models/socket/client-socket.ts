@@ -5,7 +5,7 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import { type GatewayLimits, LARGE_BODY_BYTES } from '../../limits.ts'
-import { LargeSlot, type Room } from '../body.ts'
+import { LargeSlot, type MemoryBudget } from '../body.ts'
 import { keepAlive } from './keep-alive.ts'
 
 export type SocketFault = 'too_large' | 'too_slow' | 'no_room' | 'busy' | 'not_text' | 'not_utf8' | 'broken'
@@ -34,7 +34,7 @@ const CONTROL_HEAD_BYTES = 6
 export class ClientSocket {
   readonly #socket: WebSocket
   readonly #stream: Duplex
-  readonly #room: Room
+  readonly #room: MemoryBudget
   readonly #limits: GatewayLimits
   readonly #listener: ClientListener
   readonly #gone = new AbortController()
@@ -52,7 +52,7 @@ export class ClientSocket {
   constructor(
     socket: WebSocket,
     stream: Duplex,
-    room: Room,
+    room: MemoryBudget,
     limits: GatewayLimits,
     listener: ClientListener,
   ) {

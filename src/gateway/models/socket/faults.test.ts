@@ -15,14 +15,14 @@ const raw = (...messages: (string | Buffer)[]): SocketAct => ({ kind: 'raw', mes
 test.each<[string, string, RegExp]>([
   ['no JSON', '{"type":', /is not JSON/],
   ['no object', '["response.create"]', /is not a JSON object/],
-  ['a member twice', '{"type":"response.create","model":"a","model":"b"}', /names a member twice/],
+  ['a member twice', '{"type":"response.create","model":"a","model":"b"}', /contains a member twice/],
   [
     'a cap in an unusual spelling',
     '{"type":"response.create","model":"a","Max_Output_Tokens":1}',
-    /unusual way/,
+    /unsupported spelling/,
   ],
-  ['no type', '{"model":"a"}', /only message/],
-  ['another message', '{"type":"response.steer","model":"a"}', /only message/],
+  ['no type', '{"model":"a"}', /only supported message/],
+  ['another message', '{"type":"response.steer","model":"a"}', /only supported message/],
   ['a request within', '{"type":"response.create","model":"a","response":{"model":"b"}}', /under response/],
   ['a stream of its own', '{"type":"response.create","model":"a","stream_id":"s"}', /stream_id/],
   ['an answer in the background', '{"type":"response.create","model":"a","background":true}', /background/],

@@ -1,8 +1,8 @@
 /** Opens the connection to a provider with a login: with a newer credential once more, when the first is not accepted. */
-import { Counterpart } from '../../../providers/adapters/counterpart.ts'
+import { Upstream } from '../../../providers/adapters/counterpart.ts'
 import type { Ended } from '../../../providers/dispatch/exchange.ts'
 import { brokenEnd, failedEnd, noCredentialEnd, refusedEnd } from '../failures.ts'
-import { type Held, isNoCredential, type Login } from '../login.ts'
+import { type CallCredential, isNoCredential, type Login } from '../login.ts'
 import { UpstreamError } from '../upstream.ts'
 import type { SocketCall } from './call.ts'
 import { openUpstream, UpstreamSocket } from './upstream-socket.ts'
@@ -14,9 +14,9 @@ type Opening = Pick<SocketCall, 'place' | 'limits' | 'wanted' | 'search' | 'head
 
 export async function openWithLogin(opening: Opening, login: Login): Promise<Opened> {
   const { place, limits, wanted, search, headers, until } = opening
-  let held: Held | undefined
+  let held: CallCredential | undefined
   let mask = place.upstreams.maskOf([])
-  const ask = (next: Held | undefined) => {
+  const ask = (next: CallCredential | undefined) => {
     // An answer may repeat the credential before.
     mask = place.upstreams.maskOf([held?.secret, next?.secret].filter((each) => each !== undefined))
     held = next
@@ -24,7 +24,7 @@ export async function openWithLogin(opening: Opening, login: Login): Promise<Ope
     const { report, upstreams } = place
     return openUpstream(upstreams, limits, { login, held, mask, headers, path, report }, until)
   }
-  const from = () => new Counterpart(login.baseUrl, mask)
+  const from = () => new Upstream(login.baseUrl, mask)
   try {
     let opened = await ask(await login.credential(until))
     if (!(opened instanceof UpstreamSocket) && opened.status === 401 && held !== undefined) {

@@ -7,20 +7,22 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { faultMessage } from '../../config-fault.ts'
 import type { GatewayLimits } from '../../limits.ts'
 import { KNOWN_ANSWERS_MAX, WAITING_MAX } from '../../limits.ts'
-import type { Room } from '../body.ts'
+import type { MemoryBudget } from '../body.ts'
+import { member } from '../dialects/answer-reader.ts'
 import { errorMessage, failedMessage } from '../dialects/openai-responses.ts'
 import { TOO_LONG } from '../exchange.ts'
-import { type ToldError, words } from '../unserved.ts'
-import { type CallOutcome, callOverSocket, type Link, type SocketCall } from './call.ts'
+import { parseAnswer } from '../json-members.ts'
+import { type UnservedError, words } from '../unserved.ts'
+import { type CallOutcome, callOverSocket, type ProviderLink, type SocketCall } from './call.ts'
 import type { ClientSocket, Incoming, SocketFault } from './client-socket.ts'
 import type { UpstreamSocket } from './upstream-socket.ts'
 
 /** What all connections of one caller have together. */
-export interface Load extends Room {
+export interface Load extends MemoryBudget {
   requests: number
 }
 
-export interface SessionOptions extends Omit<SocketCall, 'link' | 'until' | 'client'> {
+export interface SocketSessionOptions extends Omit<SocketCall, 'link' | 'until' | 'client'> {
   readonly limits: GatewayLimits
   readonly load: Load
   readonly closing: AbortSignal
@@ -36,14 +38,14 @@ interface Ending {
 }
 
 export class SocketSession {
-  readonly #options: SessionOptions
-  readonly #link: Link
+  readonly #options: SocketSessionOptions
+  readonly #link: ProviderLink
   readonly #waiting: Incoming[] = []
   #client: ClientSocket | undefined
   #idle: NodeJS.Timeout | undefined
   #going: Promise<void> | undefined
 
-  constructor(options: SessionOptions, upstream: UpstreamSocket) {
+  constructor(options: SocketSessionOptions, upstream: UpstreamSocket) {
     this.#options = options
     this.#link = { upstream, known: new Map() }
     this.#rest()
@@ -69,7 +71,7 @@ export class SocketSession {
       incoming.release()
       this.#tell({
         status: 429,
-        message: words('too many messages at once; wait for answers', ''),
+        message: words('too many messages at once; wait for responses', ''),
         headers: {},
       })
       this.#close({ code: 1008, reason: 'too many messages at once' })
@@ -87,12 +89,12 @@ export class SocketSession {
     this.#options.refused(fault === 'broken' ? 'gateway.malformed' : `gateway.body.${fault}`)
     const faults: Readonly<Record<SocketFault, readonly [status: number, message: string, code: number]>> = {
       too_large: [413, `the message is larger than ${bodyBytes} bytes`, 1009],
-      too_slow: [408, `the message was not whole within ${bodyMs} ms`, 1008],
-      no_room: [429, 'this sandbox has too much in requests at once; wait for answers', 1013],
-      busy: [429, 'other large requests of this sandbox are being read', 1013],
-      not_text: [400, 'the message is no text', 1003],
+      too_slow: [408, `the message was not complete within ${bodyMs} ms`, 1008],
+      no_room: [429, 'this sandbox has too much data in open requests; wait for responses', 1013],
+      busy: [429, 'Craik is reading other large requests of this sandbox', 1013],
+      not_text: [400, 'the message is not text', 1003],
       not_utf8: [400, 'the message is not UTF-8', 1007],
-      broken: [400, 'that is no sound WebSocket', 1002],
+      broken: [400, 'the WebSocket data is invalid', 1002],
     }
     const [status, message, code] = faults[fault]
     this.#tell({ status, message: words(message, ''), headers: {} })
@@ -114,7 +116,7 @@ export class SocketSession {
     if (load.requests >= limits.requests) {
       this.#tell({
         status: 429,
-        message: words('too many requests at once; wait for answers', ''),
+        message: words('too many requests at once; wait for responses', ''),
         headers: {},
       })
       return
@@ -174,11 +176,11 @@ export class SocketSession {
   #awaitNext(): void {
     clearTimeout(this.#idle)
     if (this.#client === undefined || this.#client.gone.aborted) return
-    const end = () => this.#close({ code: 1001, reason: 'nothing was asked for a long time' })
+    const end = () => this.#close({ code: 1001, reason: 'the connection was idle for too long' })
     this.#idle = setTimeout(end, this.#options.limits.socketIdleMs)
   }
 
-  #tell({ headers, ...error }: ToldError & { readonly code?: string }, hasBegun = false): void {
+  #tell({ headers, ...error }: UnservedError & { readonly code?: string }, hasBegun = false): void {
     this.#client?.send(hasBegun ? failedMessage(error) : errorMessage(error, headers))
   }
 
@@ -193,7 +195,7 @@ const REMARK_CHARS_MAX = 64 * 1024
 function isRemark(data: Buffer): boolean {
   if (data.length > REMARK_CHARS_MAX) return false
   try {
-    const { type } = JSON.parse(data.toString('utf8')) as { readonly type?: unknown }
+    const type = member(parseAnswer(data), 'type')
     return typeof type === 'string' && type !== 'error' && !type.startsWith('response.')
   } catch {
     return false

@@ -253,12 +253,18 @@ test.each([
   async (_, said, asked) => {
     const scene = await socketScene([HELLO], { keys: { TEAM_API_KEY: REAL_KEY } })
     scene.gateway.at.configure('providers/provider_team.json', {
-      ...{ schema: 'craik.model_provider', version: '0.1.0', id: 'provider_team', name: 'Team' },
-      ...{ provider: 'openai', modes: ['chat'], trust_boundary: 'self-hosted' },
+      schema: 'craik.model_provider',
+      version: '0.1.0',
+      id: 'provider_team',
+      name: 'Team',
+      provider: 'openai',
+      modes: ['chat'],
+      trust_boundary: 'self-hosted',
       capabilities: [{ name: 'model.chat', mode: 'chat', description: 'answer' }],
       secret_ref_names: ['TEAM_API_KEY'],
       metadata: { base_url: scene.server.baseUrl, default_model: 'gpt-x', ...said },
-      ...{ docs: ['docs/providers.md'], created_at: '2026-01-01T00:00:00Z' },
+      docs: ['docs/providers.md'],
+      created_at: '2026-01-01T00:00:00Z',
     })
     const path = '/p/provider_team/v1/responses'
     if (asked === 0) expect(await scene.refused({ path })).toMatchObject({ status: 426 })

@@ -14,12 +14,12 @@ import { openaiResponses } from '../dialects/openai-responses.ts'
 import { headersDown } from '../headers.ts'
 import type { Login } from '../login.ts'
 import type { ModelRoute } from '../routes.ts'
-import { refusedEarly } from '../unserved.ts'
+import { describeUnserved } from '../unserved.ts'
 import { type SocketCall, whoFor } from './call.ts'
 import { ClientSocket, type Incoming, type SocketFault } from './client-socket.ts'
 import { closesWithin } from './keep-alive.ts'
 import { openWithLogin } from './open.ts'
-import { type SessionOptions, SocketSession } from './session.ts'
+import { SocketSession, type SocketSessionOptions } from './session.ts'
 import type { UpstreamSocket } from './upstream-socket.ts'
 
 /** How long a client may take to answer that the connection is closed. */
@@ -32,16 +32,18 @@ export function isSocketRoute(route: ModelRoute | undefined): route is ModelRout
 
 /** Why this is no handshake; undefined: it is one. */
 export function handshakeFault({ method, headers }: IncomingMessage): string | undefined {
-  if (method !== 'GET' || headers.upgrade?.toLowerCase() !== 'websocket') return 'that is no WebSocket'
+  if (method !== 'GET' || headers.upgrade?.toLowerCase() !== 'websocket') return 'not a WebSocket request'
   if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined)
-    return 'a handshake has no body'
-  if (headers['sec-websocket-version'] !== '13') return 'WebSocket is spoken in version 13'
-  return /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '') ? undefined : 'the key is unsound'
+    return 'a WebSocket handshake cannot have a body'
+  if (headers['sec-websocket-version'] !== '13') return 'only WebSocket version 13 is supported'
+  return /^[+/0-9A-Za-z]{22}==$/.test(headers['sec-websocket-key'] ?? '')
+    ? undefined
+    : 'the WebSocket key is invalid'
 }
 
 /** Resolves when the connection is over, with everything that was begun settled. */
 export async function serveSocket(
-  options: SessionOptions,
+  options: SocketSessionOptions,
   request: IncomingMessage,
   stream: Duplex,
   head: Buffer,
@@ -85,7 +87,7 @@ export async function serveSocket(
   opened.end()
 }
 
-type Opening = Omit<SocketCall, 'link' | 'client'> & Pick<SessionOptions, 'refused'>
+type Opening = Omit<SocketCall, 'link' | 'client'> & Pick<SocketSessionOptions, 'refused'>
 
 /** The provider's own WebSocket; or why there is none. */
 async function opening(call: Opening): Promise<UpstreamSocket | string> {
@@ -103,13 +105,13 @@ async function opening(call: Opening): Promise<UpstreamSocket | string> {
   const found = await addressed(place, hop, asked).catch(orConfigError)
   if (found instanceof CraikError) return found.message
   if (typeof found === 'string') {
-    const { rule, message } = refusedEarly(found, hop.record)
+    const { rule, message } = describeUnserved(found, hop.record)
     call.refused(rule)
     return message
   }
   if ('kind' in found) return found.reason
   const { route, login } = found
-  if (!speaksSocket(hop.record, login)) return `${hop.record.id} is asked by HTTP`
+  if (!speaksSocket(hop.record, login)) return `${hop.record.id} supports only HTTP`
   const done = await underway(place, hop, route, { asked: SIDE, free: true }, async (_hold, onEnd) => {
     const opened = await openWithLogin(call, login)
     const end = 'upstream' in opened ? ({ kind: 'answered' } as const) : opened.end
@@ -117,7 +119,7 @@ async function opening(call: Opening): Promise<UpstreamSocket | string> {
     return 'upstream' in opened ? opened.upstream : undefined
   })
   if ('kind' in done) return done.reason
-  return done.result ?? done.failed?.reason ?? 'the provider is asked by HTTP'
+  return done.result ?? done.failed?.reason ?? 'the provider supports only HTTP'
 }
 
 /** A login is one of the provider's own; of an address that somebody wrote down nothing is assumed. */

@@ -4,9 +4,9 @@ import type { Socket } from 'node:net'
 import { WebSocket } from 'ws'
 import type { CredentialMask } from '../../../lib/credential-mask.ts'
 import { EVENT_CHARS_MAX, HEADER_BYTES_MAX } from '../../../providers/adapters/limits.ts'
-import { type GatewayLimits, SAID_BYTES_MAX } from '../../limits.ts'
+import { type GatewayLimits, MESSAGE_BYTES_MAX } from '../../limits.ts'
 import { headersUp } from '../headers.ts'
-import type { Held, Login } from '../login.ts'
+import type { CallCredential, Login } from '../login.ts'
 import { UpstreamError, type Upstreams } from '../upstream.ts'
 import { closesWithin, keepAlive } from './keep-alive.ts'
 
@@ -26,7 +26,7 @@ export interface UpgradeRefusal {
 
 export interface UpgradeRequest {
   readonly login: Login
-  readonly held: Held | undefined
+  readonly held: CallCredential | undefined
   /** Of this credential, and of the one that was not accepted before it. */
   readonly mask: CredentialMask
   /** After the base URL, with its query. */
@@ -43,7 +43,7 @@ export class UpstreamSocket {
   readonly #socket: WebSocket
   readonly #raw: Socket
   readonly #login: Login
-  readonly held: Held | undefined
+  readonly held: CallCredential | undefined
   /** For all that it says. */
   readonly mask: CredentialMask
   /** Of its answer to the upgrade. */
@@ -80,7 +80,7 @@ export class UpstreamSocket {
   }
 
   /** Whether a call with this login and credential may go over it. */
-  isFor({ ref, baseUrl }: Login, held: Held | undefined): boolean {
+  isFor({ ref, baseUrl }: Login, held: CallCredential | undefined): boolean {
     const isSameLogin = ref === this.#login.ref && baseUrl === this.#login.baseUrl
     return isSameLogin && held?.generation === this.held?.generation && held?.secret === this.held?.secret
   }
@@ -168,7 +168,7 @@ async function gathered(answer: IncomingMessage): Promise<Buffer> {
   let bytes = 0
   for await (const piece of answer) {
     bytes += (piece as Buffer).length
-    if (bytes > SAID_BYTES_MAX) break
+    if (bytes > MESSAGE_BYTES_MAX) break
     pieces.push(piece as Buffer)
   }
   return Buffer.concat(pieces)

@@ -1,22 +1,23 @@
 /** Sandboxes in containers, made by an engine that speaks Docker's API. */
 import { CraikError } from '../../../errors.ts'
-import type { Availability, ContainerSpec, SandboxBackend, SandboxSpec } from '../../backend.ts'
+import type { Availability, ContainerSpec, OtherHome, SandboxBackend, SandboxSpec } from '../../backend.ts'
 import type { SandboxDisks } from '../../disks.ts'
+import { runsInAnotherHome } from '../process/another-home.ts'
 import { canMountImages, MIN_IMAGE_BYTES } from '../process/disk-image.ts'
 import { folderDisks } from '../process/disks.ts'
-import { placeFolders } from '../process/folders.ts'
+import { instanceFolders } from '../process/folders.ts'
 import { chooseHostUser } from '../process/host-user.ts'
-import { containerPlace, removeTraces, startContainer } from './container-place.ts'
+import { containerInstance, removeTraces, startContainer } from './container-instance.ts'
 import { faultOf, isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
 import { Engines } from './engines.ts'
 import { followingContainer, isNotFollowing } from './following.ts'
-import { parseHandle } from './handle.ts'
+import { parseDockerHandle } from './handle.ts'
 import { builtImage } from './image/ensure-image.ts'
 import { isOurs } from './names.ts'
 import { existingImage, planContainer } from './plan.ts'
-import { removeContainers } from './remove-container.ts'
-import type { Around } from './shown.ts'
+import type { Around } from './prepare-mounts.ts'
+import { homeOfContainer, removeContainers } from './remove-container.ts'
 import { volumeDisks } from './volume-disks.ts'
 import { removeVolumes } from './volumes.ts'
 
@@ -42,10 +43,14 @@ export function dockerBackend(around: Around): SandboxBackend {
   }
 
   const sweep = async (spec: SandboxSpec) => {
+    let other: OtherHome | undefined
     await engines.removals.pass(undefined, () =>
-      withItsEngine(spec, (engine) => removeContainers(engine, spec, around.craikHome)),
+      withItsEngine(spec, async (engine) => {
+        other = await removeContainers(engine, spec, around.craikHome)
+      }),
     )
-    await removeTraces(spec)
+    // Then the names in the workspace are those of the other home's sandbox.
+    if (other === undefined) await removeTraces(spec)
   }
 
   return {
@@ -82,10 +87,11 @@ export function dockerBackend(around: Around): SandboxBackend {
       const diskBytes = await diskBytesOf(spec, container)
       return engines.with(container.engine, async (engine) => {
         try {
-          await removeContainers(engine, spec, around.craikHome)
+          const other = await removeContainers(engine, spec, around.craikHome)
+          if (other !== undefined) throw runsInAnotherHome(spec, other)
           const handle = await startContainer(engine, spec, container, diskBytes, around)
           const following = followingContainer(handle, spec)
-          return containerPlace(engines, engine, handle, spec, around, following)
+          return containerInstance(engines, engine, handle, spec, around, following)
         } catch (error) {
           // What this engine does not do is not asked of it again.
           if (spec.late !== undefined && (isNotFollowing(error) || faultOf(error) === 'refused'))
@@ -97,21 +103,26 @@ export function dockerBackend(around: Around): SandboxBackend {
     },
 
     async recover(handle, spec) {
-      const known = parseHandle(handle)
+      const known = parseDockerHandle(handle)
       return engines.with(known.engine, async (engine) => {
         try {
-          const { State, Config } = await engine.ask('look for a container', () =>
+          const { State, Config } = await engine.ask('inspect a container', () =>
             engine.docker.getContainer(known.container).inspect(),
           )
           const isIt = isOurs(Config.Labels, spec.id, around.craikHome) && State.StartedAt === known.startedAt
           if (!isIt || !(State.Running || State.Paused)) return undefined
-          return containerPlace(engines, engine, known, spec, around)
+          return containerInstance(engines, engine, known, spec, around)
         } catch (error) {
           if (isGone(error)) return undefined
           throw error
         }
       })
     },
+
+    elsewhere: (handle, spec) =>
+      engines.with(parseDockerHandle(handle).engine, (engine) =>
+        homeOfContainer(engine, spec.id, around.craikHome),
+      ),
 
     sweep,
 
@@ -120,7 +131,7 @@ export function dockerBackend(around: Around): SandboxBackend {
         ownerOf: (spec) => chooseHostUser(spec),
         imageBytesOf: async (spec) => diskBytesOf(spec, containerOf(spec)),
         // Mounted where the engine looks, which is where we are.
-        reachRunning: async (spec) => ({ path: placeFolders(spec.folder).data, close: async () => {} }),
+        reachRunning: async (spec) => ({ path: instanceFolders(spec.folder).data, close: async () => {} }),
       }),
       volume: volumeDisks({
         withEngine: (spec, use) => engines.with(containerOf(spec).engine, use),
@@ -149,7 +160,7 @@ function disksByState(disks: Readonly<Record<ContainerSpec['state'], SandboxDisk
 
 function containerOf({ container }: SandboxSpec): ContainerSpec {
   if (container !== undefined) return container
-  throw new CraikError('internal', 'nobody said what the container is made of')
+  throw new CraikError('internal', 'the sandbox has no container configuration')
 }
 
 function isWithoutEngine(error: unknown): boolean {
@@ -159,8 +170,8 @@ function isWithoutEngine(error: unknown): boolean {
 function requirePossible(spec: SandboxSpec): ContainerSpec {
   const { isolation, limits } = spec
   if (isolation !== 'container')
-    throw new CraikError('unavailable', `a container cannot be isolated as ${isolation}`)
+    throw new CraikError('unavailable', `a container does not support isolation ${isolation}`)
   if (limits.diskBytes !== undefined && limits.diskBytes < MIN_IMAGE_BYTES)
-    throw new CraikError('usage', `the disk of a sandbox has at least ${MIN_IMAGE_BYTES} bytes`)
+    throw new CraikError('usage', `the disk of a sandbox must have at least ${MIN_IMAGE_BYTES} bytes`)
   return containerOf(spec)
 }

@@ -4,15 +4,18 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { newId, type SandboxId } from '../../../lib/ids.ts'
 import type { ContainerSpec, SandboxSpec } from '../../backend.ts'
-import { containerConfig, type Shown } from './container-config.ts'
+import { type ContainerMount, containerConfig } from './container-config.ts'
 import type { Engine } from './engine/engine.ts'
 
 const ENGINE = {
-  ...{ product: 'docker', architecture: 'x64', processors: 2, remapsUsers: false },
+  product: 'docker',
+  architecture: 'x64',
+  processors: 2,
+  remapsUsers: false,
   holds: { memory: true, processes: true, cpu: true },
 } as unknown as Engine
-const HOME: Shown = { type: 'bind', source: '/s/home', target: '/workspace/home', readOnly: false }
-const SOCKET: Shown = { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true }
+const HOME: ContainerMount = { type: 'bind', source: '/s/home', target: '/workspace/home', readOnly: false }
+const SOCKET: ContainerMount = { type: 'bind', source: '/s/socket', target: '/run/craik', readOnly: true }
 let craikHome: string
 beforeEach(() => {
   craikHome = mkdtempSync(join(tmpdir(), 'craik-config-'))
@@ -22,23 +25,25 @@ const ID = newId<SandboxId>('sbx', 1)
 
 function configOver(
   line: ContainerSpec['line'],
-  shown: readonly Shown[],
+  shown: readonly ContainerMount[],
   imageEnvironment: readonly string[] = [],
   product: Engine['product'] = 'docker',
   isRootless = false,
 ) {
   const container: ContainerSpec = {
-    ...{ image: 'sha256:1', imageName: 'craik/sandbox:1', runtime: 'runc' },
-    ...{ line, state: 'folder', engine: 'ONE' },
+    image: 'sha256:1',
+    imageName: 'craik/sandbox:1',
+    runtime: 'runc',
+    line,
+    state: 'folder',
+    engine: 'ONE',
   }
   const spec: SandboxSpec = {
-    ...{
-      id: ID,
-      isolation: 'container',
-      folder: craikHome,
-      workspace: { mode: 'copy' },
-      hostUser: undefined,
-    },
+    id: ID,
+    isolation: 'container',
+    folder: craikHome,
+    workspace: { mode: 'copy' },
+    hostUser: undefined,
     limits: { memoryBytes: 2 ** 29, processes: 100, cpuMillis: 1500, diskBytes: 2 ** 26 },
     container,
   }

@@ -21,7 +21,7 @@ export const SPILL_INSIDE = '/var/spool/craik'
 const INIT = ['/usr/bin/tini', '--']
 
 /** A folder or file of the host, or a volume of the engine. */
-export interface Shown {
+export interface ContainerMount {
   readonly type: 'bind' | 'volume'
   readonly source: string
   readonly target: string
@@ -37,7 +37,7 @@ export interface ContainerParts {
   readonly container: ContainerSpec
   readonly craikHome: string
   readonly user: HostUser
-  readonly shown: readonly Shown[]
+  readonly shown: readonly ContainerMount[]
   /** What the image itself would put into the environment. */
   readonly imageEnvironment: readonly string[]
 }
@@ -60,7 +60,11 @@ export function containerConfig(engine: Engine, parts: ContainerParts): Containe
     ],
     Cmd: [],
     Labels: labelsOf(spec.id, craikHome),
-    ...{ Tty: false, OpenStdin: false, AttachStdin: false, AttachStdout: false, AttachStderr: false },
+    Tty: false,
+    OpenStdin: false,
+    AttachStdin: false,
+    AttachStdout: false,
+    AttachStderr: false,
     HostConfig: hostConfig(engine, parts),
   }
 }

@@ -6,7 +6,11 @@ import { Engines } from './engines.ts'
 import type { DockerHandle } from './handle.ts'
 
 const HANDLE: DockerHandle = {
-  ...{ container: 'c', engine: 'ONE', startedAt: '', pid: 1, hostUid: 1 },
+  container: 'c',
+  engine: 'ONE',
+  startedAt: '',
+  pid: 1,
+  hostUid: 1,
   limits: { memory: 'cgroup', processes: 'cgroup', cpu: 'not-asked', disk: 'not-asked' },
 }
 

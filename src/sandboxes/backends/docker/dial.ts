@@ -29,13 +29,16 @@ export function dialRelay(
         const exec = await engine.docker.getContainer(container).exec({
           Cmd: RELAY,
           WorkingDir: '/',
-          ...{ AttachStdin: true, AttachStdout: true, AttachStderr: true, Tty: false },
+          AttachStdin: true,
+          AttachStdout: true,
+          AttachStderr: true,
+          Tty: false,
           DetachKeys: neverSaid(),
         })
         signal.throwIfAborted()
         const raw = await startAttached(exec, signal)
         if (signal.aborted) raw.destroy()
-        if (raw.destroyed) throw new CraikError('boundary_failed', 'the connection to a sandbox broke off')
+        if (raw.destroyed) throw new CraikError('boundary_failed', 'the connection to a sandbox was lost')
         // Podman reads nothing of the host while it writes to it, so the host may not wait to be read either.
         return new RelayStream(new WriteBehind(raw, LIMITS.waitingBytes))
       },

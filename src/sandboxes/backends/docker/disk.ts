@@ -8,8 +8,8 @@ import { promisify } from 'node:util'
 import { CraikError } from '../../../errors.ts'
 import type { HostUser, VolumeSpec } from '../../backend.ts'
 import { makeMountPoints } from '../../volumes/mount-points.ts'
-import { makeImage } from '../process/disk-image.ts'
-import { diskFolders, fillDisk, placeFolders } from '../process/folders.ts'
+import { makeDiskImage } from '../process/disk-image.ts'
+import { diskFolders, instanceFolders, writeDisk } from '../process/folders.ts'
 import { SYSTEM_PATH } from '../process/programs.ts'
 import { mountProgram } from './mount-programs.ts'
 import { mountPoints } from './mount-table.ts'
@@ -41,14 +41,14 @@ export async function openDisk(
 }
 
 async function openBareDisk(folder: string, user: HostUser, bytes: number | undefined): Promise<Disk> {
-  const { data, image } = placeFolders(folder)
+  const { data, image } = instanceFolders(folder)
   await mkdir(data, { recursive: true })
   await chmod(data, 0o755)
   const folders = diskFolders(data)
   const isPlain = !isMounted(data) && existsSync(folders.home)
   if (isPlain) return { ...folders, isBounded: false }
   if (bytes === undefined && !existsSync(image)) {
-    await fillDisk(data, user)
+    await writeDisk(data, user)
     return { ...folders, isBounded: false }
   }
   if (!existsSync(image)) await makeWholeImage(folder, image, bytes!, user)
@@ -62,8 +62,8 @@ async function makeWholeImage(folder: string, image: string, bytes: number, user
   for (const left of [content, temporary]) await rm(left, { recursive: true, force: true })
   await mkdir(content)
   await chmod(content, 0o755)
-  await fillDisk(content, user)
-  await makeImage(temporary, bytes, content)
+  await writeDisk(content, user)
+  await makeDiskImage(temporary, bytes, content)
   await rename(temporary, image)
   await rm(content, { recursive: true })
 }
@@ -76,13 +76,13 @@ async function mountImage(image: string, data: string): Promise<void> {
       env: { PATH: SYSTEM_PATH },
     })
   } catch (cause) {
-    throw new CraikError('unavailable', 'the disk of the sandbox could not be mounted', { cause })
+    throw new CraikError('unavailable', 'cannot mount the disk of the sandbox', { cause })
   }
 }
 
 /** Idempotent; also for what an earlier process mounted. */
 export async function closeDisk(folder: string): Promise<void> {
-  const { data } = placeFolders(folder)
+  const { data } = instanceFolders(folder)
   const endsMs = performance.now() + UNMOUNT_DEADLINE_MS
   while (isMounted(data)) {
     try {
@@ -92,7 +92,7 @@ export async function closeDisk(folder: string): Promise<void> {
       })
     } catch (cause) {
       if (performance.now() > endsMs)
-        throw new CraikError('unavailable', 'the disk of the sandbox is in use and cannot be unmounted', {
+        throw new CraikError('unavailable', 'cannot unmount the disk of the sandbox: it is in use', {
           cause,
         })
       await sleep(PAUSE_MS)

@@ -1,6 +1,6 @@
 /** The engine of this machine, looked for when it is needed and again after it did not answer. */
 import { CraikError } from '../../../errors.ts'
-import { Gate } from '../../../lib/gate.ts'
+import { Semaphore } from '../../../lib/semaphore.ts'
 import { isSilent } from './engine/ask.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
 
@@ -9,7 +9,7 @@ const REMOVALS_AT_ONCE = 4
 
 export class Engines {
   /** Whatever removes containers passes it. */
-  readonly removals = new Gate(REMOVALS_AT_ONCE)
+  readonly removals = new Semaphore(REMOVALS_AT_ONCE)
   readonly #environment: NodeJS.ProcessEnv
   #open: Promise<Engine> | undefined
 
@@ -27,8 +27,8 @@ export class Engines {
     if (id === undefined || engine.id === id) return engine
     // Perhaps it has been exchanged since we asked.
     this.#open = undefined
-    throw new CraikError('unavailable', 'the sandbox is on another engine than the one that answers here', {
-      hint: 'name its engine:  export CRAIK_ENGINE=unix:///PATH/docker.sock',
+    throw new CraikError('unavailable', 'the sandbox belongs to a different engine than the one in use', {
+      hint: 'select its engine:  export CRAIK_ENGINE=unix:///PATH/docker.sock',
       details: { engine: 'silent' },
     })
   }

@@ -3,7 +3,7 @@ import { readlinkSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import type { SandboxSpec } from '../../backend.ts'
 import type { DockerHandle } from './handle.ts'
-import { faultInLate } from './late-folder.ts'
+import { findHotMountFault } from './hot-mount-folder.ts'
 
 /** By a number that another process may have when this one has ended, and by what none has again meanwhile. */
 export interface FollowingContainer {
@@ -17,7 +17,7 @@ export function followingContainer(
   { folder, late }: SandboxSpec,
 ): FollowingContainer | undefined {
   if (late === undefined) return undefined
-  const fault = faultInLate(pid, folder, late)
+  const fault = findHotMountFault(pid, folder, late)
   if (fault === undefined) return { pid, mountNamespace: mountNamespaceOf(pid) }
   throw notFollowing(fault)
 }
@@ -27,7 +27,7 @@ export function isSameContainer({ pid, mountNamespace }: FollowingContainer): bo
 }
 
 function notFollowing(why: string): CraikError {
-  return new CraikError('unavailable', `a container cannot be shown folders once it runs: ${why}`, {
+  return new CraikError('unavailable', `cannot mount folders in a running container: ${why}`, {
     details: { follows: false },
   })
 }

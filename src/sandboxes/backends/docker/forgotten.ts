@@ -4,7 +4,7 @@
  * for ever, with the sandbox's disk in its view.
  */
 import { readFileSync } from 'node:fs'
-import { endAll, findProcesses } from '../process/place-processes.ts'
+import { endAll, findProcesses } from '../process/instance-processes.ts'
 
 const CONTAINER_ID = /^[0-9a-f]{64}$/
 

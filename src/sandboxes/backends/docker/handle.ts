@@ -1,7 +1,7 @@
 /** What a later process needs to find a container again. */
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
-import { ENFORCEMENTS, type LimitReport, type PlaceHandle } from '../../backend.ts'
+import { ENFORCEMENTS, type InstanceHandle, type LimitReport } from '../../backend.ts'
 
 const enforcement = z.enum(ENFORCEMENTS)
 
@@ -34,13 +34,14 @@ export interface DockerHandle {
   readonly limits: LimitReport
 }
 
-export function spellHandle({ limits, image, ...rest }: DockerHandle): PlaceHandle {
+export function formatDockerHandle({ limits, image, ...rest }: DockerHandle): InstanceHandle {
   return { ...rest, ...(image !== undefined && { image }), ...limits }
 }
 
-export function parseHandle(handle: PlaceHandle): DockerHandle {
+export function parseDockerHandle(handle: InstanceHandle): DockerHandle {
   const parsed = handleSchema.safeParse(handle)
-  if (!parsed.success) throw new CraikError('internal', 'the record of a sandbox does not tell how it runs')
+  if (!parsed.success)
+    throw new CraikError('internal', 'the record of a sandbox does not describe its instance')
   const { memory, processes, cpu, disk, ...rest } = parsed.data
   return { ...rest, limits: { memory, processes, cpu, disk } }
 }

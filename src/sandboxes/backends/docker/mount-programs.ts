@@ -9,5 +9,5 @@ export function mountProgram(name: MountProgram): string {
   const path = findSystemProgram(name, SYSTEM_PATH)
   if (path !== undefined) return path
   const hint = `apt-get install ${name === 'nsenter' ? 'util-linux' : 'mount'}`
-  throw new CraikError('unavailable', `${name} is not on this machine`, { hint })
+  throw new CraikError('unavailable', `${name} is not installed`, { hint })
 }

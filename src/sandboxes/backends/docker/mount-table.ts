@@ -3,6 +3,9 @@ import { readFileSync } from 'node:fs'
 
 export interface MountedAt {
   readonly point: string
+  /** The file system, as `major:minor`, and the folder of it that is mounted. */
+  readonly device: string
+  readonly root: string
   /** Of this mount, such as `ro`. */
   readonly options: readonly string[]
   /** Whom it tells of what is mounted in it, and who tells it: `shared:4`, `master:4`. */
@@ -19,6 +22,8 @@ export function mountTable(pid: number | 'self'): readonly MountedAt[] {
       const fields = line.split(' ')
       return {
         point: unescaped(fields[4] ?? ''),
+        device: fields[2] ?? '',
+        root: unescaped(fields[3] ?? ''),
         options: (fields[5] ?? '').split(','),
         tags: fields.slice(6, fields.indexOf('-', 6)),
       }

@@ -16,7 +16,7 @@ describe.skipIf(process.platform !== 'linux')('what is mounted', () => {
 
   it('is refused when it is another folder than the one that was looked at', () => {
     const other = { ...root, identity: identityOf('/proc') }
-    expect(faultInMounted(process.pid, [other])).toBe('/ is not the folder that was chosen')
+    expect(faultInMounted(process.pid, [other])).toBe('/ is not the requested folder')
   })
 
   it('is refused when it is no mount, whatever folder it is', () => {
@@ -25,6 +25,6 @@ describe.skipIf(process.platform !== 'linux')('what is mounted', () => {
       at: import.meta.dirname,
       identity: identityOf(import.meta.dirname),
     }
-    expect(faultInMounted(process.pid, [plain])).toBe(`${import.meta.dirname} can be written`)
+    expect(faultInMounted(process.pid, [plain])).toBe(`${import.meta.dirname} is writable`)
   })
 })

@@ -2,13 +2,13 @@
 import { lstatSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 import type { MountSpec } from '../../backend.ts'
-import { folderIdentity } from '../process/look-at-folder.ts'
-import { resolveShown } from '../process/workspace.ts'
+import { folderIdentity } from '../process/inspect-folder.ts'
+import { resolveMount } from '../process/workspace.ts'
 import { refuseSockets } from '../process/workspace-sockets.ts'
 import { mountPoints, mountTable } from './mount-table.ts'
-import type { Around } from './shown.ts'
+import type { Around } from './prepare-mounts.ts'
 
-const INSTEAD = 'copy what is needed into the sandbox:  craik sandbox cp FOLDER ID:'
+const INSTEAD = 'copy the files into the sandbox instead:  craik sandbox cp FOLDER ID:'
 
 /** What tells a folder from another one put in its place. */
 export interface CheckedMount extends MountSpec {
@@ -22,12 +22,12 @@ export async function checkMounts(
 ): Promise<readonly CheckedMount[]> {
   const checked: CheckedMount[] = []
   for (const { folder: asked, at } of mounts) {
-    const { folder, identity } = resolveShown(asked, at, around)
+    const { folder, identity } = resolveMount(asked, at, around)
     const what = `the folder for ${at}`
     await refuseSockets(folder, { what, instead: INSTEAD, pipes: true })
     // Shown is the folder alone, so that what a mount in it hides would be seen, and nobody has looked at that.
     if (mountPoints().some((point) => point.startsWith(`${folder}/`)))
-      throw new CraikError('usage', `${what} has another file system mounted in it`, { hint: INSTEAD })
+      throw new CraikError('usage', `${what} contains another mounted file system`, { hint: INSTEAD })
     checked.push({ folder, at, identity })
   }
   return checked
@@ -39,8 +39,8 @@ export function faultInMounted(pid: number, mounts: readonly CheckedMount[]): st
   const options = new Map(table.map(({ point, options }) => [point, options]))
   for (const { at, identity } of mounts) {
     if (folderIdentity(lstatSync(`/proc/${pid}/root${at}`, { bigint: true })) !== identity)
-      return `${at} is not the folder that was chosen`
-    if (!options.get(at)?.includes('ro')) return `${at} can be written`
+      return `${at} is not the requested folder`
+    if (!options.get(at)?.includes('ro')) return `${at} is writable`
   }
   return undefined
 }

@@ -21,8 +21,12 @@ const ROOTLESS = { SecurityOptions: ['name=seccomp', 'name=rootless'] }
 describe.skipIf(process.platform !== 'linux')('what a container is made of', () => {
   it('is the image’s id, and what the engine can do best', async () => {
     expect(await planFor({})).toEqual({
-      ...{ image: 'sha256:1', imageName: 'craik/sandbox:1', runtime: 'runc' },
-      ...{ line: 'socket', state: 'folder', engine: 'ONE' },
+      image: 'sha256:1',
+      imageName: 'craik/sandbox:1',
+      runtime: 'runc',
+      line: 'socket',
+      state: 'folder',
+      engine: 'ONE',
     })
   })
 
@@ -46,8 +50,8 @@ describe.skipIf(process.platform !== 'linux')('what a container is made of', () 
     for (const [info, asked, message] of [
       [{}, { runtime: 'runsc' }, /has no runtime runsc/],
       [REMOTE, { line: 'socket' }, /shares no folder/],
-      [GVISOR, { runtime: 'runsc', line: 'socket' }, /gVisor opens no socket/],
-      [{ SecurityOptions: [] }, {}, /filters no system calls/],
+      [GVISOR, { runtime: 'runsc', line: 'socket' }, /gVisor cannot open host sockets/],
+      [{ SecurityOptions: [] }, {}, /does not filter system calls/],
     ] as const)
       await expect(planFor(info, asked)).rejects.toMatchObject({
         code: 'unavailable',
@@ -61,7 +65,7 @@ describe.skipIf(process.platform !== 'linux')('what a container is made of', () 
     expect(await planFor(GVISOR, {}, podman)).toMatchObject({ runtime: 'runc', line: 'socket' })
     await expect(planFor(GVISOR, { runtime: 'runsc' }, podman)).rejects.toMatchObject({
       code: 'unavailable',
-      message: expect.stringContaining('does not let anybody choose gVisor'),
+      message: expect.stringContaining('cannot select gVisor'),
       hint: 'leave out --runtime, or use Docker for gVisor',
     })
   })

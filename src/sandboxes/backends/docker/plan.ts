@@ -4,7 +4,7 @@ import type { ContainerRequest, ContainerSpec } from '../../backend.ts'
 import { agentsOf, harnessName } from '../../harness-package.ts'
 import { isGone } from './engine/ask.ts'
 import type { Engine } from './engine/engine.ts'
-import { harnessesOf, wholeId } from './image/image-names.ts'
+import { imageHarnesses, wholeId } from './image/image-names.ts'
 
 export interface PlannedImage {
   readonly id: string
@@ -41,13 +41,13 @@ export async function planContainer(
 function requireHolds({ name, harnesses = [] }: PlannedImage, asked: readonly string[]): void {
   const missing = agentsOf(asked).filter((id) => !harnesses.includes(id))
   if (missing.length === 0) return
-  throw new CraikError('not_found', `the image ${name} does not hold ${missing.join(', ')}`, {
-    hint: `leave out --image, or make one:  craik image build --harness ${agentsOf(asked).map(harnessName).join(',')}`,
+  throw new CraikError('not_found', `the image ${name} does not contain ${missing.join(', ')}`, {
+    hint: `leave out --image, or build one:  craik image build --harness ${agentsOf(asked).map(harnessName).join(',')}`,
   })
 }
 
 function noFilter({ address }: Engine): CraikError {
-  return new CraikError('unavailable', `the engine at ${address} filters no system calls`, {
+  return new CraikError('unavailable', `the engine at ${address} does not filter system calls`, {
     hint: 'use an engine that was built with seccomp, on a kernel with CONFIG_SECCOMP_FILTER',
   })
 }
@@ -56,7 +56,7 @@ function noFilter({ address }: Engine): CraikError {
 function remotePodman({ address }: Engine): CraikError {
   return new CraikError(
     'unavailable',
-    `the Podman at ${address} is on another machine, and takes no call filter from here`,
+    `the Podman at ${address} runs on another machine and cannot use Craik’s system call filter`,
     {
       hint: 'run craik on that machine, or use Docker there',
     },
@@ -65,7 +65,7 @@ function remotePodman({ address }: Engine): CraikError {
 
 /** Over this API it runs every container with its own default, whatever it is asked for, and says nothing. */
 function oneRuntime({ address }: Engine): CraikError {
-  return new CraikError('unavailable', `the Podman at ${address} does not let anybody choose gVisor`, {
+  return new CraikError('unavailable', `the Podman at ${address} cannot select gVisor`, {
     hint: 'leave out --runtime, or use Docker for gVisor',
   })
 }
@@ -78,7 +78,7 @@ export function requireRuntime(engine: Engine, runtime: ContainerSpec['runtime']
   if (isThere) return
   const hint =
     runtime === 'runsc'
-      ? 'install it and tell the engine:  sudo apt-get install runsc && sudo runsc install && sudo systemctl reload docker'
+      ? 'install and register it:  sudo apt-get install runsc && sudo runsc install && sudo systemctl reload docker'
       : 'install it:  sudo apt-get install runc'
   const message = `the engine at ${engine.address} has no runtime ${runtime}`
   throw new CraikError('unavailable', message, { hint, details: { runtimes: engine.runtimes } })
@@ -93,21 +93,21 @@ function lineFor(
   const canShare = engine.sharesFolders && runtime !== 'runsc'
   if (asked !== 'socket' || canShare) return asked ?? (canShare ? 'socket' : 'relay')
   const why =
-    runtime === 'runsc' ? 'gVisor opens no socket of the host' : 'it shares no folder with this machine'
-  throw new CraikError('unavailable', `the engine cannot reach a socket of the host: ${why}`, {
-    hint: 'leave out --line, or ask for --line relay',
+    runtime === 'runsc' ? 'gVisor cannot open host sockets' : 'it shares no folders with this machine'
+  throw new CraikError('unavailable', `the engine cannot use a host socket: ${why}`, {
+    hint: 'omit --transport, or use --transport relay',
   })
 }
 
 /** An image that is there already. */
 export async function existingImage(engine: Engine, name: string): Promise<PlannedImage> {
   try {
-    const { Id, Config } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
-    return { id: wholeId(Id), name, harnesses: harnessesOf(Config?.Labels) }
+    const { Id, Config } = await engine.ask('inspect an image', () => engine.docker.getImage(name).inspect())
+    return { id: wholeId(Id), name, harnesses: imageHarnesses(Config?.Labels) }
   } catch (error) {
     if (!isGone(error)) throw error
     throw new CraikError('not_found', `the engine at ${engine.address} has no image ${name}`, {
-      hint: 'see what there is:  craik image list',
+      hint: 'list the images:  craik image list',
     })
   }
 }

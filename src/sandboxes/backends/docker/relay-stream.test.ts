@@ -73,7 +73,7 @@ describe('the stream of a relay', () => {
   it('fails when the engine sends something else', async () => {
     const { stream, fromEngine } = pair()
     fromEngine.write('HTTP/1.1 500 no\r\n')
-    await expect(text(stream)).rejects.toThrow(/not what it should be/)
+    await expect(text(stream)).rejects.toThrow(/sent an invalid stream/)
   })
 
   it('ends for both when it is destroyed', async () => {

@@ -29,9 +29,7 @@ export class RelayStream extends Duplex implements DialledStream {
     raw.once('end', () => this.#finish())
     raw.once('close', () => this.#finish())
     raw.once('error', (cause) => {
-      this.destroy(
-        new CraikError('boundary_failed', 'the engine broke off the relay to the sandbox', { cause }),
-      )
+      this.destroy(new CraikError('boundary_failed', 'the engine closed the relay to the sandbox', { cause }))
     })
     raw.pause()
   }
@@ -51,7 +49,7 @@ export class RelayStream extends Duplex implements DialledStream {
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
     this.bytesWritten += chunk.length
     if (this.#raw.writable) this.#raw.write(chunk, (error) => done(error))
-    else done(new CraikError('boundary_failed', 'the relay to the sandbox is gone'))
+    else done(new CraikError('boundary_failed', 'the relay to the sandbox is closed'))
   }
 
   override _final(done: () => void): void {
@@ -87,7 +85,7 @@ export class RelayStream extends Duplex implements DialledStream {
     this.#left = this.#header.readUInt32BE(4)
     this.#isOut = output === OUT
     if (output === OUT || output === ERR) return true
-    this.destroy(new CraikError('boundary_failed', 'the engine’s stream is not what it should be'))
+    this.destroy(new CraikError('boundary_failed', 'the engine sent an invalid stream'))
     return false
   }
 

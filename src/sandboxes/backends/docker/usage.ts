@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { ownerOf } from '../../../lib/owner.ts'
 import type { ObservedUse } from '../../backend.ts'
 import { type Cgroups, mountedControllers, SandboxCgroup } from '../process/cgroups.ts'
-import { observeProcesses } from '../process/place-processes.ts'
+import { observeProcesses } from '../process/instance-processes.ts'
 import type { Engine } from './engine/engine.ts'
 import type { DockerHandle } from './handle.ts'
 
@@ -54,7 +54,7 @@ function cgroupOf({ pid, container }: DockerHandle): SandboxCgroup | undefined {
 }
 
 async function askForUse(engine: Engine, { container }: DockerHandle): Promise<ObservedUse> {
-  const answer = await engine.ask('say what a container uses', () =>
+  const answer = await engine.ask('read the statistics of a container', () =>
     engine.docker.getContainer(container).stats({ stream: false, 'one-shot': true }),
   )
   const { memory_stats, cpu_stats, pids_stats } = statsSchema.parse(answer)

@@ -9,7 +9,7 @@ import { rewriteTar } from '../../../lib/safe-tar/rewrite.ts'
 import { INSIDE } from '../../../sidecar/protocol.ts'
 import type { SandboxSpec } from '../../backend.ts'
 import type { SandboxDisks } from '../../disks.ts'
-import { USER_OF_IMAGE } from './container-place.ts'
+import { USER_OF_IMAGE } from './container-instance.ts'
 import type { Engine } from './engine/engine.ts'
 import { recordedImage } from './image/recorded-image.ts'
 import { labelsOf } from './names.ts'
@@ -82,7 +82,7 @@ export function volumeDisks(means: VolumeMeans): SandboxDisks {
 
     async exchange(spec) {
       const { disk, next } = readNumbers(spec)
-      if (next === undefined) throw new CraikError('internal', 'there is no disk to be exchanged')
+      if (next === undefined) throw new CraikError('internal', 'the sandbox has no new disk to switch to')
       writeNumbers(spec, { disk: next, before: disk })
     },
 
@@ -118,7 +118,7 @@ export function volumeDisks(means: VolumeMeans): SandboxDisks {
       const failed = new Promise<never>((_, reject) => content.once('error', reject))
       failed.catch(() => {})
       const written = engine.ask(
-        'fill the disk of a sandbox',
+        'write the disk of a sandbox',
         () => engine.docker.getContainer(keeper).putArchive(content, { path: INSIDE.home }),
         { signal, deadlineMs: WRITE_DEADLINE_MS },
       )
@@ -140,7 +140,7 @@ async function makeKeeper(
 ): Promise<string> {
   const image = await recordedImage(engine, spec.container!, craikHome)
   await makeVolume(engine, volume, spec.id, craikHome)
-  const made = await engine.ask('make a container', () =>
+  const made = await engine.ask('create a container', () =>
     engine.docker.createContainer({
       Image: image.id,
       User: `${USER_OF_IMAGE.uid}:${USER_OF_IMAGE.gid}`,
@@ -161,7 +161,7 @@ async function makeKeeper(
 function giveUpWhenSilent(source: IncomingMessage): void {
   source.setTimeout(SILENCE_MS, () =>
     source.destroy(
-      new CraikError('unavailable', `the engine sent nothing of a disk for ${SILENCE_MS / 1000} seconds`, {
+      new CraikError('unavailable', `the engine sent no disk data for ${SILENCE_MS / 1000} seconds`, {
         hint: 'craik doctor',
         details: { engine: 'silent' },
       }),

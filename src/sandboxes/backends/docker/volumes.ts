@@ -12,13 +12,13 @@ export async function makeVolume(
   id: SandboxId,
   craikHome: string,
 ): Promise<void> {
-  const { Labels } = await engine.ask('make a volume', async () => {
+  const { Labels } = await engine.ask('create a volume', async () => {
     await engine.docker.createVolume({ Name: name, Labels: labelsOf(id, craikHome) })
     return engine.docker.getVolume(name).inspect()
   })
   if (isOurs(Labels, id, craikHome)) return
-  throw new CraikError('conflict', `the engine has a volume ${name} that is not this sandbox’s`, {
-    hint: `look at it:  docker volume inspect ${name}`,
+  throw new CraikError('conflict', `the engine’s volume ${name} does not belong to this sandbox`, {
+    hint: `inspect it:  docker volume inspect ${name}`,
   })
 }
 
@@ -30,7 +30,7 @@ export async function removeVolume(
 ): Promise<void> {
   const volume = engine.docker.getVolume(name)
   try {
-    const { Labels } = await engine.ask('look for a volume', () => volume.inspect())
+    const { Labels } = await engine.ask('inspect a volume', () => volume.inspect())
     if (isOurs(Labels, id, craikHome)) await engine.ask('remove a volume', () => volume.remove())
   } catch (error) {
     if (!isGone(error)) throw error
@@ -39,7 +39,7 @@ export async function removeVolume(
 
 /** All that there are, also those that nothing names any more. */
 export async function removeVolumes(engine: Engine, id: SandboxId, craikHome: string): Promise<void> {
-  const { Volumes } = await engine.ask('list its volumes', () =>
+  const { Volumes } = await engine.ask('list volumes', () =>
     engine.docker.listVolumes({ filters: { label: sandboxFilters(id, craikHome) } }),
   )
   for (const { Name } of Volumes ?? []) await removeVolume(engine, Name, id, craikHome)

@@ -39,14 +39,14 @@ export async function whenEnded(
 /** Undefined while it runs. */
 async function endOf(engine: Engine, handle: DockerHandle): Promise<string | undefined> {
   try {
-    const { State: state } = await engine.ask('look at a container', () =>
+    const { State: state } = await engine.ask('inspect a container', () =>
       engine.docker.getContainer(handle.container).inspect(),
     )
     const isSame = state.StartedAt === handle.startedAt
     if (isSame && (state.Running || state.Paused || state.Restarting)) return undefined
-    if (!isSame) return 'its container was started again by somebody else'
-    if (state.OOMKilled) return 'its sidecar was ended for want of memory'
-    return `its container ended (exit ${state.ExitCode})`
+    if (!isSame) return 'its container was restarted outside Craik'
+    if (state.OOMKilled) return 'its sidecar was killed because memory ran out'
+    return `its container exited (exit code ${state.ExitCode})`
   } catch (error) {
     if (isGone(error)) return 'its container was removed'
     throw error

@@ -1,21 +1,22 @@
 /** Sandboxes on this machine without a daemon: bubblewrap around a sidecar, or, when asked for by name, nothing around it. */
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { CraikError } from '../../../errors.ts'
-import { ownerState } from '../../../lib/owner.ts'
-import type { Availability, PlaceHandle, SandboxBackend, SandboxSpec } from '../../backend.ts'
+import { type Owner, ownerState } from '../../../lib/owner.ts'
+import type { Availability, InstanceHandle, OtherHome, SandboxBackend, SandboxSpec } from '../../backend.ts'
+import { findOtherHome, isOrphan, otherHomeOf, runsInAnotherHome } from './another-home.ts'
+import type { AttachedDisk } from './attach-disk.ts'
 import type { ProcessBackendOptions } from './command-backend.ts'
 import { MIN_IMAGE_BYTES } from './disk-image.ts'
 import { folderDisks } from './disks.ts'
-import { makeFolders, placeFolders, stagedFolders } from './folders.ts'
-import { parseHandle } from './handle.ts'
-import { endOnHost, hostPlace, startOnHost } from './host-place.ts'
+import { instanceFolders, makeFolders, stagedFolders } from './folders.ts'
+import { parseProcessHandle } from './handle.ts'
+import { endOnHost, hostInstance, startOnHost } from './host-instance.ts'
 import { chooseHostUser } from './host-user.ts'
-import { isolatedPlace, startIsolated, sweepIsolated } from './isolated-place.ts'
+import { isolatedInstance, startIsolated, sweepIsolated } from './isolated-instance.ts'
 import { endLeftovers } from './leftovers.ts'
 import { planLimits } from './limits.ts'
 import { Machine } from './machine.ts'
-import type { ReachedDisk } from './reach-disk.ts'
 
 export function processBackend(options: ProcessBackendOptions): SandboxBackend {
   const machine = new Machine(options.craikHome, options.environment)
@@ -42,6 +43,7 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
 
     async create(spec) {
       requirePossible(spec)
+      await requireNowhereElse(spec)
       try {
         return await start(spec)
       } catch (error) {
@@ -51,9 +53,14 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
     },
 
     async recover(handle, spec) {
-      const known = parseHandle(handle)
-      if (ownerState(known.inner) !== 'alive') return undefined
-      return spec.isolation === 'none' ? hostPlace(known, spec) : isolatedPlace(known, spec, machine)
+      const known = parseProcessHandle(handle)
+      if (ownerState(known.inner) !== 'alive' || isOrphan(known.inner.pid)) return undefined
+      if (otherHome(known.inner, spec)) return undefined
+      return spec.isolation === 'none' ? hostInstance(known, spec) : isolatedInstance(known, spec, machine)
+    },
+
+    async elsewhere(handle, spec) {
+      return otherHome(parseProcessHandle(handle).inner, spec)
     },
 
     sweep,
@@ -71,21 +78,35 @@ export function processBackend(options: ProcessBackendOptions): SandboxBackend {
   }
 }
 
+function otherHome(first: Owner, spec: SandboxSpec): OtherHome | undefined {
+  const found = otherHomeOf(first.pid, spec)
+  // Afterwards: its number may be somebody else's by then.
+  return ownerState(first) === 'alive' ? found : undefined
+}
+
+/** They would share a control group. One that has no disk yet has an id that no other home can have. */
+async function requireNowhereElse(spec: SandboxSpec): Promise<void> {
+  const { data, image } = instanceFolders(spec.folder)
+  if (!existsSync(data) && !existsSync(image)) return
+  const other = await findOtherHome(spec)
+  if (other !== undefined) throw runsInAnotherHome(spec, other)
+}
+
 /** Where root mounted it for bubblewrap: seen through bubblewrap's own process, which nothing inside can reach. */
-async function reachStaged(spec: SandboxSpec, running: PlaceHandle): Promise<ReachedDisk> {
-  const { outer } = parseHandle(running)
-  const { data } = stagedFolders(placeFolders(spec.folder).staged)
+async function reachStaged(spec: SandboxSpec, running: InstanceHandle): Promise<AttachedDisk> {
+  const { outer } = parseProcessHandle(running)
+  const { data } = stagedFolders(instanceFolders(spec.folder).staged)
   // Held by a descriptor of its own before it is looked at whose it is: a number may be somebody else's by then.
   const folder = await open(`/proc/${outer.pid}/root${data}`, constants.O_RDONLY | constants.O_DIRECTORY)
   if (ownerState(outer) === 'alive')
     return { path: `/proc/self/fd/${folder.fd}`, close: () => folder.close() }
   await folder.close()
-  throw new CraikError('unavailable', 'the sandbox ended while its disk was looked for')
+  throw new CraikError('unavailable', 'the sandbox stopped while Craik opened its disk')
 }
 
 function requirePossible({ isolation, limits }: SandboxSpec): void {
   if (isolation !== 'process' && isolation !== 'none')
-    throw new CraikError('unavailable', `a local process cannot be isolated as ${isolation}`)
+    throw new CraikError('unavailable', `a local process does not support isolation ${isolation}`)
   if (limits.diskBytes !== undefined && limits.diskBytes < MIN_IMAGE_BYTES)
-    throw new CraikError('usage', `the disk of a sandbox has at least ${MIN_IMAGE_BYTES} bytes`)
+    throw new CraikError('usage', `the disk of a sandbox must have at least ${MIN_IMAGE_BYTES} bytes`)
 }

@@ -197,7 +197,7 @@ export class SandboxCgroup {
       attempt(() => writeExisting(path, value))
       if (isReached() || !existsSync(path)) return
       if (performance.now() > endsMs)
-        throw new CraikError('timeout', 'what runs in the sandbox does not stand still, or does not go on')
+        throw new CraikError('timeout', 'could not freeze or thaw the sandbox’s processes')
       await sleep(FREEZE_PAUSE_MS)
     }
   }

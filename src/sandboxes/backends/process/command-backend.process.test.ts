@@ -55,7 +55,7 @@ describe('looking for bubblewrap', () => {
     expect(first).toEqual(await backendWith(process.env.PATH).probe())
     expect(await backendWith(folder).probe()).toEqual({
       isolation: 'none',
-      reason: 'the bubblewrap on PATH is not the system’s own, and no other is trusted',
+      reason: 'the bubblewrap on PATH is not the system’s own; Craik trusts no other',
       fix: 'apt-get install bubblewrap',
     })
     expect(existsSync(`${folder}/bwrap.ran`)).toBe(false)
@@ -94,7 +94,7 @@ describe('what is called bubblewrap', () => {
     'is refused when it is something else: %s',
     async (script) => {
       expect(await examine(`${standIn(script)}/bwrap`)).toMatchObject({
-        reason: 'bubblewrap does not say its version',
+        reason: 'cannot read the version of bubblewrap',
       })
     },
   )
@@ -122,7 +122,7 @@ describe('making a place', () => {
     mkdirSync(test.path('project/deep'))
     for (const workspace of [test.path('link'), test.path('link/deep')])
       await expect(backendWith(process.env.PATH).create({ isolation, workspace })).rejects.toThrow(
-        'the workspace is reached through a link',
+        'the workspace is behind a symbolic link',
       )
   })
 })

@@ -5,7 +5,7 @@ import type { Availability } from '../../backend.ts'
 import type { CommandBackend, CommandSandbox, CommandSpec, ExecOptions } from '../../command-backend.ts'
 import { requireResolved } from '../../workspace-path.ts'
 import { invocation } from './bubblewrap.ts'
-import { type Bubblewrap, type Found, findBubblewrap, NOBODY, prove } from './examine.ts'
+import { type Bubblewrap, type FoundBubblewrap, findBubblewrap, NOBODY, prove } from './examine.ts'
 import { runInside, type User } from './run-inside.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 
@@ -17,7 +17,7 @@ export interface ProcessBackendOptions {
 }
 
 export function processCommands({ craikHome, environment }: ProcessBackendOptions): CommandBackend {
-  let found: Promise<Found> | undefined
+  let found: Promise<FoundBubblewrap> | undefined
   const look = () => {
     found ??= findBubblewrap(environment)
     return found
@@ -33,11 +33,11 @@ export function processCommands({ craikHome, environment }: ProcessBackendOption
     async create(spec: CommandSpec) {
       if (spec.isolation === 'none') return hostSandbox(spec.workspace)
       if (spec.isolation !== 'process') {
-        throw new CraikError('unavailable', `a local process cannot be isolated as ${spec.isolation}`)
+        throw new CraikError('unavailable', `a local process does not support isolation ${spec.isolation}`)
       }
       const state = await look()
       if (!('bubblewrap' in state)) {
-        throw new CraikError('unavailable', `isolation by process cannot be reached: ${state.reason}`, {
+        throw new CraikError('unavailable', `process isolation is not available: ${state.reason}`, {
           hint: state.fix,
         })
       }

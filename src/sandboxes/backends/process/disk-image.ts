@@ -15,10 +15,10 @@ const TRIAL_BYTES = 8 * 1024 * 1024
 export const MIN_IMAGE_BYTES = 16 * 1024 * 1024
 
 /** Makes the file system with the folder's content, owners included. The file is as large as what it holds. */
-export async function makeImage(path: string, bytes: number, content: string): Promise<void> {
+export async function makeDiskImage(path: string, bytes: number, content: string): Promise<void> {
   const mkfs = findSystemProgram('mke2fs', SYSTEM_PATH)
   if (mkfs === undefined)
-    throw new CraikError('unavailable', 'mke2fs is not on this machine', {
+    throw new CraikError('unavailable', 'mke2fs is not installed', {
       hint: 'apt-get install e2fsprogs',
     })
   const file = await open(path, 'wx', 0o600)
@@ -32,7 +32,7 @@ export async function makeImage(path: string, bytes: number, content: string): P
   try {
     await run(mkfs, [...options, path], { timeout: MKFS_DEADLINE_MS, env: { PATH: SYSTEM_PATH } })
   } catch (cause) {
-    throw new CraikError('unavailable', 'the disk of the sandbox could not be made', { cause })
+    throw new CraikError('unavailable', 'cannot create the disk of the sandbox', { cause })
   }
 }
 
@@ -53,7 +53,7 @@ export async function canMountImages(craikHome: string): Promise<boolean> {
   try {
     const [image, empty] = [join(folder, 'image'), join(folder, 'empty')]
     await mkdir(empty)
-    await makeImage(image, TRIAL_BYTES, empty)
+    await makeDiskImage(image, TRIAL_BYTES, empty)
     const script = 'mount -o loop "$1" "$2" && umount "$2"'
     const args = ['--mount', '--propagation', 'private', '--', sh, '-c', script, 'sh', image, empty]
     await run(unshare, args, { timeout: MKFS_DEADLINE_MS, env: { PATH: SYSTEM_PATH } })

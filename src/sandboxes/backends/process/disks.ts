@@ -6,12 +6,12 @@ import type { Readable } from 'node:stream'
 import { CraikError } from '../../../errors.ts'
 import { packFolder } from '../../../lib/safe-tar/pack.ts'
 import { type UnpackReport, unpackInto } from '../../../lib/safe-tar/unpack.ts'
-import type { HostUser, PlaceHandle, SandboxSpec } from '../../backend.ts'
+import type { HostUser, InstanceHandle, SandboxSpec } from '../../backend.ts'
 import type { ReadDiskOptions, SandboxDisks, WriteDiskOptions } from '../../disks.ts'
 import { removeTree } from '../../remove-tree.ts'
-import { makeImage } from './disk-image.ts'
-import { diskFolders, fillDisk, placeFolders } from './folders.ts'
-import { type ReachedDisk, reachImage } from './reach-disk.ts'
+import { type AttachedDisk, attachImage } from './attach-disk.ts'
+import { makeDiskImage } from './disk-image.ts'
+import { diskFolders, instanceFolders, writeDisk } from './folders.ts'
 import { syncFileSystem } from './sync-file-system.ts'
 
 /** What is different from one backend to another. */
@@ -21,7 +21,7 @@ export interface DiskMeans {
   /** The size of the file system that the disk is to be; undefined: a plain folder. */
   imageBytesOf(spec: SandboxSpec): Promise<number | undefined>
   /** Where the disk of a place that runs is reached, when it is a file system. */
-  reachRunning(spec: SandboxSpec, running: PlaceHandle): Promise<ReachedDisk>
+  reachRunning(spec: SandboxSpec, running: InstanceHandle): Promise<AttachedDisk>
 }
 
 export function folderDisks(means: DiskMeans): SandboxDisks {
@@ -52,7 +52,7 @@ export function folderDisks(means: DiskMeans): SandboxDisks {
 
     async exchange(spec) {
       const found = namesOf(spec).find(({ next }) => existsSync(next))
-      if (found === undefined) throw new CraikError('internal', 'there is no disk to be exchanged')
+      if (found === undefined) throw new CraikError('internal', 'the sandbox has no new disk to switch to')
       const { disk, next, before } = found
       await removeTree(before)
       if (existsSync(disk)) await rename(disk, before)
@@ -80,7 +80,7 @@ export function folderDisks(means: DiskMeans): SandboxDisks {
 
 /** A disk is one or the other; the folder of an image is only where it is mounted. */
 function namesOf({ folder }: SandboxSpec) {
-  const { data, image } = placeFolders(folder)
+  const { data, image } = instanceFolders(folder)
   return [image, data].map((disk) => ({ disk, next: `${disk}.next`, before: `${disk}.before` }))
 }
 
@@ -91,11 +91,11 @@ async function removeAll(spec: SandboxSpec, which: 'next' | 'before'): Promise<v
 async function reach(
   means: DiskMeans,
   spec: SandboxSpec,
-  running: PlaceHandle | undefined,
-): Promise<ReachedDisk> {
-  const { data, image } = placeFolders(spec.folder)
+  running: InstanceHandle | undefined,
+): Promise<AttachedDisk> {
+  const { data, image } = instanceFolders(spec.folder)
   if (!existsSync(image)) return { path: data, close: async () => {} }
-  return running === undefined ? reachImage(image, spec.folder) : means.reachRunning(spec, running)
+  return running === undefined ? attachImage(image, spec.folder) : means.reachRunning(spec, running)
 }
 
 function packHome(disk: string, { signal, limits, exclude }: ReadDiskOptions) {
@@ -108,10 +108,10 @@ async function writeFolder(
   archive: Readable,
   options: WriteDiskOptions,
 ): Promise<UnpackReport> {
-  const next = `${placeFolders(spec.folder).data}.next`
+  const next = `${instanceFolders(spec.folder).data}.next`
   await mkdir(next)
   await chmod(next, 0o755)
-  await fillDisk(next, owner)
+  await writeDisk(next, owner)
   const report = await unpackHome(next, owner, archive, options)
   await syncFileSystem(next)
   return report
@@ -124,15 +124,15 @@ function writeImage(imageBytes: number) {
     archive: Readable,
     options: WriteDiskOptions,
   ): Promise<UnpackReport> => {
-    const next = `${placeFolders(spec.folder).image}.next`
+    const next = `${instanceFolders(spec.folder).image}.next`
     const content = join(spec.folder, 'disk')
     await rm(content, { recursive: true, force: true })
     await mkdir(content)
     await chmod(content, 0o755)
-    await fillDisk(content, owner)
-    await makeImage(next, imageBytes, content)
+    await writeDisk(content, owner)
+    await makeDiskImage(next, imageBytes, content)
     await rm(content, { recursive: true })
-    const reached = await reachImage(next, spec.folder)
+    const reached = await attachImage(next, spec.folder)
     let report: UnpackReport
     try {
       report = await unpackHome(reached.path, owner, archive, options)

@@ -25,13 +25,15 @@ export interface Bubblewrap {
   readonly disableUserns: boolean
 }
 
-export type Found = { readonly bubblewrap: Bubblewrap } | { readonly reason: string; readonly fix: string }
+export type FoundBubblewrap =
+  | { readonly bubblewrap: Bubblewrap }
+  | { readonly reason: string; readonly fix: string }
 
 /** The system's own, examined; or why there is none, and what would help. */
-export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Found> {
+export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<FoundBubblewrap> {
   if (seccompFilter({ unixSockets: true }) === undefined) {
     return {
-      reason: `there is no system call filter for ${process.arch}`,
+      reason: `no system call filter for ${process.arch}`,
       fix: 'use an x64 or arm64 machine',
     }
   }
@@ -41,13 +43,13 @@ export async function findBubblewrap(environment: NodeJS.ProcessEnv): Promise<Fo
     .split(delimiter)
     .some((folder) => existsSync(join(folder, 'bwrap')))
   const reason = isElsewhere
-    ? 'the bubblewrap on PATH is not the system’s own, and no other is trusted'
+    ? 'the bubblewrap on PATH is not the system’s own; Craik trusts no other'
     : 'bubblewrap is not installed'
   return { reason, fix: INSTALL }
 }
 
 /** The same for sandboxes that live on: root never runs them as itself, so it is proved for somebody without rights. */
-export async function findForPlaces(environment: NodeJS.ProcessEnv): Promise<Found> {
+export async function findSandboxPrograms(environment: NodeJS.ProcessEnv): Promise<FoundBubblewrap> {
   const found = await findBubblewrap(environment)
   if (!('bubblewrap' in found) || process.getuid?.() !== 0) return found
   const { bubblewrap } = found
@@ -58,10 +60,10 @@ export async function findForPlaces(environment: NodeJS.ProcessEnv): Promise<Fou
 }
 
 /** Finding it is not enough: many systems forbid what it needs, and another program may have its name. */
-export async function examine(path: string): Promise<Found> {
+export async function examine(path: string): Promise<FoundBubblewrap> {
   const { out } = await collect({ argv: [path, '--version'], inputs: [] }, undefined)
   const [, version, major, minor] = /^bubblewrap ((\d+)\.(\d+)[.\d]*)\n$/.exec(out) ?? []
-  if (version === undefined) return { reason: 'bubblewrap does not say its version', fix: INSTALL }
+  if (version === undefined) return { reason: 'cannot read the version of bubblewrap', fix: INSTALL }
   const bubblewrap = { path, version, disableUserns: Number(major) > 0 || Number(minor) >= 8 }
   const fault = await prove(bubblewrap, ANY_FOLDER, undefined)
   if (fault === undefined) return { bubblewrap }
@@ -77,8 +79,8 @@ export async function prove(
   const made = invocation(bubblewrap.path, workspace, {}, PROOF_COMMAND, bubblewrap)
   const { run, out } = await collect(made, user)
   if (run.end === 'not_started') return run.message
-  if (run.end !== 'exited') return `what ran in it did not finish (${run.end})`
-  if (run.exitCode !== 0) return `what ran in it failed (exit ${run.exitCode})`
+  if (run.end !== 'exited') return `the test program did not finish (${run.end})`
+  if (run.exitCode !== 0) return `the test program failed (exit code ${run.exitCode})`
   return faultIn(out, readOwnNamespaces())
 }
 

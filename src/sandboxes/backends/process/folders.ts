@@ -4,14 +4,14 @@ import { chmod, chown, mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { HostUser, VolumeSpec } from '../../backend.ts'
 import { makeMountPoints } from '../../volumes/mount-points.ts'
-import { makeImage } from './disk-image.ts'
-import { reachImage } from './reach-disk.ts'
+import { attachImage } from './attach-disk.ts'
+import { makeDiskImage } from './disk-image.ts'
 
 /**
  * `data` is the sandbox's disk, `socket` is where the host listens. The folder itself is closed to everybody else, so
  * root mounts what a sandbox's user is to reach in `staged`, where only that sandbox's mount namespace sees it.
  */
-export function placeFolders(folder: string) {
+export function instanceFolders(folder: string) {
   return {
     data: join(folder, 'data'),
     socket: join(folder, 'socket'),
@@ -20,7 +20,7 @@ export function placeFolders(folder: string) {
   }
 }
 
-export type PlaceFolders = ReturnType<typeof placeFolders>
+export type InstanceFolders = ReturnType<typeof instanceFolders>
 
 /** What a disk holds. */
 export function diskFolders(data: string) {
@@ -50,8 +50,8 @@ export async function makeFolders(
   user: HostUser | undefined,
   imageBytes: number | undefined,
   volumes: readonly VolumeSpec[] = [],
-): Promise<PlaceFolders> {
-  const folders = placeFolders(folder)
+): Promise<InstanceFolders> {
+  const folders = instanceFolders(folder)
   const staged = stagedFolders(folders.staged)
   const mountPoints = [
     ...[staged.data, staged.socket, staged.runtime, staged.harnesses, staged.workspace, staged.volumes],
@@ -67,26 +67,26 @@ export async function makeFolders(
     return folders
   }
   if (imageBytes === undefined) {
-    await fillDisk(folders.data, user, volumes)
+    await writeDisk(folders.data, user, volumes)
     return folders
   }
   const content = join(folder, 'disk')
   await mkdir(content)
   await chmod(content, 0o755)
-  await fillDisk(content, user, volumes)
-  await makeImage(folders.image, imageBytes, content)
+  await writeDisk(content, user, volumes)
+  await makeDiskImage(folders.image, imageBytes, content)
   await rm(content, { recursive: true })
   return folders
 }
 
 async function makeRoom(
-  { data, image }: PlaceFolders,
+  { data, image }: InstanceFolders,
   isImage: boolean,
   volumes: readonly VolumeSpec[],
   user: HostUser | undefined,
 ): Promise<void> {
   if (!isImage) return makeMountPoints(diskFolders(data).home, volumes, user)
-  const reached = await reachImage(image, dirname(image))
+  const reached = await attachImage(image, dirname(image))
   try {
     makeMountPoints(diskFolders(reached.path).home, volumes, user)
   } finally {
@@ -95,7 +95,7 @@ async function makeRoom(
 }
 
 /** Empty, and the sandbox’s own. */
-export async function fillDisk(
+export async function writeDisk(
   disk: string,
   user: HostUser | undefined,
   volumes: readonly VolumeSpec[] = [],

@@ -22,7 +22,7 @@ export function watchGuards(
     const lost = lostOf(names, mountPoints(pid))
     if (lost === undefined) return
     isEnding = true
-    const why = `${lost} in its workspace was replaced on this machine, and could then be written inside: look at it before you use it`
+    const why = `${lost} in its workspace was replaced on the host, and the sandbox could then write to it: check it before you use it`
     void end(why)
       // What holds it may not answer just now.
       .catch(() => {})

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
 import type { Owner } from '../../../lib/owner.ts'
-import { ENFORCEMENTS, type LimitReport, type PlaceHandle } from '../../backend.ts'
+import { ENFORCEMENTS, type InstanceHandle, type LimitReport } from '../../backend.ts'
 
 const enforcement = z.enum(ENFORCEMENTS)
 const pid = z.number().int().positive()
@@ -29,7 +29,7 @@ export interface ProcessHandle {
   readonly limits: LimitReport
 }
 
-export function spellHandle({ inner, outer, hostUid, limits }: ProcessHandle): PlaceHandle {
+export function formatProcessHandle({ inner, outer, hostUid, limits }: ProcessHandle): InstanceHandle {
   return {
     bootId: inner.bootId,
     pidNamespace: inner.pidNamespace,
@@ -42,9 +42,10 @@ export function spellHandle({ inner, outer, hostUid, limits }: ProcessHandle): P
   }
 }
 
-export function parseHandle(handle: PlaceHandle): ProcessHandle {
+export function parseProcessHandle(handle: InstanceHandle): ProcessHandle {
   const parsed = handleSchema.safeParse(handle)
-  if (!parsed.success) throw new CraikError('internal', 'the record of a sandbox does not tell how it runs')
+  if (!parsed.success)
+    throw new CraikError('internal', 'the record of a sandbox does not describe its instance')
   const { bootId, pidNamespace, hostUid, memory, processes, cpu, disk, ...pids } = parsed.data
   return {
     inner: { bootId, pidNamespace, pid: pids.innerPid, startedAt: pids.innerStartedAt },

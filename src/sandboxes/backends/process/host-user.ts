@@ -1,7 +1,7 @@
 /** Whose rights the programs of a sandbox have on the host: never root's. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser, SandboxSpec } from '../../backend.ts'
-import { COPY_INSTEAD } from '../../told-instead.ts'
+import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
 
 /** Undefined: Craik's own, which then is not root. */
 export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): HostUser | undefined {
@@ -10,10 +10,9 @@ export function chooseHostUser(spec: SandboxSpec, ownUid = process.getuid?.()): 
     if (hostUser === undefined || hostUser.uid === ownUid) return undefined
     throw new CraikError('unavailable', `only root can run a sandbox as another user (uid ${hostUser.uid})`)
   }
-  if (hostUser === undefined)
-    throw new CraikError('internal', 'a sandbox of root has no host user of its own')
+  if (hostUser === undefined) throw new CraikError('internal', 'a sandbox of root needs its own host user')
   if (hostUser.uid === 0 || hostUser.gid === 0) {
-    throw new CraikError('usage', 'a sandbox never runs as root or in its group', {
+    throw new CraikError('usage', 'a sandbox cannot run as root or in root’s group', {
       hint: COPY_INSTEAD,
     })
   }

@@ -1,7 +1,7 @@
 /** Whether a folder of the caller can be given to a sandbox to work in, itself and not a copy. */
 import { CraikError } from '../../../errors.ts'
 import type { HostUser } from '../../backend.ts'
-import { COPY_INSTEAD } from '../../told-instead.ts'
+import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
 import { resolveWorkspace, type Workspace } from './workspace.ts'
 import { refuseSockets } from './workspace-sockets.ts'
 
@@ -15,10 +15,12 @@ export async function checkInPlace(
   const { folder, identity, owner, covered } = resolveWorkspace(asked, around.craikHome, around.environment)
   // Who may rename the folders above Craik's home chooses what the next command finds there.
   if (covered.length > 0)
-    throw new CraikError('usage', 'the workspace holds Craik’s own home', { hint: COPY_INSTEAD })
+    throw new CraikError('usage', 'the workspace contains Craik’s own home', { hint: COPY_INSTEAD })
   const { uid } = owner
   if (uid === 0)
-    throw new CraikError('usage', 'the workspace belongs to root: copy only', { hint: COPY_INSTEAD })
+    throw new CraikError('usage', 'the workspace belongs to root and can only be copied', {
+      hint: COPY_INSTEAD,
+    })
   if (uid !== (user?.uid ?? process.getuid?.() ?? 0)) {
     throw new CraikError('usage', `the workspace belongs to another user (uid ${uid})`, {
       hint: COPY_INSTEAD,

@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
-import { placeFolders, stagedFolders } from './folders.ts'
-import { launchCommand, type Staging } from './launch-script.ts'
+import { instanceFolders, stagedFolders } from './folders.ts'
+import { buildLaunchCommand, type Staging } from './launch-script.ts'
 import { findPrograms } from './programs.ts'
 import { chooseStage } from './stage.ts'
 
@@ -11,7 +11,7 @@ let test: TestFolder
 let staging: Staging
 beforeEach(() => {
   test = new TestFolder()
-  const folders = placeFolders(test.path('one'))
+  const folders = instanceFolders(test.path('one'))
   const { data, socket, runtime, workspace } = stagedFolders(folders.staged)
   const own = [folders.data, folders.socket, test.path('runtime'), test.path('project')]
   for (const path of [...own, data, socket, runtime, workspace]) mkdirSync(path, { recursive: true })
@@ -33,7 +33,7 @@ beforeEach(() => {
 afterEach(() => test[Symbol.dispose]())
 
 function launched(staged: Staging | undefined, joinFiles: readonly string[], argv: readonly string[]) {
-  const [program, ...args] = launchCommand(findPrograms(process.env), joinFiles, staged, argv)
+  const [program, ...args] = buildLaunchCommand(findPrograms(process.env), joinFiles, staged, argv)
   const { status, stdout, stderr } = spawnSync(program!, args, { encoding: 'utf8' })
   return { status, stdout, stderr }
 }
@@ -59,7 +59,7 @@ describe('what runs before bubblewrap', () => {
       expect(launched(staging, [], show())).toEqual({
         status: 1,
         stdout: '',
-        stderr: 'the workspace was replaced while the sandbox was made\n',
+        stderr: 'the workspace was replaced while the sandbox started\n',
       })
     })
 

@@ -26,7 +26,7 @@ esac
 if [ -n "$workspace" ]; then
   exec <"$workspace/."
   if [ "$(stat -L -c %d:%i /proc/self/fd/0)" != "$identity" ]; then
-    echo 'the workspace was replaced while the sandbox was made' >&2
+    echo 'the workspace was replaced while the sandbox started' >&2
     exit 1
   fi
   mount --no-canonicalize --bind /proc/self/fd/0 "$staged/workspace"
@@ -55,7 +55,7 @@ export interface Staging {
 }
 
 /** All values are arguments; none becomes part of the script's text. */
-export function launchCommand(
+export function buildLaunchCommand(
   programs: HostPrograms,
   joinFiles: readonly string[],
   staging: Staging | undefined,

@@ -35,7 +35,7 @@ export interface Launched {
 }
 
 /** Fails when the first program inside does not start; what was started by then is the caller's to end. */
-export async function launch({ id, argv, inputs }: LaunchOptions): Promise<Launched> {
+export async function launchProcess({ id, argv, inputs }: LaunchOptions): Promise<Launched> {
   const child = start(argv, { [MARKER]: id, PATH: SYSTEM_PATH }, inputs)
   const complaint = listen(child)
   const [info, started] = [child.stdio[3], child.stdio[4]] as Socket[]
@@ -49,11 +49,12 @@ export async function launch({ id, argv, inputs }: LaunchOptions): Promise<Launc
     ])
     if (outcome !== 'started') throw await notStarted(outcome, complaint)
     const innerPid = Number(/"child-pid": (\d+)/.exec(said())?.[1])
-    if (!Number.isSafeInteger(innerPid)) throw new CraikError('internal', 'bubblewrap did not name its child')
+    if (!Number.isSafeInteger(innerPid))
+      throw new CraikError('internal', 'bubblewrap did not report its child process')
     return { child, innerPid, complaint }
   } catch (error) {
     if (error instanceof CraikError) throw error
-    throw new CraikError('unavailable', `the sandbox could not be started (${codeOf(error)})`, {
+    throw new CraikError('unavailable', `cannot start the sandbox (${codeOf(error)})`, {
       cause: error,
     })
   } finally {
@@ -122,8 +123,8 @@ async function notStarted(outcome: 'ended' | 'late', complaint: () => string): P
   }
   // What it said may arrive after its end.
   await sleep(20)
-  const line = complaint().split('\n').findLast(Boolean)?.slice(0, 300) ?? 'it does not say why'
-  return new CraikError('unavailable', `the sandbox could not be made: ${line}`, { hint: 'craik doctor' })
+  const line = complaint().split('\n').findLast(Boolean)?.slice(0, 300) ?? 'no reason reported'
+  return new CraikError('unavailable', `cannot start the sandbox: ${line}`, { hint: 'craik doctor' })
 }
 
 function codeOf(error: unknown): string {

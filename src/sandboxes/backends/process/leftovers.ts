@@ -2,7 +2,7 @@
 import { existsSync, readlinkSync } from 'node:fs'
 import { findSystemProgram } from '../../../lib/host-programs.ts'
 import { ownerOf } from '../../../lib/owner.ts'
-import { endAll, findProcesses } from './place-processes.ts'
+import { endAll, findProcesses } from './instance-processes.ts'
 
 /** The kernel adds the last word when the process is gone, and never to the folder of another one with its number. */
 const FOLDER_OF = /^\/proc\/(\d+)\/task\/\1( \(deleted\))?$/

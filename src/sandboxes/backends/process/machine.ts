@@ -8,7 +8,7 @@ import { ensureCacheOfHome } from '../../../lib/user-cache.ts'
 import { prepareRuntime, pruneRuntimes, type Runtime } from '../../runtime.ts'
 import { type Cgroups, probeCgroups } from './cgroups.ts'
 import { canMountImages } from './disk-image.ts'
-import { type Bubblewrap, type Found, findForPlaces } from './examine.ts'
+import { type Bubblewrap, type FoundBubblewrap, findSandboxPrograms } from './examine.ts'
 import type { LimitMeans } from './limits.ts'
 import { findPrograms, type HostPrograms } from './programs.ts'
 import { warmCompileCache } from './warm.ts'
@@ -20,7 +20,7 @@ const noteSchema = z.strictObject({ digest: z.string() })
 export class Machine {
   readonly #craikHome: string
   readonly #environment: NodeJS.ProcessEnv
-  #found: Promise<Found> | undefined
+  #found: Promise<FoundBubblewrap> | undefined
   #cgroups: Cgroups | undefined
   #images: Promise<boolean> | undefined
   #runtime: Promise<Runtime> | undefined
@@ -31,15 +31,15 @@ export class Machine {
     this.#environment = environment
   }
 
-  look(): Promise<Found> {
-    this.#found ??= findForPlaces(this.#environment)
+  look(): Promise<FoundBubblewrap> {
+    this.#found ??= findSandboxPrograms(this.#environment)
     return this.#found
   }
 
   async bubblewrap(): Promise<Bubblewrap> {
     const found = await this.look()
     if ('bubblewrap' in found) return found.bubblewrap
-    throw new CraikError('unavailable', `isolation by process cannot be reached: ${found.reason}`, {
+    throw new CraikError('unavailable', `process isolation is not available: ${found.reason}`, {
       hint: found.fix,
     })
   }

@@ -2,7 +2,7 @@
 import { closeSync, constants, openSync } from 'node:fs'
 import { CraikError } from '../../../errors.ts'
 
-export interface OpenFolder extends Disposable {
+export interface FolderHandle extends Disposable {
   /** The name of something in it, without following anything. */
   at(name: string): string
   readonly descriptor: number
@@ -11,7 +11,7 @@ export interface OpenFolder extends Disposable {
 /** For all that is opened where somebody else may write: a pipe put there is not waited for, a link not followed. */
 export const OPEN_HERE = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-export function openFolder(path: string): OpenFolder {
+export function openFolder(path: string): FolderHandle {
   try {
     const descriptor = openSync(path, OPEN_HERE | constants.O_DIRECTORY)
     return {
@@ -20,6 +20,6 @@ export function openFolder(path: string): OpenFolder {
       [Symbol.dispose]: () => closeSync(descriptor),
     }
   } catch (cause) {
-    throw new CraikError('usage', 'the workspace cannot be opened', { cause })
+    throw new CraikError('usage', 'cannot open the workspace', { cause })
   }
 }

@@ -16,7 +16,7 @@ export function findPrograms(environment: NodeJS.ProcessEnv): HostPrograms {
   const found = Object.entries(PACKAGES).map(([name, packaged]) => {
     const path = findSystemProgram(name as keyof typeof PACKAGES, SYSTEM_PATH)
     if (path === undefined) {
-      throw new CraikError('unavailable', `${name} is not on this machine`, {
+      throw new CraikError('unavailable', `${name} is not installed`, {
         hint: `apt-get install ${packaged}`,
       })
     }

@@ -62,21 +62,17 @@ describe('the proof of a sandbox', () => {
       'it shares the host’s uts namespace',
     ],
     ['all system calls', without('--seccomp', 1), 'its system calls are not filtered'],
-    ['a writable root', (argv) => withoutRemount(argv, '/'), 'a folder of the system can be written in it'],
-    [
-      'writable settings',
-      (argv) => withoutRemount(argv, '/proc'),
-      'a folder of the system can be written in it',
-    ],
+    ['a writable root', (argv) => withoutRemount(argv, '/'), 'a system folder is writable in it'],
+    ['writable settings', (argv) => withoutRemount(argv, '/proc'), 'a system folder is writable in it'],
     [
       'a writable workspace',
       (argv) => argv.with(argv.lastIndexOf('--ro-bind'), '--bind'),
-      'the workspace can be written in it',
+      'the workspace is writable in it',
     ],
     [
       'the host’s own temporary files',
       (argv) => argv.toSpliced(argv.lastIndexOf('--remount-ro'), 0, '--bind', test.folder, '/srv'),
-      'a folder of the system can be written in it',
+      'a system folder is writable in it',
     ],
   ]
   it.each(wrong)('fails where it is left with %s', async (_, change, fault) => {
@@ -85,7 +81,7 @@ describe('the proof of a sandbox', () => {
 
   if (process.getuid?.() === 0)
     it('fails where root keeps its capabilities', async () => {
-      expect(await faultOf(without('--cap-drop', 1))).toBe('it holds capabilities')
+      expect(await faultOf(without('--cap-drop', 1))).toBe('it has Linux capabilities')
     })
 
   it('fails on the host itself, as a program sees it that only pretends to isolate', async () => {

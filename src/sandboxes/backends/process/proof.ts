@@ -40,7 +40,7 @@ export function readOwnNamespaces(): NamespaceNumbers {
 /** What of a sandbox's promises a report does not bear out; undefined when it bears out all of them. */
 export function faultIn(report: string, outside: NamespaceNumbers): string | undefined {
   const { namespaces, devices, status, mounts } = REPORT.exec(report)?.groups ?? {}
-  if (namespaces === undefined) return 'what ran in it did not tell all that it sees'
+  if (namespaces === undefined) return 'the test program sent an incomplete report'
   return (
     faultInNamespaces(namespaces, outside) ??
     faultInNetwork(devices!) ??
@@ -56,15 +56,15 @@ function faultInNamespaces(inside: string, outside: NamespaceNumbers): string | 
 }
 
 function faultInNetwork(devices: string): string | undefined {
-  return /^ *lo:[^\n]*\n$/.test(devices) ? undefined : 'its network is more than its own loopback'
+  return /^ *lo:[^\n]*\n$/.test(devices) ? undefined : 'it has network interfaces besides loopback'
 }
 
 const CAPABILITIES = ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb']
 
 function faultInRights(status: string): string | undefined {
   const fields = new Map(status.split('\n').map((line) => line.split(':\t', 2) as [string, string]))
-  if (CAPABILITIES.some((set) => fields.get(set) !== '0'.repeat(16))) return 'it holds capabilities'
-  if (fields.get('NoNewPrivs') !== '1') return 'programs in it can gain rights'
+  if (CAPABILITIES.some((set) => fields.get(set) !== '0'.repeat(16))) return 'it has Linux capabilities'
+  if (fields.get('NoNewPrivs') !== '1') return 'programs in it can gain privileges'
   return fields.get('Seccomp') === '2' ? undefined : 'its system calls are not filtered'
 }
 
@@ -75,11 +75,11 @@ function faultInMounts(table: string): string | undefined {
     .split('\n')
     .map((line) => line.split(' '))
     .map(([, , , , point = '', options = '']) => ({ point, readOnly: options.split(',').includes('ro') }))
-  if (!mounts.some(({ point }) => point === WORKSPACE_INSIDE)) return 'the workspace is not in it'
+  if (!mounts.some(({ point }) => point === WORKSPACE_INSIDE)) return 'the workspace is not mounted in it'
   const mayWrite = (point: string) => WRITABLE_INSIDE.includes(point) || point.startsWith('/dev/')
   const open = mounts.find(({ point, readOnly }) => !readOnly && !mayWrite(point))
   return (
     open &&
-    `${open.point.startsWith(WORKSPACE_INSIDE) ? 'the workspace' : 'a folder of the system'} can be written in it`
+    `${open.point.startsWith(WORKSPACE_INSIDE) ? 'the workspace' : 'a system folder'} is writable in it`
   )
 }

@@ -42,12 +42,11 @@ function explain(
   complaint: string,
 ): Pick<Extract<RunResult, { end: 'not_started' }>, 'reason' | 'message'> {
   const name = JSON.stringify(program)
-  const said = /^bwrap: ([^\n]{1,160})/m.exec(complaint)?.[1] ?? 'bubblewrap does not say why'
-  if (!said.startsWith('execvp '))
-    return { reason: 'other', message: `the sandbox could not be made (${said})` }
+  const said = /^bwrap: ([^\n]{1,160})/m.exec(complaint)?.[1] ?? 'bubblewrap reported no reason'
+  if (!said.startsWith('execvp ')) return { reason: 'other', message: `cannot start the sandbox (${said})` }
   if (said.endsWith(': Permission denied')) {
-    return { reason: 'not_executable', message: `${name} may not be executed in the sandbox` }
+    return { reason: 'not_executable', message: `cannot execute ${name} in the sandbox: permission denied` }
   }
-  const message = `there is no program ${name} in the sandbox, or what it needs to start is not there`
+  const message = `the program ${name}, or a file that it needs to start, is missing in the sandbox`
   return { reason: 'missing', message }
 }

@@ -13,7 +13,7 @@ export function chooseStage(shown: readonly string[], candidates: readonly strin
       !shown.some((path) => path === folder || path.startsWith(`${folder}/`)),
   )
   if (stage !== undefined) return stage
-  throw new CraikError('unavailable', 'there is no folder left to mount the sandbox at', {
+  throw new CraikError('unavailable', 'this machine has no free folder to mount the sandbox at', {
     hint: 'mkdir /mnt',
   })
 }

@@ -12,10 +12,10 @@ const SYNC_DEADLINE_MS = 10 * 60_000
 export async function syncFileSystem(folder: string): Promise<void> {
   const sync = findSystemProgram('sync', SYSTEM_PATH)
   if (sync === undefined)
-    throw new CraikError('unavailable', 'sync is not on this machine', { hint: 'apt-get install coreutils' })
+    throw new CraikError('unavailable', 'sync is not installed', { hint: 'apt-get install coreutils' })
   try {
     await run(sync, ['-f', '--', folder], { timeout: SYNC_DEADLINE_MS, env: {} })
   } catch (cause) {
-    throw new CraikError('disk_full', 'what was written could not be brought to the disk', { cause })
+    throw new CraikError('disk_full', 'cannot write all data to the disk', { cause })
   }
 }

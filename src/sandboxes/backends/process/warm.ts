@@ -3,8 +3,8 @@ import { runChild } from '../../../lib/child.ts'
 import { INSIDE, SIDECAR_ENV } from '../../../sidecar/protocol.ts'
 import { namespaceArguments, systemArguments } from './bubblewrap.ts'
 import type { Bubblewrap } from './examine.ts'
+import { COMPILE_CACHE, sidecarCommand } from './launch-arguments.ts'
 import { folderThatNamesUs } from './leftovers.ts'
-import { COMPILE_CACHE, sidecarCommand } from './place-arguments.ts'
 
 const TIMEOUT_MS = 30_000
 

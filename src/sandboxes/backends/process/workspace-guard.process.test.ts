@@ -17,9 +17,9 @@ import { dirname, join, relative } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestFolder } from '../../sandbox.fixture.ts'
-import { folderIdentity } from './look-at-folder.ts'
+import { folderIdentity } from './inspect-folder.ts'
 import { IN_REPOSITORY, IN_WORKSPACE, REPOSITORY } from './protected-paths.ts'
-import { guardWorkspace, identityOf, releaseWorkspace } from './workspace-guard.ts'
+import { fileIdentity, guardWorkspace, releaseWorkspace } from './workspace-guard.ts'
 
 let test: TestFolder
 let workspace: string
@@ -158,7 +158,7 @@ describe('names that programs of the host trust', () => {
           mkdirSync(dirname(join(workspace, path)), { recursive: true })
           symlinkSync(target, join(workspace, path))
           const before = all()
-          expect(() => guard()).toThrow(`${path} in the workspace is a link`)
+          expect(() => guard()).toThrow(`${path} in the workspace is a symbolic link`)
           expect(all()).toEqual(before)
         },
       ),
@@ -169,12 +169,12 @@ describe('names that programs of the host trust', () => {
   it('are refused when they have a second name, by which they could be written inside', () => {
     writeFileSync(join(workspace, 'other'), 'export A=1\n')
     linkSync(join(workspace, 'other'), join(workspace, '.envrc'))
-    expect(() => guard()).toThrow('.envrc in the workspace has a second name')
+    expect(() => guard()).toThrow('.envrc in the workspace has another hard link')
     expect(all()).toEqual(['.envrc', 'other'])
     makeRepository()
     rmSync(join(workspace, '.envrc'))
     linkSync(join(workspace, '.git/config'), join(workspace, 'other-config'))
-    expect(() => guard()).toThrow('.git/config in the workspace has a second name')
+    expect(() => guard()).toThrow('.git/config in the workspace has another hard link')
   })
 
   it('are refused when a file in one of their folders has a second name', () => {
@@ -182,20 +182,20 @@ describe('names that programs of the host trust', () => {
     writeFileSync(join(workspace, '.git/hooks/pre-commit'), '#!/bin/sh\n')
     guard()
     linkSync(join(workspace, '.git/hooks/pre-commit'), join(workspace, 'notes'))
-    expect(() => guard()).toThrow('.git/hooks/pre-commit in the workspace has a second name')
+    expect(() => guard()).toThrow('.git/hooks/pre-commit in the workspace has another hard link')
     rmSync(join(workspace, 'notes'))
     mkdirSync(join(workspace, '.vscode/deep'), { recursive: true })
     writeFileSync(join(workspace, 'data.json'), '{}')
     linkSync(join(workspace, 'data.json'), join(workspace, '.vscode/deep/tasks.json'))
-    expect(() => guard()).toThrow('.vscode/deep/tasks.json in the workspace has a second name')
+    expect(() => guard()).toThrow('.vscode/deep/tasks.json in the workspace has another hard link')
   })
 
   it('are told apart from what has their names later', () => {
     makeRepository()
     for (const { path, identity } of guard()) {
-      expect(identityOf(lstatSync(join(workspace, path), { bigint: true })), path).toBe(identity)
+      expect(fileIdentity(lstatSync(join(workspace, path), { bigint: true })), path).toBe(identity)
       cpSync(join(workspace, path), test.path('copy', path), { recursive: true })
-      expect(identityOf(lstatSync(test.path('copy', path), { bigint: true })), path).not.toBe(identity)
+      expect(fileIdentity(lstatSync(test.path('copy', path), { bigint: true })), path).not.toBe(identity)
     }
   })
 
@@ -222,7 +222,7 @@ describe('names that programs of the host trust', () => {
       if (existsSync(join(workspace, name)) && swaps++ === 0) swap()
     })
     expect(() => guardWorkspace(sandbox(), chosen(), owner)).toThrow(
-      `${name} in the workspace was replaced while the sandbox was made`,
+      `${name} in the workspace was replaced while the sandbox started`,
     )
   })
 
@@ -230,7 +230,7 @@ describe('names that programs of the host trust', () => {
     const looked = chosen()
     renameSync(workspace, test.path('moved'))
     mkdirSync(workspace)
-    expect(() => guardWorkspace(sandbox(), looked, undefined)).toThrow('was replaced while it was looked at')
+    expect(() => guardWorkspace(sandbox(), looked, undefined)).toThrow('was replaced while Craik checked it')
     expect(all()).toEqual([])
     expect(all(test.path('moved'))).toEqual([])
   })

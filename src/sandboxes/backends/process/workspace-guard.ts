@@ -18,10 +18,10 @@ import { z } from 'zod'
 import { CraikError } from '../../../errors.ts'
 import { readPrivateFile, writePrivateFile } from '../../../lib/private-files.ts'
 import type { HostUser } from '../../backend.ts'
-import { COPY_INSTEAD } from '../../told-instead.ts'
+import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
 import type { InPlace } from './in-place.ts'
-import { folderIdentity } from './look-at-folder.ts'
-import { type OpenFolder, openFolder } from './open-folder.ts'
+import { folderIdentity } from './inspect-folder.ts'
+import { type FolderHandle, openFolder } from './open-folder.ts'
 import { IN_REPOSITORY, IN_WORKSPACE, type ProtectedPath, REPOSITORY } from './protected-paths.ts'
 
 /** What is mounted over itself inside; `writable` only so that it stays where it is. */
@@ -65,8 +65,8 @@ export function guardWorkspace(
 ): Guarded[] {
   using root = openFolder(workspace)
   if (folderIdentity(fstatSync(root.descriptor, { bigint: true })) !== identity)
-    throw new CraikError('conflict', 'the workspace was replaced while it was looked at')
-  const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...takenNames(sandboxFolder)])
+    throw new CraikError('conflict', 'the workspace was replaced while Craik checked it')
+  const known = new Set([...stubsOfOthers(sandboxFolder, workspace), ...protectedNames(sandboxFolder)])
   const repository = lookForRepository(root, known)
   const wanted = [
     // A file there names the real repository, which lies elsewhere and is not shown.
@@ -80,7 +80,7 @@ export function guardWorkspace(
     if (found !== undefined) {
       refuseUnusable(one, found)
       if (one.kind === 'folder' && !one.writable) refuseSecondNames(root, one.path)
-      identities.set(one.path, identityOf(found))
+      identities.set(one.path, fileIdentity(found))
     }
     const isFree = found === undefined || known.has(one.path)
     return isFree ? [{ path: one.path, kind: one.kind, bytes: Buffer.byteLength(one.neutral ?? '') }] : []
@@ -98,7 +98,7 @@ export function guardWorkspace(
 }
 
 /** The names that were taken for a sandbox, whoever made what has them now. */
-export function takenNames(sandboxFolder: string): string[] {
+export function protectedNames(sandboxFolder: string): string[] {
   return read(sandboxFolder)?.stubs.map(({ path }) => path) ?? []
 }
 
@@ -123,14 +123,14 @@ export function releaseWorkspace(sandboxFolder: string): void {
 }
 
 /** The folder that holds a protected name: the workspace, or one in it that is no link. */
-function within<T>(root: OpenFolder, path: string, use: (at: string) => T): T {
+function within<T>(root: FolderHandle, path: string, use: (at: string) => T): T {
   if (!path.includes('/')) return use(root.at(path))
   using inner = openFolder(root.at(dirname(path)))
   return use(inner.at(basename(path)))
 }
 
 /** One that a sandbox only took the name of is none. */
-function lookForRepository(root: OpenFolder, known: ReadonlySet<string>): BigIntStats | undefined {
+function lookForRepository(root: FolderHandle, known: ReadonlySet<string>): BigIntStats | undefined {
   const found = look(root, REPOSITORY)
   const isStub =
     found?.isDirectory() && known.has(REPOSITORY.path) && readdirSync(root.at('.git')).length === 0
@@ -138,7 +138,7 @@ function lookForRepository(root: OpenFolder, known: ReadonlySet<string>): BigInt
 }
 
 /** What is in a folder that is not there is not there either. */
-function look(root: OpenFolder, { path }: ProtectedPath): BigIntStats | undefined {
+function look(root: FolderHandle, { path }: ProtectedPath): BigIntStats | undefined {
   const isIn = path.includes('/')
   if (isIn && lstatSync(root.at(dirname(path)), { throwIfNoEntry: false }) === undefined) return undefined
   return within(root, path, (at) => lstatSync(at, { throwIfNoEntry: false, bigint: true }))
@@ -148,9 +148,9 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
   if (found.isSymbolicLink()) {
     throw new CraikError(
       'usage',
-      `${path} in the workspace is a link, so what it leads to cannot be protected`,
+      `${path} in the workspace is a symbolic link, so its target cannot be protected`,
       {
-        hint: `put the thing itself in its place, or ${COPY_INSTEAD}`,
+        hint: `replace the link with its target, or ${COPY_INSTEAD}`,
       },
     )
   }
@@ -166,14 +166,14 @@ function refuseUnusable({ path, kind }: Pick<ProtectedPath, 'path' | 'kind'>, fo
 const MAX_PROTECTED_ENTRIES = 50_000
 
 /** A file in a protected folder could be changed by another name of it elsewhere in the workspace. */
-function refuseSecondNames(root: OpenFolder, path: string): void {
+function refuseSecondNames(root: FolderHandle, path: string): void {
   let entries = 0
-  const walk = (outer: OpenFolder, name: string, shown: string): void => {
+  const walk = (outer: FolderHandle, name: string, shown: string): void => {
     using folder = openFolder(outer.at(name))
     for (const entry of readdirSync(folder.at('.'), { withFileTypes: true })) {
       const inner = `${shown}/${entry.name}`
       if (++entries > MAX_PROTECTED_ENTRIES)
-        throw new CraikError('usage', `${path} in the workspace holds too many files to protect`, {
+        throw new CraikError('usage', `${path} in the workspace contains too many files to protect`, {
           hint: COPY_INSTEAD,
         })
       // Objects are named by their content, and git shares them between clones on one disk.
@@ -189,13 +189,17 @@ function refuseSecondNames(root: OpenFolder, path: string): void {
 }
 
 function hasSecondName(path: string): CraikError {
-  return new CraikError('usage', `${path} in the workspace has a second name, by which it could be changed`, {
-    hint: `put a copy of it in its place, or ${COPY_INSTEAD}`,
-  })
+  return new CraikError(
+    'usage',
+    `${path} in the workspace has another hard link, through which it could be changed`,
+    {
+      hint: `replace it with a copy of it, or ${COPY_INSTEAD}`,
+    },
+  )
 }
 
 function take(
-  root: OpenFolder,
+  root: FolderHandle,
   stub: Stub,
   wanted: readonly ProtectedPath[],
   owner: HostUser | undefined,
@@ -206,12 +210,12 @@ function take(
       const made = stub.kind === 'folder' ? makeFolder(at, stub.path, owner) : makeFile(at, content, owner)
       const found = lstatSync(at, { bigint: true })
       refuseUnusable(stub, found)
-      if (made !== undefined && made !== identityOf(found)) throw replaced(stub.path)
-      return identityOf(found)
+      if (made !== undefined && made !== fileIdentity(found)) throw replaced(stub.path)
+      return fileIdentity(found)
     } catch (error) {
       if (error instanceof CraikError) throw error
       const { code } = error as NodeJS.ErrnoException
-      throw new CraikError('usage', `${stub.path} cannot be protected in the workspace (${code})`, {
+      throw new CraikError('usage', `cannot protect ${stub.path} in the workspace (${code})`, {
         hint: COPY_INSTEAD,
         cause: error,
       })
@@ -220,13 +224,13 @@ function take(
 }
 
 function replaced(path: string): CraikError {
-  return new CraikError('usage', `${path} in the workspace was replaced while the sandbox was made`, {
-    hint: `see which program works there, or ${COPY_INSTEAD}`,
+  return new CraikError('usage', `${path} in the workspace was replaced while the sandbox started`, {
+    hint: `find the program that changes it, or ${COPY_INSTEAD}`,
   })
 }
 
 /** A number alone is used again by the next file. */
-export function identityOf({ ino, birthtimeNs }: BigIntStats): string {
+export function fileIdentity({ ino, birthtimeNs }: BigIntStats): string {
   return `${ino}:${birthtimeNs}`
 }
 
@@ -237,7 +241,7 @@ function makeFile(at: string, content: string, owner: HostUser | undefined): str
   try {
     writeSync(descriptor, content)
     if (owner !== undefined) fchownSync(descriptor, owner.uid, owner.gid)
-    return identityOf(fstatSync(descriptor, { bigint: true }))
+    return fileIdentity(fstatSync(descriptor, { bigint: true }))
   } finally {
     closeSync(descriptor)
   }
@@ -256,7 +260,7 @@ function makeFolder(at: string, path: string, owner: HostUser | undefined): stri
     if (!isOurs || readdirSync(folder.at('.')).length > 0) throw replaced(path)
     fchownSync(folder.descriptor, owner.uid, owner.gid)
   }
-  return identityOf(stats)
+  return fileIdentity(stats)
 }
 
 function unlessThere<T>(make: () => T): T | undefined {
@@ -268,11 +272,11 @@ function unlessThere<T>(make: () => T): T | undefined {
   }
 }
 
-function giveBack(root: OpenFolder, { path, kind, bytes, identity }: Stub): void {
+function giveBack(root: FolderHandle, { path, kind, bytes, identity }: Stub): void {
   try {
     within(root, path, (at) => {
       const found = lstatSync(at, { throwIfNoEntry: false, bigint: true })
-      if (found === undefined || (identity !== undefined && identityOf(found) !== identity)) return
+      if (found === undefined || (identity !== undefined && fileIdentity(found) !== identity)) return
       // Fails by itself when something is in it.
       if (kind === 'folder' && found.isDirectory()) rmdirSync(at)
       // Its maker may have been killed before it was written to.

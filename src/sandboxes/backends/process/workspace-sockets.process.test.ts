@@ -24,7 +24,7 @@ describe('a workspace in place', () => {
     await expect(refuseSockets(test.path('project'))).rejects.toMatchObject({
       message: expect.stringContaining('sockets of the host: deep/er/a.sock'),
       // Nobody may listen there any more: the file alone is enough to be refused.
-      hint: expect.stringContaining('remove the files'),
+      hint: expect.stringContaining('remove their socket files'),
     })
   })
 
@@ -34,7 +34,7 @@ describe('a workspace in place', () => {
     await expect(
       refuseSockets(test.path('project'), { what: 'the folder', pipes: true, instead: 'copy it' }),
     ).rejects.toMatchObject({
-      message: 'the folder holds sockets or pipes of the host: deep/pipe',
+      message: 'the folder contains sockets or pipes of the host: deep/pipe',
       hint: expect.stringContaining('copy it'),
     })
   })
@@ -49,7 +49,7 @@ describe('a workspace in place', () => {
   it('is refused when it holds more than can be looked through', async () => {
     for (let i = 0; i < 10; i++) writeFileSync(test.path(`project/${i}`), '')
     await expect(refuseSockets(test.path('project'), { maxEntries: 10 })).rejects.toThrow(
-      'more files than can be checked',
+      'more files than Craik can check',
     )
     await refuseSockets(test.path('project'), { maxEntries: 12 })
   })

@@ -3,7 +3,7 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { CraikError } from '../../../errors.ts'
-import { COPY_INSTEAD } from '../../told-instead.ts'
+import { COPY_INSTEAD } from '../../outdated-sandbox.ts'
 
 const MAX_ENTRIES = 2_000_000
 const MAX_NAMED = 5
@@ -34,7 +34,7 @@ export async function refuseSockets(
   let left = maxEntries
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     for (const entry of await entriesOf(next, refusal)) {
-      if (--left < 0) throw refusal('holds more files than can be checked for sockets')
+      if (--left < 0) throw refusal('contains more files than Craik can check for sockets')
       if (entry.isDirectory()) waiting.push(join(next, entry.name))
       if (entry.isSocket() || (pipes && entry.isFIFO())) found.push(relative(folder, join(next, entry.name)))
     }
@@ -42,9 +42,9 @@ export async function refuseSockets(
   if (found.length === 0) return
   const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : ''
   throw refusal(
-    `holds sockets${pipes ? ' or pipes' : ''} of the host: ${found.slice(0, MAX_NAMED).join(', ')}${more}`,
+    `contains sockets${pipes ? ' or pipes' : ''} of the host: ${found.slice(0, MAX_NAMED).join(', ')}${more}`,
     // A file stays when a program was killed, and nobody can tell who will listen there next.
-    'end the programs that listen there, remove the files that are left of them, or ',
+    'stop the programs that listen there, remove their socket files, or ',
   )
 }
 
@@ -57,6 +57,6 @@ async function entriesOf(folder: string, refusal: (why: string) => CraikError): 
     if (code === 'ENOENT' || code === 'ENOTDIR') return []
     const stats = await lstat(folder).catch(() => undefined)
     if (code === 'EACCES' && stats !== undefined && stats.uid !== process.getuid?.()) return []
-    throw refusal(`holds a folder that cannot be looked through (${code})`)
+    throw refusal(`contains a folder that cannot be read (${code})`)
   }
 }

@@ -50,13 +50,13 @@ describe('a workspace', () => {
 
   it('is a folder, and says so without naming it', () => {
     const missing = test.path('missing')
-    expect(() => resolve(missing)).toThrow('not a folder')
+    expect(() => resolve(missing)).toThrow('cannot be opened as a folder')
     expect(() => resolve(missing)).not.toThrow(missing)
   })
 
   it('is the folder itself, never a link to it', () => {
     symlinkSync(test.path('users/ada/project'), test.path('link'))
-    expect(() => resolve(test.path('link'))).toThrow('is reached through a link')
+    expect(() => resolve(test.path('link'))).toThrow('is behind a symbolic link')
     const folder = test.path('users/ada/project')
     const { uid, gid, dev, ino } = lstatSync(folder)
     expect(resolve(folder)).toEqual({ folder, identity: `${dev}:${ino}`, owner: { uid, gid }, covered: [] })
@@ -109,7 +109,7 @@ function unlessRefused<T>(attempt: () => T): T | undefined {
   try {
     return attempt()
   } catch (error) {
-    expect(String(error)).toMatch(/not a folder|through a link/)
+    expect(String(error)).toMatch(/cannot be opened as a folder|behind a symbolic link/)
     return undefined
   }
 }

@@ -7,7 +7,7 @@ import { packageFile } from '../../../lib/package-files.ts'
 import { userCache } from '../../../lib/user-cache.ts'
 import type { HostUser } from '../../backend.ts'
 import { throughLink } from '../../workspace-path.ts'
-import { folderIdentity, lookAtFolder } from './look-at-folder.ts'
+import { folderIdentity, lookAtFolder } from './inspect-folder.ts'
 
 /** Neither these nor anything in them. */
 const NEVER_INSIDE = ['/boot', '/dev', '/etc', '/proc', '/run', '/sys', '/var/run']
@@ -40,22 +40,22 @@ export function resolveWorkspace(
 ): Workspace {
   const refusal = (why: string) => refused(what, why)
   const seen = lookAtFolder(asked)
-  if (seen === undefined) throw refusal('is not a folder that can be opened')
+  if (seen === undefined) throw refusal('cannot be opened as a folder')
   const { path: folder, stats } = seen
   const own = realFolder(craikHome) ?? craikHome
-  if (contains(own, folder)) throw refusal('lies in Craik’s own home')
+  if (contains(own, folder)) throw refusal('is inside Craik’s own home')
   if (NEVER_INSIDE.some((system) => contains(system, folder)) || NEVER_ITSELF.includes(folder)) {
-    throw refusal('is a folder of the system')
+    throw refusal('is a system folder')
   }
   const homes = [environment.HOME, passwdHome()].flatMap((home) => (home && realFolder(home)) || [])
   // What holds a home holds its keys: the root folder, for one.
   if (folder === '/' || homes.some((home) => contains(folder, home))) {
-    throw refusal('is a home folder, or holds one')
+    throw refusal('is or contains a home folder')
   }
   const cache = userCache(environment)
   // What is in it runs on the host. It may not exist yet, so its own name counts too.
   if ([cache, realFolder(cache) ?? cache].some((one) => contains(one, folder) || contains(folder, one)))
-    throw refusal('is Craik’s cache folder, holds it or lies in it')
+    throw refusal('is, contains or is inside Craik’s cache folder')
   // Of the same look: asked again, the name may lead elsewhere.
   if (folder !== asked) throw throughLink(what)
   const covered = contains(folder, own) && realFolder(craikHome) !== undefined ? [relative(folder, own)] : []
@@ -76,20 +76,20 @@ export function isOfCraik(folder: string): boolean {
 }
 
 /** A folder that is only to be read, by the same rules; `at` is how a refusal tells which. */
-export function resolveShown(
+export function resolveMount(
   asked: string,
   at: string,
   { craikHome, environment }: { readonly craikHome: string; readonly environment: NodeJS.ProcessEnv },
 ): Pick<Workspace, 'folder' | 'identity'> {
   const what = `the folder for ${at}`
   const { folder, identity, covered } = resolveWorkspace(asked, craikHome, environment, what)
-  if (covered.length > 0) throw refused(what, 'holds Craik’s own home')
+  if (covered.length > 0) throw refused(what, 'contains Craik’s own home')
   return { folder, identity }
 }
 
 function refused(what: string, why: string): CraikError {
   return new CraikError('usage', `${what} ${why}`, {
-    hint: 'choose a project’s own folder, such as a repository',
+    hint: 'choose a project folder, such as a repository',
   })
 }
 

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { selfSigned } from '../../../../test/wire/certificate.ts'
-import type { Destination } from './destination.ts'
+import type { ExportDestination } from './destination.ts'
 import { parseDestination } from './destination.ts'
 import { MAX_PUT_BYTES, putFile } from './put.ts'
 
@@ -37,7 +37,7 @@ beforeEach(() => {
   answer = { status: 200 }
 })
 
-const put = (destination: Destination, more = {}) =>
+const put = (destination: ExportDestination, more = {}) =>
   putFile(
     destination,
     { bytes: CONTENT.length, open: () => Readable.from([CONTENT.subarray(0, 1000), CONTENT.subarray(1000)]) },

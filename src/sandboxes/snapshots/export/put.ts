@@ -3,8 +3,8 @@ import type { Readable } from 'node:stream'
 import { Transform } from 'node:stream'
 import { request } from 'undici'
 import { CraikError } from '../../../errors.ts'
-import type { Destination } from './destination.ts'
-import { type DialOptions, judgedAgent } from './judged-dial.ts'
+import { authorizedAgent, type DialOptions } from './authorized-dial.ts'
+import type { ExportDestination } from './destination.ts'
 import { type SigningKeys, signed, UNSIGNED } from './sigv4.ts'
 
 /** The most that S3 takes in one request. */
@@ -20,7 +20,7 @@ export interface PutContent {
 }
 
 export async function putFile(
-  destination: Destination,
+  destination: ExportDestination,
   content: PutContent,
   options: DialOptions & {
     readonly keys?: SigningKeys
@@ -31,9 +31,9 @@ export async function putFile(
   if (content.bytes > MAX_PUT_BYTES)
     throw new CraikError(
       'too_large',
-      `a snapshot of more than ${MAX_PUT_BYTES / 1024 ** 3} GB is not sent by one request`,
+      `cannot send a snapshot of more than ${MAX_PUT_BYTES / 1024 ** 3} GB in one request`,
       {
-        hint: 'export it to a file, and send that with a tool of the store’s own:  craik snapshot export ID FILE',
+        hint: 'export it to a file, and upload that with the store’s own tool:  craik snapshot export ID FILE',
       },
     )
   const { host, port, path } = destination
@@ -43,10 +43,10 @@ export async function putFile(
     'content-type': CONTENT_TYPE,
     'content-length': String(content.bytes),
   }
-  const agent = await judgedAgent(destination, options)
+  const agent = await authorizedAgent(destination, options)
   const stalled = new AbortController()
   const body = watched(content.open(), () =>
-    stalled.abort(new CraikError('timeout', `${host} takes nothing any more`)),
+    stalled.abort(new CraikError('timeout', `${host} stopped reading the upload`)),
   )
   const until = AbortSignal.any([options.until, stalled.signal])
   try {
@@ -76,8 +76,8 @@ export async function putFile(
   } catch (error) {
     if (until.aborted) throw until.reason
     if (error instanceof CraikError) throw error
-    throw new CraikError('export_failed', `the snapshot could not be sent to ${host} (${codeOf(error)})`, {
-      hint: 'what arrived of it is not whole; check the destination, then try again',
+    throw new CraikError('export_failed', `cannot send the snapshot to ${host} (${codeOf(error)})`, {
+      hint: 'check the destination, then try again; what arrived there is incomplete',
       cause: error,
     })
   } finally {
@@ -122,10 +122,10 @@ function refusal(host: string, status: number, said: string): CraikError {
   const code = /<Code>([A-Za-z0-9.]{1,64})<\/Code>/.exec(said)?.[1]
   const why =
     status >= 300 && status < 400
-      ? `${host} wants it sent elsewhere (status ${status}), which is not followed`
+      ? `${host} redirected the upload (status ${status}), and Craik does not follow redirects`
       : `${host} refused the snapshot (status ${status}${code === undefined ? '' : `, ${code}`})`
   return new CraikError('export_failed', why, {
-    hint: 'check the destination and what it allows, then try again',
+    hint: 'check the destination and its permissions, then try again',
     details: { status, ...(code !== undefined && { code }) },
   })
 }

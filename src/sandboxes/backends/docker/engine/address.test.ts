@@ -47,10 +47,10 @@ describe('the engine that the environment names', () => {
     for (const [value, why] of [
       ['ssh://user@host', /SSH/],
       ['unix://relative.sock', /absolute/],
-      ['npipe:////./pipe/docker_engine', /neither/],
-      ['tcp://user:secret@localhost:1', /more than a host/],
-      ['tcp://localhost:1/path', /more than a host/],
-      ['nonsense', /neither/],
+      ['npipe:////./pipe/docker_engine', /must be unix/],
+      ['tcp://user:secret@localhost:1', /only a host/],
+      ['tcp://localhost:1/path', /only a host/],
+      ['nonsense', /must be unix/],
     ] as const)
       expect(() => namedAddress({ CRAIK_ENGINE: value }), value).toThrow(why)
   })

@@ -14,8 +14,14 @@ export interface EngineAddress {
 
 /** What the engine's client would otherwise take from the environment by itself. */
 const NOTHING: DockerOptions = {
-  ...{ host: undefined, port: undefined, ca: undefined, cert: undefined, key: undefined },
-  ...{ username: undefined, protocol: 'http', socketPath: undefined },
+  host: undefined,
+  port: undefined,
+  ca: undefined,
+  cert: undefined,
+  key: undefined,
+  username: undefined,
+  protocol: 'http',
+  socketPath: undefined,
 } as DockerOptions
 
 /** The one that the environment names, which is then the only one. */
@@ -45,20 +51,20 @@ function parseAddress(name: string, value: string, environment: NodeJS.ProcessEn
   if (value.startsWith('unix://')) {
     const path = value.slice('unix://'.length)
     if (path.startsWith('/')) return socketAddress(path)
-    throw refusal(name, 'names no absolute path')
+    throw refusal(name, 'must contain an absolute path')
   }
   const url = URL.parse(value)
   if (url?.protocol === 'ssh:') {
     throw refusal(
       name,
-      'is an SSH address',
+      'is an SSH address, which is not supported',
       `forward its socket:  ssh -nNT -L /tmp/engine.sock:/var/run/docker.sock HOST  and set ${name}=unix:///tmp/engine.sock`,
     )
   }
   if (url === null || !['tcp:', 'http:', 'https:'].includes(url.protocol) || url.hostname === '')
-    throw refusal(name, 'is neither unix://PATH nor tcp://HOST:PORT')
+    throw refusal(name, 'must be unix://PATH or tcp://HOST:PORT')
   if (url.username || url.password || url.search || url.hash || !['', '/'].includes(url.pathname))
-    throw refusal(name, 'holds more than a host and a port')
+    throw refusal(name, 'must contain only a host and a port')
   return tcpAddress(name, url, environment)
 }
 
@@ -70,7 +76,7 @@ function tcpAddress(name: string, url: URL, environment: NodeJS.ProcessEnv): Eng
   if (!isTls && !isOwn) {
     throw refusal(
       name,
-      'would speak to another machine without TLS',
+      'would connect to another machine without TLS',
       'set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH to the folder with ca.pem, cert.pem and key.pem',
     )
   }
@@ -80,7 +86,9 @@ function tcpAddress(name: string, url: URL, environment: NodeJS.ProcessEnv): Eng
     socket: undefined,
     options: {
       ...NOTHING,
-      ...{ host, port: Number(port), protocol: isTls ? 'https' : 'http' },
+      host,
+      port: Number(port),
+      protocol: isTls ? 'https' : 'http',
       ...(isTls && readCertificates(environment)),
     },
   }
@@ -92,7 +100,7 @@ function readCertificates(environment: NodeJS.ProcessEnv): Pick<DockerOptions, '
   try {
     return { ca: read('ca.pem'), cert: read('cert.pem'), key: read('key.pem') }
   } catch (cause) {
-    throw new CraikError('unavailable', 'the certificates for the engine cannot be read', {
+    throw new CraikError('unavailable', 'cannot read the certificates for the engine', {
       hint: 'set DOCKER_CERT_PATH to the folder with ca.pem, cert.pem and key.pem',
       cause,
     })

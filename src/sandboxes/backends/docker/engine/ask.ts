@@ -5,7 +5,7 @@ import { CraikError } from '../../../../errors.ts'
 const DEADLINE_MS = 30_000
 const MAX_SAID = 300
 /** The first question, which is nobody's wish. */
-export const GREETING = 'say who it is'
+export const GREETING = 'identify itself'
 
 interface AskOptions {
   readonly deadlineMs?: number
@@ -13,7 +13,7 @@ interface AskOptions {
 }
 
 /** Says what the engine is asked to do, as in “the engine could not …”. */
-export type Ask = <T>(
+export type AskEngine = <T>(
   doing: string,
   call: (signal: AbortSignal) => Promise<T>,
   options?: AskOptions,
@@ -35,7 +35,7 @@ export const isSilent = (error: unknown): boolean => faultOf(error) === 'silent'
 /** The engine answered that it has no such container, image, volume or exec. */
 export const isGone = (error: unknown): boolean => faultOf(error) === 'gone'
 
-export function asker(address: string): Ask {
+export function asker(address: string): AskEngine {
   return async (doing, call, { deadlineMs = DEADLINE_MS, signal } = {}) => {
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(), deadlineMs)
@@ -45,7 +45,7 @@ export function asker(address: string): Ask {
       return await Promise.race([call(until), aborted(until)])
     } catch (error) {
       if (error instanceof CraikError) throw error
-      if (signal?.aborted) throw new CraikError('interrupted', `stopped while the engine was to ${doing}`)
+      if (signal?.aborted) throw new CraikError('interrupted', `interrupted before the engine could ${doing}`)
       if (late.signal.aborted) {
         const message = `the engine did not ${doing} within ${deadlineMs / 1000} seconds`
         throw new CraikError('unavailable', message, { hint: 'craik doctor', details: { engine: 'silent' } })
@@ -68,9 +68,9 @@ function translated(error: unknown, doing: string, address: string): CraikError 
   const { statusCode, code } = error as { statusCode?: number; code?: string }
   if (statusCode === undefined) {
     const isClosed = code === 'EACCES' || code === 'EPERM'
-    const how = isClosed ? 'may not be opened by you' : 'does not answer'
-    const wanted = doing === GREETING ? '' : `: it was to ${doing}`
-    const message = `the engine at ${address} ${how} (${code ?? 'no reason given'})${wanted}`
+    const how = isClosed ? 'denies you access' : 'does not answer'
+    const failed = doing === GREETING ? '' : `cannot ${doing}: `
+    const message = `${failed}the engine at ${address} ${how} (${code ?? 'no reason reported'})`
     const hint = isClosed ? permissionHint() : 'craik doctor'
     return new CraikError('unavailable', message, { hint, details: { engine: 'silent', code }, cause: error })
   }
@@ -90,7 +90,7 @@ function translated(error: unknown, doing: string, address: string): CraikError 
 }
 
 function permissionHint(): string {
-  return 'join its group, which is as much as being root:  sudo usermod -aG docker "$USER"  (then log in again, and:  craik supervisor stop)'
+  return 'join its group, which is equivalent to root:  sudo usermod -aG docker "$USER"  (then log in again and run:  craik supervisor stop)'
 }
 
 /** Its own words, without the client's numbers, one line long. */
@@ -102,6 +102,6 @@ function said(error: unknown): string {
     text
       .replaceAll(/\p{C}+/gu, ' ')
       .trim()
-      .slice(0, MAX_SAID) || 'it does not say why'
+      .slice(0, MAX_SAID) || 'no reason reported'
   )
 }

@@ -9,9 +9,18 @@ describe('an engine', () => {
   it('is described by what it says of itself', async () => {
     await using place = await knownEngine()
     expect(await openEngine(place.address)).toMatchObject({
-      ...{ id: 'ONE', product: 'docker', version: '28.5.2', runcVersion: '1.3.3', runtimes: ['runc'] },
-      ...{ isRootless: false, remapsUsers: false, sharesFolders: process.platform === 'linux' },
-      ...{ cgroupVersion: 2, architecture: 'x64', filtersCalls: true, processors: 2 },
+      id: 'ONE',
+      product: 'docker',
+      version: '28.5.2',
+      runcVersion: '1.3.3',
+      runtimes: ['runc'],
+      isRootless: false,
+      remapsUsers: false,
+      sharesFolders: process.platform === 'linux',
+      cgroupVersion: 2,
+      architecture: 'x64',
+      filtersCalls: true,
+      processors: 2,
       holds: { memory: true, processes: true, cpu: true },
     })
   })
@@ -36,7 +45,9 @@ describe('an engine', () => {
     })
     await using rootless = await knownEngine({ SecurityOptions: ['name=rootless'], CgroupVersion: '1' })
     expect(await openEngine(rootless.address)).toMatchObject({
-      ...{ isRootless: true, remapsUsers: true, filtersCalls: false },
+      isRootless: true,
+      remapsUsers: true,
+      filtersCalls: false,
       holds: { memory: false, processes: false, cpu: false },
     })
     await using none = await knownEngine({ CgroupDriver: 'none' })

@@ -7,7 +7,7 @@ import type { DockerOptions } from 'dockerode'
 import { z } from 'zod'
 import { CraikError } from '../../../../errors.ts'
 import { type EngineAddress, namedAddress, usualAddresses } from './address.ts'
-import { type Ask, asker, GREETING } from './ask.ts'
+import { type AskEngine, asker, GREETING } from './ask.ts'
 
 export interface Engine {
   readonly docker: Dockerode
@@ -36,7 +36,7 @@ export interface Engine {
   readonly architecture: string
   readonly processors: number
   /** Every question goes through it: it has a deadline, and failures are told as `ask.ts` says. */
-  readonly ask: Ask
+  readonly ask: AskEngine
 }
 
 /** One that has much to do takes seconds to describe itself; one that is not there says so at once. */
@@ -96,7 +96,7 @@ function noneFound(faults: readonly CraikError[]): CraikError {
   const hint = isStopped
     ? 'start it:  sudo systemctl start docker'
     : 'install one:  sudo apt-get install docker.io'
-  return new CraikError('unavailable', 'no container engine answers on this machine', {
+  return new CraikError('unavailable', 'no container engine is running on this machine', {
     hint,
     details: { engine: 'silent', none: !isStopped },
   })
@@ -127,7 +127,7 @@ async function connect(address: EngineAddress): Promise<Dockerode> {
     return new Client({ ...address.options, agent: agentFor(address) } as DockerOptions)
   } catch (cause) {
     // It looks at DOCKER_HOST and DOCKER_CERT_PATH also when it is told the address.
-    throw new CraikError('usage', 'DOCKER_HOST or DOCKER_CERT_PATH is not what it should be', {
+    throw new CraikError('usage', 'DOCKER_HOST or DOCKER_CERT_PATH is invalid', {
       hint: 'unset DOCKER_HOST DOCKER_CERT_PATH',
       cause,
     })
@@ -142,7 +142,7 @@ function agentFor({ options: { protocol } }: EngineAddress): HttpAgent {
 function describe(
   address: EngineAddress,
   docker: Dockerode,
-  ask: Ask,
+  ask: AskEngine,
   info: Info,
   { Version: version, Components }: Version,
 ): Engine {
@@ -195,7 +195,7 @@ function engineId(product: Engine['product'], { ID, Name, DockerRootDir }: Info)
 function parse<T>(schema: z.ZodType<T>, answer: unknown): T {
   const parsed = schema.safeParse(answer)
   if (parsed.success) return parsed.data
-  throw new CraikError('unavailable', 'what answers at the engine’s address is no container engine', {
+  throw new CraikError('unavailable', 'the program at the engine’s address is not a container engine', {
     hint: 'unset CRAIK_ENGINE DOCKER_HOST',
     cause: parsed.error,
   })

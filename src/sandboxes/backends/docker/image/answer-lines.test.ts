@@ -43,8 +43,8 @@ describe('an engine’s answer', () => {
   })
 
   it('that is no JSON, or a line without an end, is an error', async () => {
-    await expect(followed(['<html>\n'])).rejects.toThrow(/no JSON/)
+    await expect(followed(['<html>\n'])).rejects.toThrow(/not JSON/)
     const chunk = 'x'.repeat(64 * 1024)
-    await expect(followed(Array.from({ length: 64 }, () => chunk))).rejects.toThrow(/without an end/)
+    await expect(followed(Array.from({ length: 64 }, () => chunk))).rejects.toThrow(/too long/)
   })
 })

@@ -44,7 +44,7 @@ async function* linesOf(answer: Readable): AsyncGenerator<string> {
     rest = parts.pop()!
     for (const part of parts) if (part.trim() !== '') yield part
     if (rest.length > MAX_LINE_CHARS)
-      throw new CraikError('unavailable', 'the engine answers with a line without an end')
+      throw new CraikError('unavailable', 'the engine sent a line that is too long')
   }
   if (rest.trim() !== '') yield rest
 }
@@ -62,7 +62,7 @@ function parseLine(text: string): AnswerLine {
       ...(typeof id === 'string' && { aux: { ID: id } }),
     }
   } catch (cause) {
-    throw new CraikError('unavailable', 'the engine’s answer is no JSON', { hint: 'craik doctor', cause })
+    throw new CraikError('unavailable', 'the engine’s response is not JSON', { hint: 'craik doctor', cause })
   }
 }
 

@@ -10,7 +10,7 @@ import { buildContext } from './build-context.ts'
 import { findMmdebstrap, makeDebianTree } from './debian-tree.ts'
 import { baseDockerfile, type ImageLabels, labelChanges } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
-import { type OnProgress, within } from './progress.ts'
+import { type OnProgress, progressWithin } from './progress.ts'
 import { allPackages, type Recipe } from './recipe.ts'
 
 export type ImageWay = 'registry' | 'mmdebstrap'
@@ -51,14 +51,17 @@ async function fromDebian(engine: Engine, mmdebstrap: string, request: BaseReque
     await chmod(join(scripts, name), 0o755)
   }
   const archive = await makeDebianTree(mmdebstrap, {
-    ...{ suite: recipe.suite, epochSeconds: recipe.epochSeconds },
+    suite: recipe.suite,
+    epochSeconds: recipe.epochSeconds,
     packages: allPackages(recipe, labels.packages),
     arguments: recipe.mmdebstrap,
     finishScript: join(scripts, 'finish.sh'),
-    ...{ workFolder, environment, signal },
-    onProgress: within(onProgress, 0, 0.9),
+    workFolder,
+    environment,
+    signal,
+    onProgress: progressWithin(onProgress, 0, 0.9),
   })
-  onProgress({ part: 0.92, doing: 'giving it to the engine' })
+  onProgress({ part: 0.92, doing: 'importing it into the engine' })
   return importArchive(engine, archive, labelChanges(labels), signal)
 }
 
@@ -78,7 +81,8 @@ async function importArchive(
     return id
   }
   const id = await engine.ask(doing, call, { deadlineMs: IMPORT_DEADLINE_MS, signal })
-  if (id === undefined) throw new CraikError('unavailable', 'the engine does not say what it imported')
+  if (id === undefined)
+    throw new CraikError('unavailable', 'the engine did not report the id of the imported image')
   return id
 }
 
@@ -94,7 +98,7 @@ async function fromRegistry(engine: Engine, request: BaseRequest): Promise<strin
     ...Object.entries(recipe.scripts).map(([name, content]) => ({ name, mode: 0o755, content })),
   ]
   const context = buildContext(files, recipe.epochSeconds)
-  return buildImage(engine, context, { signal, onProgress: within(onProgress, 0.2, 1) })
+  return buildImage(engine, context, { signal, onProgress: progressWithin(onProgress, 0.2, 1) })
 }
 
 /** Undefined when the image that the Dockerfile begins with is there, or was fetched. */
@@ -103,13 +107,13 @@ async function whyNoParent(engine: Engine, request: BaseRequest): Promise<CraikE
   const name = /^FROM (\S+)/m.exec(recipe.dockerfile)![1]!
   const image = engine.docker.getImage(name)
   const there = await engine
-    .ask('look for an image', () => image.inspect(), { signal })
+    .ask('inspect an image', () => image.inspect(), { signal })
     .catch((error) => {
       if (faultOf(error) === 'gone') return undefined
       throw error
     })
   if (there !== undefined) return undefined
-  onProgress({ part: 0, doing: `asking a registry for ${name}` })
+  onProgress({ part: 0, doing: `requesting ${name} from a registry` })
   try {
     await engine.ask('pull an image', (until) => pull(engine, name, until, request), {
       deadlineMs: PULL_DEADLINE_MS,
@@ -130,11 +134,13 @@ async function pull(engine: Engine, name: string, until: AbortSignal, request: B
     const answer = await engine.docker.pull(name, { abortSignal })
     await followAnswer(answer, 'pull an image', () => {
       timer.refresh()
-      request.onProgress({ part: 0.1, doing: `fetching ${name}` })
+      request.onProgress({ part: 0.1, doing: `downloading ${name}` })
     })
   } catch (error) {
     if (!quiet.signal.aborted) throw error
-    throw new CraikError('unavailable', `no registry gives ${name}`, { details: { engine: 'refused' } })
+    throw new CraikError('unavailable', `cannot pull ${name}: the registry does not respond`, {
+      details: { engine: 'refused' },
+    })
   } finally {
     clearTimeout(timer)
   }
@@ -142,23 +148,23 @@ async function pull(engine: Engine, name: string, until: AbortSignal, request: B
 
 function requireMmdebstrap(found: string | undefined): string {
   if (found !== undefined) return found
-  throw new CraikError('unavailable', 'mmdebstrap is not on this machine', {
+  throw new CraikError('unavailable', 'mmdebstrap is not installed', {
     hint: 'sudo apt-get install mmdebstrap',
   })
 }
 
 function requireOwnArchitecture(engine: Engine): void {
   if (engine.architecture === process.arch) return
-  const message = `the engine is ${engine.architecture}, and mmdebstrap makes images for ${process.arch} here`
+  const message = `the engine runs ${engine.architecture}, but mmdebstrap here builds images for ${process.arch}`
   throw new CraikError('unavailable', message, { hint: 'craik image build --from registry' })
 }
 
 function neither(fault: CraikError): CraikError {
-  return new CraikError('unavailable', `no image to begin with: ${fault.message}`, {
+  return new CraikError('unavailable', `no base image: ${fault.message}`, {
     hint:
       process.platform === 'linux'
-        ? 'make it without a registry:  sudo apt-get install mmdebstrap && craik image build'
-        : 'let the engine reach a registry, then:  craik image build',
+        ? 'build it without a registry:  sudo apt-get install mmdebstrap && craik image build'
+        : 'give the engine access to a registry, then run:  craik image build',
     cause: fault,
   })
 }

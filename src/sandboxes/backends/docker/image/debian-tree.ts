@@ -38,7 +38,7 @@ const ROOM_BYTES = 3 * 1024 ** 3
 
 /** What mmdebstrap says when it begins something, and how much of its time is over by then. */
 const STEPS: readonly (readonly [says: string, part: number, doing: string])[] = [
-  ['running apt-get update', 0.01, 'asking Debian for packages'],
+  ['running apt-get update', 0.01, 'downloading package lists'],
   ['downloading packages', 0.08, 'downloading packages'],
   ['extracting archives', 0.2, 'unpacking'],
   ['installing essential packages', 0.3, 'installing the system'],
@@ -94,7 +94,7 @@ function commandLine(mmdebstrap: string, request: TreeRequest): string[] {
   const program = (name: 'setpriv' | 'unshare' | 'sh') => {
     const found = findSystemProgram(name, SYSTEM_PATH)
     if (found !== undefined) return found
-    throw new CraikError('unavailable', `${name} is not on this machine`, {
+    throw new CraikError('unavailable', `${name} is not installed`, {
       hint: 'apt-get install util-linux',
     })
   }
@@ -137,17 +137,20 @@ function explain(said: string, end: string): CraikError {
   const missing = missingPackage(said)
   if (missing !== undefined) return missing
   if (/newuidmap|subuid|user namespace|unshare/i.test(said) && process.geteuid?.() !== 0)
-    return new CraikError('unavailable', 'mmdebstrap needs root, or user namespaces of this user', {
+    return new CraikError('unavailable', 'mmdebstrap needs root, or user namespaces for this user', {
       hint: 'sudo apt-get install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "$USER"',
       details: { said },
     })
   if (/No space left on device/.test(said))
-    return new CraikError('disk_full', 'no space left to make the image', { details: { said } })
+    return new CraikError('disk_full', 'no space left to build the image', { details: { said } })
   const fetch = /Temporary failure resolving|Could not (?:resolve|connect)|Failed to fetch/.test(said)
   const complaint = said.split('\n').findLast((line) => /^(?:E:|W:|dpkg)/.test(line)) ?? end
   return new CraikError(
     'unavailable',
-    fetch ? 'Debian’s archive cannot be reached' : `mmdebstrap failed: ${complaint.slice(0, 300)}`,
-    { hint: fetch ? 'check the network, then:  craik image build' : 'craik image build', details: { said } },
+    fetch ? 'cannot reach Debian’s package archive' : `mmdebstrap failed: ${complaint.slice(0, 300)}`,
+    {
+      hint: fetch ? 'check the network, then run:  craik image build' : 'craik image build',
+      details: { said },
+    },
   )
 }

@@ -25,7 +25,7 @@ describe('the Dockerfile of the root file system', () => {
   })
 
   it('is refused when there is no one place for the packages', () => {
-    expect(() => baseDockerfile('FROM scratch', [], labels)).toThrow(/one place/)
+    expect(() => baseDockerfile('FROM scratch', [], labels)).toThrow(/exactly one placeholder/)
   })
 })
 

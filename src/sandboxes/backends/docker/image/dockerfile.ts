@@ -18,7 +18,7 @@ export interface ImageLabels {
   readonly harnesses?: readonly string[]
 }
 
-export const LABEL = {
+export const IMAGE_LABELS = {
   kind: 'craik.image',
   inputs: 'craik.inputs',
   packages: 'craik.packages',
@@ -40,10 +40,10 @@ export function labelChanges(labels: ImageLabels): string[] {
 
 function labelWords({ kind, inputs, packages, harnesses = [] }: ImageLabels): string[] {
   const values = {
-    [LABEL.kind]: kind,
-    [LABEL.inputs]: inputs,
-    [LABEL.packages]: packages.join(','),
-    ...(harnesses.length > 0 && { [LABEL.harnesses]: harnesses.join(',') }),
+    [IMAGE_LABELS.kind]: kind,
+    [IMAGE_LABELS.inputs]: inputs,
+    [IMAGE_LABELS.packages]: packages.join(','),
+    ...(harnesses.length > 0 && { [IMAGE_LABELS.harnesses]: harnesses.join(',') }),
   }
   return Object.entries(values).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
 }
@@ -51,7 +51,7 @@ function labelWords({ kind, inputs, packages, harnesses = [] }: ImageLabels): st
 /** The recipe's own file with the packages in it. */
 export function baseDockerfile(template: string, packages: readonly string[], labels: ImageLabels): string {
   if (template.split(PLACEHOLDER).length !== 2)
-    throw new CraikError('internal', 'image/Dockerfile does not have one place for its packages')
+    throw new CraikError('internal', 'image/Dockerfile must have exactly one placeholder for its packages')
   const names = packages.map((name) => JSON.stringify(name)).join(', ')
   // By a function: a `$` in the text that is put in would mean something.
   return `${template.replace(PLACEHOLDER, () => names).trimEnd()}\n${labelInstruction(labels)}\n`

@@ -34,7 +34,7 @@ export async function buildImage(
     const id = await engine.ask(doing, call, { deadlineMs: DEADLINE_MS, signal })
     if (id !== undefined && /^(?:sha256:)?[0-9a-f]{64}$/.test(id))
       return id.startsWith('sha256:') ? id : `sha256:${id}`
-    throw new CraikError('unavailable', 'the engine does not say what it built')
+    throw new CraikError('unavailable', 'the engine did not report the id of the built image')
   } finally {
     context.destroy()
   }

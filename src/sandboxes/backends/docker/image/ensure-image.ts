@@ -14,12 +14,12 @@ import { isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
 import { type ImageWay, makeBase } from './base-image.ts'
 import { buildContext, dockerfileOf } from './build-context.ts'
-import { type ImageLabels, LABEL, SANDBOX_CONFIG, sandboxDockerfile } from './dockerfile.ts'
+import { IMAGE_LABELS, type ImageLabels, SANDBOX_CONFIG, sandboxDockerfile } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
 import { addHarness, type HarnessFolder } from './harness-layer.ts'
-import { imageName, laterName, wholeId } from './image-names.ts'
+import { imageName, replacementName, wholeId } from './image-names.ts'
 import { checkPackages } from './packages.ts'
-import { type OnProgress, within } from './progress.ts'
+import { type OnProgress, progressWithin } from './progress.ts'
 import { baseKey, harnessKey, type Recipe, readRecipe, sandboxKey } from './recipe.ts'
 import { digestsOf } from './runtime-digests.ts'
 
@@ -67,8 +67,8 @@ export async function builtImage(
   if (found !== undefined) return { ...found, harnesses: request.harnesses ?? [] }
   const names = agentsOf(request.harnesses ?? []).map(harnessName)
   const added = names.length === 0 ? '' : ` --harness ${names.join(',')}`
-  throw new CraikError('not_found', 'the image of this craik’s containers is not built yet', {
-    hint: `make it, which takes about a minute:  craik image build${added}`,
+  throw new CraikError('not_found', 'the container image for this craik is not built yet', {
+    hint: `build it, which takes about a minute:  craik image build${added}`,
     details: { missing: 'image' },
   })
 }
@@ -88,10 +88,10 @@ export async function ensureImage(
   const found = await findImage(engine, wanted.sandbox)
   if (found !== undefined && request.fresh !== true) return { ...found, made: false }
 
-  using _lock = await waitForFileLock(join(folder, 'lock'), 'lock of the images', {
-    doing: 'makes an image',
+  using _lock = await waitForFileLock(join(folder, 'lock'), 'image lock', {
+    doing: 'builds an image',
     signal,
-    onWait: () => progress({ part: 0, doing: 'waiting for another craik that makes an image' }),
+    onWait: () => progress({ part: 0, doing: 'waiting for another craik to build an image' }),
   })
   const meanwhile = await findImage(engine, wanted.sandbox)
   if (meanwhile !== undefined && (request.fresh !== true || meanwhile.id !== found?.id))
@@ -156,8 +156,8 @@ async function make(
 ): Promise<ReadyImage> {
   const { signal, progress } = options
   const below = await makeBelow(engine, wanted, request, options)
-  const onProgress = within(progress, below.made ? 0.9 : 0, 1)
-  onProgress({ part: 0.1, doing: 'adding Craik’s own program' })
+  const onProgress = progressWithin(progress, below.made ? 0.9 : 0, 1)
+  onProgress({ part: 0.1, doing: 'adding the Craik runtime' })
   const labels = wanted.sandbox
   const named = await makeAndName(engine, labels, signal, () => {
     const files = [
@@ -189,7 +189,7 @@ async function makeBelow(
   for (const [at, labels] of layers.entries()) {
     if (top !== undefined && at <= top.at) continue
     const parent = below
-    const onProgress = within(progress, (0.9 * at) / layers.length, (0.9 * (at + 1)) / layers.length)
+    const onProgress = progressWithin(progress, (0.9 * at) / layers.length, (0.9 * (at + 1)) / layers.length)
     below = await makeAndName(engine, labels, signal, () =>
       parent === undefined
         ? newBase(engine, wanted, request, { ...options, progress: onProgress })
@@ -248,9 +248,9 @@ async function makeAndName(
   const before = await findImage(engine, labels)
   const name = (image: string, as: string) => {
     const [repo, tag] = as.split(':') as [string, string]
-    return engine.ask('name an image', () => engine.docker.getImage(image).tag({ repo, tag }))
+    return engine.ask('tag an image', () => engine.docker.getImage(image).tag({ repo, tag }))
   }
-  if (before !== undefined && before.id !== id) await name(before.id, laterName(labels, before.id))
+  if (before !== undefined && before.id !== id) await name(before.id, replacementName(labels, before.id))
   await name(id, imageName(labels))
   return { id, name: imageName(labels) }
 }
@@ -259,8 +259,8 @@ async function makeAndName(
 async function findImage(engine: Engine, labels: ImageLabels): Promise<Named | undefined> {
   const name = imageName(labels)
   try {
-    const { Id, Config } = await engine.ask('look for an image', () => engine.docker.getImage(name).inspect())
-    if (Config.Labels?.[LABEL.inputs] !== labels.inputs) return undefined
+    const { Id, Config } = await engine.ask('inspect an image', () => engine.docker.getImage(name).inspect())
+    if (Config.Labels?.[IMAGE_LABELS.inputs] !== labels.inputs) return undefined
     return { id: wholeId(Id), name }
   } catch (error) {
     if (isGone(error)) return undefined
@@ -276,8 +276,8 @@ async function removeAbandoned(folder: string): Promise<void> {
 
 function requireSameMachine(engine: Engine): void {
   if (process.platform === 'linux' && engine.architecture === process.arch) return
-  const message = `the image holds the Node that runs Craik, which is for ${process.platform} on ${process.arch}`
+  const message = `the image contains the Node.js that runs Craik, built for ${process.platform} on ${process.arch}`
   throw new CraikError('unavailable', `${message}; the engine runs Linux on ${engine.architecture}`, {
-    hint: 'name an image that was made on such a machine:  craik sandbox create --backend docker --image NAME',
+    hint: 'name an image that was built on such a machine:  craik sandbox create --backend docker --image NAME',
   })
 }

@@ -3,7 +3,7 @@ import type { Engine } from '../engine/engine.ts'
 import { buildContext, dockerfileOf } from './build-context.ts'
 import { harnessDockerfile, type ImageLabels } from './dockerfile.ts'
 import { buildImage } from './engine-build.ts'
-import { type OnProgress, within } from './progress.ts'
+import { type OnProgress, progressWithin } from './progress.ts'
 
 /** Where one of them lies on this machine, by its id; it may be installed first. */
 export type HarnessFolder = (id: string, onProgress: OnProgress) => Promise<string>
@@ -23,8 +23,8 @@ export async function addHarness(
   { folderOf, epochSeconds, signal, onProgress }: LayerOptions,
 ): Promise<string> {
   const id = labels.harnesses!.at(-1)!
-  const tree = { name: 'harness', path: await folderOf(id, within(onProgress, 0, 0.4)) }
-  const adding = within(onProgress, 0.4, 1)
+  const tree = { name: 'harness', path: await folderOf(id, progressWithin(onProgress, 0, 0.4)) }
+  const adding = progressWithin(onProgress, 0.4, 1)
   adding({ part: 0.1, doing: `adding ${id}` })
   const context = buildContext([dockerfileOf(harnessDockerfile(parentId, labels))], epochSeconds, [tree])
   return buildImage(engine, context, {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { LABEL } from './dockerfile.ts'
-import { imageName, keepingName, laterName, ownNames } from './image-names.ts'
+import { IMAGE_LABELS } from './dockerfile.ts'
+import { imageName, keepingName, ownNames, replacementName } from './image-names.ts'
 
 const ID = `sha256:${'ab'.repeat(32)}`
 const INPUTS = '0123456789ab'.padEnd(64, '0')
-const LABELS = { [LABEL.kind]: 'sandbox', [LABEL.inputs]: INPUTS }
+const LABELS = { [IMAGE_LABELS.kind]: 'sandbox', [IMAGE_LABELS.inputs]: INPUTS }
 const FIRST = imageName({ kind: 'sandbox', inputs: INPUTS })
-const LATER = laterName({ kind: 'sandbox', inputs: INPUTS }, ID)
+const LATER = replacementName({ kind: 'sandbox', inputs: INPUTS }, ID)
 const KEEPING = keepingName(import.meta.dirname, ID)
 
 describe('an image', () => {

@@ -1,7 +1,7 @@
 /** Which names of an image are Craik's own: the one that it was made under, and those by which homes keep it. */
 import { isHarnessId, MAX_HARNESSES } from '../../../harness-package.ts'
 import { homeRepository } from '../names.ts'
-import { IMAGE_KINDS, type ImageKind, type ImageLabels, LABEL } from './dockerfile.ts'
+import { IMAGE_KINDS, IMAGE_LABELS, type ImageKind, type ImageLabels } from './dockerfile.ts'
 
 const REPOSITORY = { base: 'craik/base', harness: 'craik/harness', sandbox: 'craik/sandbox' } as const
 const SHORT_CHARS = 12
@@ -21,7 +21,7 @@ export function imageName({ kind, inputs }: Pick<ImageLabels, 'kind' | 'inputs'>
 }
 
 /** Of what had the first name before. */
-export function laterName(labels: Pick<ImageLabels, 'kind' | 'inputs'>, id: string): string {
+export function replacementName(labels: Pick<ImageLabels, 'kind' | 'inputs'>, id: string): string {
   return `${imageName(labels)}-${shortId(id)}`
 }
 
@@ -36,24 +36,28 @@ export function ownNames(
   tags: readonly string[] | null | undefined,
   labels: Readonly<Record<string, string>> | null | undefined,
 ): OwnNames {
-  const kind = kindOf(labels)
-  const inputs = labels?.[LABEL.inputs] ?? ''
+  const kind = imageKind(labels)
+  const inputs = labels?.[IMAGE_LABELS.inputs] ?? ''
   if (kind === undefined || !/^[0-9a-f]{64}$/.test(inputs))
     return { made: undefined, isFirst: false, keeping: [] }
   const names = plainNames(tags)
   const first = imageName({ kind, inputs })
-  const made = [first, laterName({ kind, inputs }, id)].find((name) => names.includes(name))
+  const made = [first, replacementName({ kind, inputs }, id)].find((name) => names.includes(name))
   const keeping = names.filter((name) => KEEPING.test(name) && name.endsWith(`:${shortId(id)}`))
   return { made, isFirst: made === first, keeping }
 }
 
-export function kindOf(labels: Readonly<Record<string, string>> | null | undefined): ImageKind | undefined {
-  return IMAGE_KINDS.find((kind) => kind === labels?.[LABEL.kind])
+export function imageKind(
+  labels: Readonly<Record<string, string>> | null | undefined,
+): ImageKind | undefined {
+  return IMAGE_KINDS.find((kind) => kind === labels?.[IMAGE_LABELS.kind])
 }
 
 /** Which of the agents' command lines it says are in it; labels are what somebody with the engine's rights wrote. */
-export function harnessesOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
-  const ids = (labels?.[LABEL.harnesses] ?? '').split(',').filter((id) => id !== '')
+export function imageHarnesses(
+  labels: Readonly<Record<string, string>> | null | undefined,
+): readonly string[] {
+  const ids = (labels?.[IMAGE_LABELS.harnesses] ?? '').split(',').filter((id) => id !== '')
   return ids.length <= MAX_HARNESSES && ids.every(isHarnessId) ? ids : []
 }
 

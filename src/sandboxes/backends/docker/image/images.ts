@@ -4,12 +4,12 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ImageInfo } from 'dockerode'
 import { CraikError } from '../../../../errors.ts'
-import { type HarnessShelf, harnessName } from '../../../harness-package.ts'
+import { type HarnessStore, harnessName } from '../../../harness-package.ts'
 import { faultOf, isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
-import { type ImageKind, LABEL } from './dockerfile.ts'
+import { IMAGE_LABELS, type ImageKind } from './dockerfile.ts'
 import { wantedImage } from './ensure-image.ts'
-import { harnessesOf, keepingName, kindOf, ownNames, plainNames, wholeId } from './image-names.ts'
+import { imageHarnesses, imageKind, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
 import { checkPackages } from './packages.ts'
 
 export interface CraikImage {
@@ -41,20 +41,20 @@ export interface Pruned {
 export interface PruneOptions {
   readonly all?: boolean
   readonly signal?: AbortSignal
-  readonly shelf?: HarnessShelf
+  readonly shelf?: HarnessStore
 }
 
 const REMOVE_DEADLINE_MS = 2 * 60_000
-const NAMELESS = 'it has no name, and may be anybody’s:  docker image prune'
+const NAMELESS = 'it has no name and may not be Craik’s:  docker image prune'
 
 /** Newest first. Without a shelf, agents' command lines of any version are as good as this build's. */
 export async function listImages(
   engine: Engine,
   craikHome: string,
-  shelf?: HarnessShelf,
+  shelf?: HarnessStore,
 ): Promise<readonly CraikImage[]> {
-  const found = await engine.ask('list its images', () =>
-    engine.docker.listImages({ filters: { label: [LABEL.kind] } }),
+  const found = await engine.ask('list images', () =>
+    engine.docker.listImages({ filters: { label: [IMAGE_LABELS.kind] } }),
   )
   const folder = join(craikHome, 'cache/images')
   await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -84,7 +84,7 @@ export async function showImage(
   engine: Engine,
   craikHome: string,
   asked: string,
-  shelf?: HarnessShelf,
+  shelf?: HarnessStore,
 ): Promise<CraikImage> {
   const images = await listImages(engine, craikHome, shelf)
   const isAsked = ({ id, name }: CraikImage) =>
@@ -93,9 +93,9 @@ export async function showImage(
     (/^(?:sha256:)?[0-9a-f]{6,64}$/.test(asked) && id.slice(7).startsWith(asked.replace(/^sha256:/, '')))
   const found = images.filter(isAsked)
   if (found.length === 1) return found[0]!
-  const hint = 'see which there are:  craik image list'
-  if (found.length > 1) throw new CraikError('usage', `${asked} means ${found.length} images`, { hint })
-  throw new CraikError('not_found', `the engine at ${engine.address} has no image ${asked} of Craik’s`, {
+  const hint = 'list the images:  craik image list'
+  if (found.length > 1) throw new CraikError('usage', `${asked} matches ${found.length} images`, { hint })
+  throw new CraikError('not_found', `the engine at ${engine.address} has no Craik image ${asked}`, {
     hint,
   })
 }
@@ -114,10 +114,10 @@ export async function pruneImages(
   const kept: { image: CraikImage; why: string }[] = []
   for (const image of await listImages(engine, craikHome, shelf)) {
     signal?.throwIfAborted()
-    if (inUse.has(image.id)) kept.push({ image, why: 'a sandbox or snapshot needs it' })
+    if (inUse.has(image.id)) kept.push({ image, why: 'a sandbox or snapshot uses it' })
     else if (image.name === undefined && image.keeping.length === 0) kept.push({ image, why: NAMELESS })
     else if (image.keeping.some((name) => name !== keepingName(craikHome, image.id)))
-      kept.push({ image, why: 'another home on this engine may need it' })
+      kept.push({ image, why: 'another Craik home on this engine may use it' })
     else if (image.isCurrent && !all) kept.push({ image, why: 'this build of Craik uses it' })
     else {
       const why = await remove(engine, image)
@@ -135,7 +135,7 @@ async function remove(engine: Engine, { name, keeping }: CraikImage): Promise<st
     try {
       await engine.ask('remove an image', () => engine.docker.getImage(one).remove(), options)
     } catch (error) {
-      if (faultOf(error) === 'refused') return 'a container of the engine, or another image, needs it'
+      if (faultOf(error) === 'refused') return 'another container or image uses it'
       if (!isGone(error)) throw error
     }
   return undefined
@@ -144,13 +144,13 @@ async function remove(engine: Engine, { name, keeping }: CraikImage): Promise<st
 type Described = Omit<CraikImage, 'isCurrent'> & { readonly isFirst: boolean }
 
 function described(info: ImageInfo): Described | undefined {
-  const kind = kindOf(info.Labels)
+  const kind = imageKind(info.Labels)
   if (kind === undefined) return undefined
   const { made, isFirst, keeping } = ownNames(info.Id, info.RepoTags, info.Labels)
   // Somebody made it from one of ours, and it has our labels from there.
   const isForeign = made === undefined && keeping.length === 0 && plainNames(info.RepoTags).length > 0
   if (isForeign) return undefined
-  const packages = (info.Labels[LABEL.packages] ?? '').split(',').filter((name) => name !== '')
+  const packages = (info.Labels[IMAGE_LABELS.packages] ?? '').split(',').filter((name) => name !== '')
   return {
     id: wholeId(info.Id),
     name: made,
@@ -158,8 +158,8 @@ function described(info: ImageInfo): Described | undefined {
     keeping,
     kind,
     packages: readable(packages),
-    harnesses: harnessesOf(info.Labels),
-    inputs: info.Labels[LABEL.inputs] ?? '',
+    harnesses: imageHarnesses(info.Labels),
+    inputs: info.Labels[IMAGE_LABELS.inputs] ?? '',
     createdAtMs: info.Created * 1000,
     bytes: info.Size,
   }
@@ -175,7 +175,7 @@ function readable(packages: readonly string[]): readonly string[] {
 }
 
 /** What this build would put there under the same names. */
-function currentIds(ids: readonly string[], shelf: HarnessShelf | undefined): readonly string[] {
+function currentIds(ids: readonly string[], shelf: HarnessStore | undefined): readonly string[] {
   try {
     return shelf?.ids(ids.map(harnessName)) ?? ids
   } catch {

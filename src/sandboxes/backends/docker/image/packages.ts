@@ -23,13 +23,17 @@ export function missingPackage(said: string): CraikError | undefined {
 export function checkPackages(names: readonly string[]): readonly string[] {
   const wrong = names.find((name) => !NAME.test(name))
   if (wrong !== undefined)
-    throw new CraikError('usage', `${JSON.stringify(wrong.slice(0, 100))} is no name of a Debian package`, {
-      hint: 'names are lower case, without versions, with commas between:  --apt jq,ripgrep',
-    })
+    throw new CraikError(
+      'usage',
+      `${JSON.stringify(wrong.slice(0, 100))} is not a valid Debian package name`,
+      {
+        hint: 'use lower-case names without versions, separated by commas:  --apt jq,ripgrep',
+      },
+    )
   const unique = [...new Set(names)].sort()
   if (unique.length > MAX_PACKAGES)
     throw new CraikError('usage', `${unique.length} packages are too many for one image`, {
-      hint: `at most ${MAX_PACKAGES}`,
+      hint: `use at most ${MAX_PACKAGES}`,
     })
   return unique
 }

@@ -8,6 +8,6 @@ export interface ImageProgress {
 export type OnProgress = (at: ImageProgress) => void
 
 /** A step's own progress as a part of the whole. */
-export function within(onProgress: OnProgress, from: number, to: number): OnProgress {
+export function progressWithin(onProgress: OnProgress, from: number, to: number): OnProgress {
   return ({ part, doing }) => onProgress({ part: from + Math.min(1, Math.max(0, part)) * (to - from), doing })
 }

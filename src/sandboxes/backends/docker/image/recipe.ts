@@ -82,8 +82,8 @@ function readPart(name: string): Buffer {
   try {
     return readFileSync(packageFile(`image/${name}`))
   } catch (cause) {
-    throw new CraikError('unavailable', `the recipe’s image/${name} is missing`, {
-      hint: 'install craik again',
+    throw new CraikError('unavailable', `the image recipe is incomplete: image/${name} is missing`, {
+      hint: 'reinstall craik',
       cause,
     })
   }

@@ -8,9 +8,9 @@ import { type ContainerSpec, isOwnImageName } from '../../../backend.ts'
 import { agentsOf, harnessName, isHarnessId } from '../../../harness-package.ts'
 import { isGone } from '../engine/ask.ts'
 import type { Engine } from '../engine/engine.ts'
-import { LABEL } from './dockerfile.ts'
+import { IMAGE_LABELS } from './dockerfile.ts'
 import { wantedImage } from './ensure-image.ts'
-import { harnessesOf, imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
+import { imageHarnesses, imageName, keepingName, ownNames, plainNames, wholeId } from './image-names.ts'
 import { parsePackages } from './packages.ts'
 
 const MAX_NOTE_BYTES = 64 * 1024
@@ -53,7 +53,7 @@ async function madeOfTheSame(engine: Engine, recorded: Recorded): Promise<ImageI
 
 async function inspect(engine: Engine, image: string): Promise<ImageInspectInfo | undefined> {
   try {
-    return await engine.ask('look for an image', () => engine.docker.getImage(image).inspect())
+    return await engine.ask('inspect an image', () => engine.docker.getImage(image).inspect())
   } catch (error) {
     if (isGone(error)) return undefined
     throw error
@@ -67,7 +67,7 @@ async function keep(engine: Engine, found: ImageInspectInfo, craikHome: string):
   const name = keepingName(craikHome, found.Id)
   if (plainNames(found.RepoTags).includes(name)) return
   const [repo, tag] = name.split(':') as [string, string]
-  await engine.ask('name an image', () => engine.docker.getImage(found.Id).tag({ repo, tag }))
+  await engine.ask('tag an image', () => engine.docker.getImage(found.Id).tag({ repo, tag }))
   if (made !== undefined) await noteParts(craikHome, made, found.Config.Labels)
 }
 
@@ -76,12 +76,12 @@ async function lost(engine: Engine, recorded: Recorded, craikHome: string): Prom
   const id = image.slice('sha256:'.length).slice(0, 12)
   return new CraikError(
     'not_found',
-    `the engine at ${engine.address} has no image ${name} (${id}), which the sandbox is made of`,
+    `the engine at ${engine.address} has no image ${name} (${id}), which the sandbox uses`,
     { hint: await howToGet(engine, recorded, craikHome) },
   )
 }
 
-const BRING = 'bring that very image here, such as with:  docker save | docker load'
+const BRING = 'copy that exact image here, for example with:  docker save | docker load'
 
 /** The command that makes it, when this build of Craik makes it. */
 async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): Promise<string> {
@@ -98,11 +98,11 @@ async function howToGet(engine: Engine, recorded: Recorded, craikHome: string): 
   ].join('')
   if (imageName(sandbox) === recorded.imageName)
     return readableNode
-      ? `make it again, with another sandbox:  craik sandbox create --backend docker --runtime runsc${apt}`
-      : `make it again:  craik image build${apt}`
+      ? `rebuild it by creating another sandbox:  craik sandbox create --backend docker --runtime runsc${apt}`
+      : `rebuild it:  craik image build${apt}`
   return noted === undefined
-    ? 'make it again, with the packages that it had:  craik image build --apt PACKAGES'
-    : `another build of craik made it; ${BRING}`
+    ? 'rebuild it with the packages that it had:  craik image build --apt PACKAGES'
+    : `another build of craik created it; ${BRING}`
 }
 
 /** A name does not tell what the image was made of, and the image that would is gone when that is asked. */
@@ -112,7 +112,7 @@ async function noteParts(
   labels: Readonly<Record<string, string>> | null | undefined,
 ): Promise<void> {
   const path = join(await folderOf(craikHome), noteName(name))
-  const parts = [labels?.[LABEL.packages] ?? '', ...harnessesOf(labels)].join('\n')
+  const parts = [labels?.[IMAGE_LABELS.packages] ?? '', ...imageHarnesses(labels)].join('\n')
   await writeFile(path, parts, { flag: 'wx', mode: 0o600 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })

@@ -1,0 +1,83 @@
+/** `agent list` and `agent status`: looking at sessions, and at whether they are as Craik left them. */
+import { Command, Option } from 'commander'
+import type { Json } from '../../lib/canonical-json.ts'
+import type { Checked, Listed } from '../../run/agents/records.ts'
+import type { Session } from '../../run/agents/session.ts'
+import type { CliContext } from '../context.ts'
+import { type Column, formatOption, printable, printRecord, printRows } from '../output.ts'
+import { actingFor, requireOwnRecord, sayOthers } from './own.ts'
+import { recordDeps } from './run-deps.ts'
+
+const COLUMNS: readonly Column<Listed<Session>>[] = [
+  { title: 'id', value: ({ id }) => id },
+  {
+    title: 'name',
+    value: ({ id, record }) => (!record || record.display_name === id ? '–' : record.display_name),
+  },
+  { title: 'status', value: ({ record }) => record?.status ?? '–' },
+  { title: 'provider', value: ({ record }) => record?.provider_id ?? '–' },
+  { title: 'receipts', value: ({ record }) => (record ? String(record.receipt_count) : '–') },
+  { title: 'seal', value: ({ status }) => status },
+]
+
+export function sessionListCommand(context: CliContext, noun: 'agent' | 'session'): Command {
+  return new Command('list')
+    .description('list your sessions, newest first')
+    .addOption(new Option('--status <status>', 'only sessions with this status'))
+    .addOption(formatOption())
+    .addHelpText('after', `\nExample:\n  craik ${noun} list --status idle\n`)
+    .action(async (flags: { readonly status?: string; readonly format?: string }) => {
+      const operator = await actingFor(context, noun)
+      const { listOwnSessions } = await import('../../run/agents/records.ts')
+      const filter = { ...(flags.status !== undefined && { status: flags.status }) }
+      const list = await listOwnSessions(await recordDeps(context), operator, filter)
+      printRows(context, flags, list.own, COLUMNS, sessionJson)
+      sayOthers(context, list, 'session')
+    })
+}
+
+export function sessionShowCommand(
+  context: CliContext,
+  verb: 'status' | 'show',
+  noun: 'agent' | 'session',
+): Command {
+  return new Command(verb)
+    .description('show a session and whether its record is unchanged')
+    .argument('<session>')
+    .addOption(formatOption())
+    .addHelpText('after', `\nExample:\n  craik ${noun} ${verb} agent_craik_fixture_local_20261115091244\n`)
+    .action(async (id: string, flags: { readonly format?: string }) => {
+      const operator = await actingFor(context, noun)
+      const { getSession } = await import('../../run/agents/records.ts')
+      const found = await getSession(await recordDeps(context), id)
+      await requireOwnRecord(context, operator, verb, 'session', found)
+      printRecord(context, flags, sessionJson({ id, ...found }), () => describeSession(found))
+    })
+}
+
+/** `{session, hmac_status}`; of what cannot be read, the id. */
+function sessionJson({ id, record, seal, status }: Listed<Session>): Json {
+  return { session: { ...(record ?? { id }), receipt_hmac: seal } as unknown as Json, hmac_status: status }
+}
+
+function describeSession({ record: session, status }: Checked<Session>): string {
+  const rows: [string, string | null][] = [
+    ['name', session.display_name === session.id ? null : session.display_name],
+    ['operator', session.operator_subject],
+    ['provider', `${session.provider_id}${session.transport === 'fixture' ? ' (fixture)' : ''}`],
+    ['model', session.model_id],
+    ['policy', session.policy_envelope_id],
+    ['isolation', session.isolation],
+    ['workspace', session.workspace],
+    ['running', session.active_run_id],
+    ['since', session.created_at],
+    ['handoff', session.handoff_ids.at(-1) ?? null],
+    ['receipts', `${session.receipt_count}   craik receipts list --session ${session.id}`],
+    ['seal', status],
+  ]
+  const shown = rows.map(([label, value]) =>
+    value === null ? '' : `  ${label.padEnd(10)} ${printable(value)}\n`,
+  )
+  const check = `  check it:  craik agent audit ${session.id}\n`
+  return `  ${session.id} · ${session.status}\n${shown.join('')}${check}`
+}

@@ -1,0 +1,135 @@
+/** The record of one prompt: begun before anything is asked, given leave, and ended with what it changed. */
+import { hash } from 'node:crypto'
+import { CraikError } from '../../errors.ts'
+import type { Harness } from '../../harnesses/harness.ts'
+import { newId } from '../../lib/ids.ts'
+import type { SandboxBody } from '../../operator/api/bodies.ts'
+import type { StoredChangeSet } from '../../run/changes/change-set.ts'
+import type { PermissionMode } from '../../run/prompts/permissions.ts'
+import type { PromptRun } from '../../run/prompts/record.ts'
+import { beginRun, changeRun } from '../../run/prompts/runs.ts'
+import type { ApiClient } from '../../sdk/client.ts'
+import type { CliContext } from '../context.ts'
+import { promptChanges } from './changes.ts'
+import { openPermissions, type Permissions } from './permission.ts'
+
+export interface RunRequest {
+  /** What was typed, for the grant that comes of it. */
+  readonly command: 'craik prompt' | 'craik acp'
+  readonly harness: Harness
+  readonly text: string
+  readonly permissions: PermissionMode
+  readonly timeoutMs: number
+  /** The run that this one goes on from. */
+  readonly resumes: PromptRun | undefined
+  /** Everything that it changed was brought over: what this one changes is looked at by itself. */
+  readonly isBroughtOver?: boolean
+  readonly sandbox: SandboxBody
+  readonly madeSandbox: boolean
+  /** The folder of the host that it is about. */
+  readonly workspace: string | null
+  /** What the agent calls its session, where that is known already. */
+  readonly agentSession: string | null
+}
+
+export interface RecordedRun {
+  readonly begun: PromptRun
+  readonly permissions: Permissions
+  end(status: 'completed' | 'cancelled' | 'failed', stopReason: string): Promise<EndedRun>
+  /** Of one that came to no end of its own. */
+  fail(error: unknown, isCancelled: boolean): Promise<EndedRun>
+}
+
+export interface EndedRun {
+  readonly run: PromptRun
+  readonly kept: StoredChangeSet | undefined
+}
+
+/** What it still takes after its time: the agent is ended, its end is written. */
+const MARGIN_MS = 60_000
+
+export async function beginRecordedRun(
+  context: CliContext,
+  client: ApiClient,
+  asked: RunRequest,
+): Promise<RecordedRun> {
+  const { harness, sandbox } = asked
+  const [store, log, operator] = await Promise.all([context.store(), context.log(), context.operator()])
+  const begun = newRun(context, operator, asked, log.owner)
+  const changes = promptChanges(context, client, asked.isBroughtOver ? undefined : asked.resumes)
+  await changes.before(begun)
+  await beginRun(store, begun)
+  const end: RecordedRun['end'] = async (status, stopReason) => {
+    const kept = await changes.after(begun).catch((error: unknown) => {
+      context.stderr.write(
+        `craik: could not read the changes, which are still in sandbox ${sandbox.name}: ${wordsOf(error)}\n`,
+      )
+      return undefined
+    })
+    const changed_files = kept?.record.changes.length ?? null
+    const run = await changeRun(store, {
+      id: begun.id,
+      end: { status, stop_reason: stopReason, changed_files },
+    })
+    return { run, kept }
+  }
+  const permissions = await openPermissions(
+    context,
+    {
+      store,
+      log,
+      operator,
+      runId: begun.id,
+      sandboxId: sandbox.id,
+      harness: harness.name,
+      policyEnvelopeId: sandbox.policy_envelope_id,
+      command: asked.command,
+    },
+    asked.permissions,
+    context.clock.nowMs() + asked.timeoutMs + MARGIN_MS,
+  )
+  return {
+    begun,
+    permissions,
+    end,
+    fail: (error, isCancelled) =>
+      end(isCancelled ? 'cancelled' : 'failed', error instanceof CraikError ? error.code : 'internal'),
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+function newRun(
+  context: CliContext,
+  operator: string,
+  { harness, sandbox, madeSandbox, workspace, resumes, text, agentSession }: RunRequest,
+  owner: PromptRun['owner'],
+): PromptRun {
+  return {
+    schema: 'craik.prompt_run',
+    version: '0.1.0',
+    id: newId('run', context.clock.nowMs()),
+    operator_subject: operator,
+    harness: harness.name,
+    sandbox_id: sandbox.id,
+    made_sandbox: madeSandbox,
+    workspace,
+    workspace_mode: sandbox.workspace.mode,
+    agent_session: agentSession,
+    resumed_from: resumes?.id ?? null,
+    prompt_hash: hash('sha256', text).slice(0, 16),
+    status: 'running',
+    stop_reason: null,
+    changed_files: null,
+    owner: {
+      bootId: owner.bootId,
+      pid: owner.pid,
+      startedAt: owner.startedAt,
+      pidNamespace: owner.pidNamespace,
+    },
+    created_at: new Date(context.clock.nowMs()).toISOString(),
+    ended_at: null,
+  }
+}

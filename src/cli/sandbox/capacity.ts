@@ -1,0 +1,36 @@
+/** How much all sandboxes have together of what they may have: for `craik doctor`, and below a list when it gets tight. */
+import type { CapacityBody } from '../../operator/api/bodies.ts'
+import { formatBytes } from './amounts.ts'
+
+/** From here on it is worth a word. */
+const NEAR = 0.8
+
+const DESCRIBED: Readonly<Record<CapacityBody['limit'], (amount: number) => string>> = {
+  sandboxes: (amount) => amount.toLocaleString('en'),
+  running: (amount) => amount.toLocaleString('en'),
+  memory_bytes: formatBytes,
+  cpu_millis: (amount) => (amount / 1000).toLocaleString('en'),
+  disk_bytes: formatBytes,
+}
+const CALLED: Readonly<Record<CapacityBody['limit'], string>> = {
+  sandboxes: 'sandboxes',
+  running: 'running',
+  memory_bytes: 'memory',
+  cpu_millis: 'cores',
+  disk_bytes: 'disk',
+}
+
+/** Such as `3 of 256 sandboxes, 2 of 100 running`. */
+export function describeCapacity(rooms: readonly CapacityBody[]): string {
+  return rooms
+    .map(({ limit, in_use, most }) => {
+      const amount = DESCRIBED[limit]
+      return `${amount(in_use)} of ${amount(most)} ${CALLED[limit]}`
+    })
+    .join(', ')
+}
+
+/** Those that the next sandbox may not fit in any more. */
+export function nearCapacity(rooms: readonly CapacityBody[]): readonly CapacityBody[] {
+  return rooms.filter(({ in_use, most }) => in_use >= NEAR * most)
+}

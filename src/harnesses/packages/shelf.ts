@@ -1,7 +1,0 @@
-/** What sandboxes are told of the agents' command lines: which ids this build of Craik makes them under. */
-import { type HarnessShelf, TOOL_NAMES } from '../../sandboxes/harness-package.ts'
-import { checkHarnesses, readPackage } from './catalogue.ts'
-
-export const harnessShelf: HarnessShelf = {
-  ids: (names) => checkHarnesses([...TOOL_NAMES, ...names]).map((name) => readPackage(name).id),
-}

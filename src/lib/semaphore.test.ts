@@ -1,0 +1,61 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Semaphore } from './semaphore.ts'
+
+const NEVER = new AbortController().signal
+
+describe('a gate', () => {
+  it('lets so many through at once and all of them in the end, in order, whoever fails or leaves', async () => {
+    const one = fc.constantFrom('done', 'failed', 'left')
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 4 }),
+        fc.array(one, { maxLength: 12 }),
+        async (most, ends) => {
+          const gate = new Semaphore(most)
+          const entered: number[] = []
+          let inside = 0
+          const passing = ends.map(async (end, n) => {
+            const leaving = new AbortController()
+            const passed = gate.pass(leaving.signal, async () => {
+              entered.push(n)
+              expect(++inside).toBeLessThanOrEqual(most)
+              await nextTurn()
+              inside--
+              if (end === 'failed') throw new Error('failed')
+            })
+            if (end === 'left') leaving.abort(new Error('left'))
+            return passed.then(
+              () => 'done',
+              (error: Error) => error.message,
+            )
+          })
+          const told = await Promise.all(passing)
+          // Who was inside already when it left is not turned out.
+          const expected = ends.map((end, n) => (end === 'left' && entered.includes(n) ? 'done' : end))
+          expect(told).toEqual(expected)
+          expect(entered).toEqual(entered.toSorted((a, b) => a - b))
+          expect(entered).toEqual(
+            expect.arrayContaining(ends.flatMap((end, n) => (end === 'left' ? [] : [n]))),
+          )
+          // There is as much room as before.
+          let open = 0
+          const all = Array.from({ length: most }, () =>
+            gate.pass(NEVER, async () => {
+              open++
+              await nextTurn()
+              expect(open).toBe(most)
+            }),
+          )
+          await Promise.all(all)
+        },
+      ),
+    )
+  })
+
+  it('turns away who has left before', async () => {
+    const left = AbortSignal.abort(new Error('left'))
+    await expect(new Semaphore(1).pass(left, async () => 'inside')).rejects.toThrow('left')
+  })
+})

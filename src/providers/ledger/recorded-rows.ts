@@ -1,0 +1,138 @@
+/** Holds the rows that the ledger works with against what its receipts come to: whoever edits a row is found out. */
+import { isDeepStrictEqual } from 'node:util'
+import type { BudgetRow, HoldRow } from '../../store/ledger-tables.ts'
+import type { Tables } from '../../store/store.ts'
+import type { BalanceFacts } from './evaluate.ts'
+import { balanceFactsOf, type Hold, parseHold } from './hold.ts'
+import { limitsOfRow } from './limits.ts'
+import { keyOf, type RebuiltBook, type RebuiltHold } from './rebuilt.ts'
+
+interface RowDifference {
+  /** The budget or the hold that the row is about. */
+  readonly id: string
+  readonly detail: string
+}
+
+export interface RowCheck {
+  /** Budgets, balances and holds that were looked at, on either side. */
+  readonly compared: number
+  readonly differ: readonly RowDifference[]
+}
+
+/** Differences beyond this are not listed: the rows are found out by then. */
+const MAX_LISTED = 100
+
+/** `tables` must be the snapshot that the book was rebuilt from: a row and its receipt are written together. */
+export async function compareRows(tables: Tables, book: RebuiltBook): Promise<RowCheck> {
+  const differ: RowDifference[] = []
+  let compared = 0
+  for (const compare of [compareBudgets, compareBalances, compareHolds]) {
+    try {
+      for (const [id, detail] of await compare(tables, book)) {
+        compared++
+        if (detail !== undefined && differ.length < MAX_LISTED) differ.push({ id, detail })
+      }
+    } catch (error) {
+      // A number that no program of ours can have written does not even reach us.
+      if ((error as NodeJS.ErrnoException).code !== 'ERR_OUT_OF_RANGE') throw error
+      differ.push({
+        id: 'budgets',
+        detail: 'the database contains a number that the ledger cannot have written',
+      })
+    }
+  }
+  return { compared, differ }
+}
+
+type Compared = readonly [id: string, detail: string | undefined]
+
+async function compareBudgets(tables: Tables, { budgets }: RebuiltBook): Promise<Compared[]> {
+  const rows = new Map<string, BudgetRow>((await tables.budgets.list()).map((row) => [row.id, row]))
+  return allOf(rows, budgets).map((id) => {
+    const [row, known] = [rows.get(id), budgets.get(id)]
+    if (known === undefined) return [id, 'the database has this budget, the log does not']
+    if (row === undefined) return [id, 'the log has this budget, the database does not']
+    const inLog = { id, ...known.limits, removed: known.removed }
+    return [id, unlike({ ...limitsOfRow(row), removed: row.removedAtMs !== null }, inLog)]
+  })
+}
+
+/** A window without a row, or without receipts, has nothing spent and nothing held. */
+async function compareBalances(tables: Tables, { balances }: RebuiltBook): Promise<Compared[]> {
+  const kept = (await tables.budgets.balances()).map((row) => balanceFactsOf(row, row))
+  const rows = new Map<string, BalanceFacts>(kept.map((row) => [keyOf(row), row]))
+  return allOf(rows, balances).map((key) => {
+    const [row, known] = [rows.get(key), balances.get(key)]
+    const { budget_id, period, window_start_ms } = (row ?? known)!
+    const where = period === 'life' ? '' : ` in the ${period} from ${dateOf(window_start_ms)}`
+    const found = unlike(amountsOf(row), amountsOf(known))
+    return [budget_id, found && `${found}${where}`]
+  })
+}
+
+function amountsOf(balance: BalanceFacts | undefined) {
+  const { spent_nano_usd = 0, held_nano_usd = 0, spent_tokens = 0, held_tokens = 0 } = balance ?? {}
+  return { spent_nano_usd, held_nano_usd, spent_tokens, held_tokens }
+}
+
+function dateOf(ms: number): string {
+  const date = new Date(ms)
+  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString().slice(0, 10)
+}
+
+async function compareHolds(tables: Tables, { holds }: RebuiltBook): Promise<Compared[]> {
+  const kept = await tables.holds.madeUntil(Number.MAX_SAFE_INTEGER)
+  const rows = new Map<string, HoldRow>(kept.map((row) => [row.id, row]))
+  return allOf(rows, holds).map((id) => {
+    const [row, known] = [rows.get(id), holds.get(id)]
+    const hold = row && readHold(row)
+    if (known === undefined)
+      return [id, `the database has this hold${of(hold)}; in the log it was never created, or is settled`]
+    if (row === undefined) return [id, 'the log has this open hold, the database does not']
+    if (hold === undefined) return [id, 'cannot parse the hold in the database']
+    const found = unlike(termsOfHold(hold, known), known as unknown as Record<string, unknown>)
+    return [id, found && `${found}${of(hold)}`]
+  })
+}
+
+function readHold(row: HoldRow): Hold | undefined {
+  try {
+    return parseHold(row)
+  } catch {
+    return undefined
+  }
+}
+
+/** What the log knows of a hold; of one that redaction touched it does not know the terms. */
+function termsOfHold(hold: Hold, { terms }: RebuiltHold): Record<string, unknown> {
+  const { nanoUsd, tokens, capped, parts, price, billing } = hold
+  return {
+    nanoUsd,
+    tokens,
+    capped,
+    keys: parts.map(({ budgetId, period, windowStartMs }) =>
+      keyOf({ budget_id: budgetId, period, window_start_ms: windowStartMs }),
+    ),
+    terms: terms && { price, billing },
+  }
+}
+
+function of(hold: Hold | undefined): string {
+  return hold && hold.parts.length > 0
+    ? ` of ${hold.parts.map(({ budgetId }) => budgetId).join(', ')}`.slice(0, 500)
+    : ''
+}
+
+function unlike(row: Record<string, unknown>, known: Record<string, unknown>): string | undefined {
+  const fields = Object.keys(row).filter((field) => !isDeepStrictEqual(row[field], known[field]))
+  if (fields.length === 0) return undefined
+  const said = (from: Record<string, unknown>) =>
+    fields.map((field) => `${spelled(field)} ${JSON.stringify(from[field] ?? null)}`).join(', ')
+  return `the database has ${said(row)}; the log has ${said(known)}`.slice(0, 1000)
+}
+
+const spelled = (field: string) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+function allOf(rows: ReadonlyMap<string, unknown>, known: ReadonlyMap<string, unknown>): string[] {
+  return [...new Set([...rows.keys(), ...known.keys()])].sort()
+}

@@ -1,0 +1,84 @@
+/**
+ * A disk that is a file system in a file, reached by the host without showing it to anybody else: a small process mounts
+ * it in a mount namespace of its own, and the host walks it through that process's root. It ends with whoever started it,
+ * however that ends, and the mount and the loop device go with it.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CraikError } from '../../../errors.ts'
+import { findPrograms, SYSTEM_PATH } from './programs.ts'
+
+/** Nothing on it is a device or gives rights. The journal of one that was cut off is played back, which is a write. */
+const MOUNT_OPTIONS = 'loop,nosuid,nodev,noatime,noinit_itable,discard'
+const MOUNT_DEADLINE_MS = 60_000
+const MAX_SAID = 2_000
+
+/** Says that it is mounted, and stays until nobody holds the other end of its input. */
+const HOLD = `
+mount -o ${MOUNT_OPTIONS} "$1" "$2"
+echo mounted
+cat >/dev/null
+umount "$2"`
+
+export interface AttachedDisk {
+  /** The top of the file system: good until it is let go of. */
+  readonly path: string
+  /** Everything that was written is on the image afterwards; fails when that is not so. Idempotent. */
+  close(): Promise<void>
+}
+
+/** Only root mounts. The image must not be mounted by anybody else. */
+export async function attachImage(image: string, folder: string): Promise<AttachedDisk> {
+  const programs = findPrograms(process.env)
+  const at = join(folder, 'reached')
+  await mkdir(at, { recursive: true, mode: 0o700 })
+  const args = ['--mount', '--propagation', 'private', '--', programs.sh, '-euc', HOLD, 'sh', image, at]
+  const child = spawn(programs.unshare, args, {
+    cwd: '/',
+    env: { PATH: SYSTEM_PATH },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  child.on('error', () => {})
+  child.stdin.on('error', () => {})
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-MAX_SAID)
+  })
+  const ended = once(child, 'close').then(([code]) => code as number | null)
+  ended.catch(() => {})
+  const failed = (cause?: unknown) =>
+    new CraikError('unavailable', `cannot mount the disk of the sandbox: ${lastLine(said)}`, {
+      hint: 'craik doctor',
+      cause,
+    })
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= (async () => {
+      child.stdin.end()
+      const code = await ended
+      await rm(at, { recursive: true, force: true })
+      if (code !== 0) throw failed()
+    })()
+    return closing
+  }
+  try {
+    const until = AbortSignal.timeout(MOUNT_DEADLINE_MS)
+    await Promise.race([
+      once(child.stdout, 'data', { signal: until }),
+      ended.then(() => {
+        throw failed()
+      }),
+    ])
+  } catch (error) {
+    child.kill('SIGKILL')
+    await close().catch(() => {})
+    throw error instanceof CraikError ? error : failed(error)
+  }
+  return { path: `/proc/${child.pid}/root${at}`, close }
+}
+
+function lastLine(text: string): string {
+  return text.trim().split('\n').at(-1)?.slice(0, 300) || 'no reason reported'
+}

@@ -1,0 +1,107 @@
+/** Isolation `none`: the sidecar runs on the host itself, as whoever runs Craik, and nothing confines it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CraikError } from '../../../errors.ts'
+import { cleanEnvironment } from '../../../lib/child.ts'
+import { type Owner, ownerOf, ownerState } from '../../../lib/owner.ts'
+import { INSIDE, SIDECAR_ENV } from '../../../sidecar/protocol.ts'
+import type { SandboxInstance, SandboxSpec } from '../../backend.ts'
+import { findOtherHome, folderArgument } from './another-home.ts'
+import { diskFolders, type InstanceFolders, instanceFolders } from './folders.ts'
+import type { ProcessHandle } from './handle.ts'
+import { createInstance } from './instance.ts'
+import {
+  endAll,
+  endProcesses,
+  findInstanceProcesses,
+  signalOwner,
+  withDescendants,
+} from './instance-processes.ts'
+import { INHERITED_MARKER, listen } from './launch.ts'
+import { sidecarCommand } from './launch-arguments.ts'
+import { unlimited } from './limits.ts'
+
+/** Its jobs are asked to end, and have two seconds for it. */
+const TERM_GRACE_MS = 3000
+const MAX_SOCKET_PATH_BYTES = 107
+
+export async function startOnHost(
+  spec: SandboxSpec,
+  folders: InstanceFolders,
+  runtime: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<SandboxInstance> {
+  const [program, ...args] = [...sidecarCommand(runtime), folderArgument(spec)]
+  const child = spawn(program!, args, {
+    cwd: folders.socket,
+    env: {
+      [INHERITED_MARKER]: spec.id,
+      ...cleanEnvironment(environment),
+      ...sidecarEnvironment(spec, folders),
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+    detached: true,
+  })
+  const complaint = listen(child)
+  try {
+    await once(child, 'spawn')
+  } catch (cause) {
+    throw new CraikError('unavailable', 'cannot start the sidecar', { cause })
+  }
+  const inner = ownerOf(child.pid!)
+  if (inner === undefined)
+    throw new CraikError('unavailable', `the sidecar exited immediately: ${complaint()}`)
+  const handle = { inner, outer: inner, hostUid: process.getuid?.() ?? 0, limits: unlimited(spec.limits) }
+  return hostInstance(handle, spec, { child, complaint })
+}
+
+export function hostInstance(
+  handle: ProcessHandle,
+  spec: SandboxSpec,
+  started: Pick<Parameters<typeof createInstance>[0], 'child' | 'complaint'> = {},
+): SandboxInstance {
+  return createInstance({
+    ...started,
+    handle,
+    isolation: 'none',
+    socketFolder: instanceFolders(spec.folder).socket,
+    observe: async () => ({}),
+    end: () => endOnHost(spec, handle.inner),
+  })
+}
+
+/** All that it started carries its mark, unless it was told to forget it: then nothing on the host ties it to us. */
+export async function endOnHost(spec: SandboxSpec, sidecar: Owner | undefined): Promise<void> {
+  const all = async () => [
+    ...(sidecar ? withDescendants(sidecar) : []),
+    ...(await findInstanceProcesses(spec)),
+  ]
+  if (sidecar !== undefined && ownerState(sidecar) === 'alive') {
+    const known = await all()
+    signalOwner(sidecar, 'SIGTERM')
+    const endsMs = performance.now() + TERM_GRACE_MS
+    while (ownerState(sidecar) === 'alive' && performance.now() < endsMs) await sleep(20)
+    await endProcesses(known)
+  }
+  // What is left carries the id alone, which the jobs of another home's sandbox have too.
+  if ((await all()).length > 0 && (await findOtherHome(spec)) === undefined) await endAll(all)
+}
+
+function sidecarEnvironment(spec: SandboxSpec, folders: InstanceFolders): Record<string, string> {
+  const direct = join(folders.socket, INSIDE.socketName)
+  const { home, spill } = diskFolders(folders.data)
+  const { workspace } = spec
+  return {
+    [INHERITED_MARKER]: spec.id,
+    HOME: home,
+    // A path to a socket is short; its working folder is where the socket is.
+    [SIDECAR_ENV.socket]:
+      Buffer.byteLength(direct) > MAX_SOCKET_PATH_BYTES ? `/proc/self/cwd/${INSIDE.socketName}` : direct,
+    [SIDECAR_ENV.home]: home,
+    [SIDECAR_ENV.workspace]: workspace.mode === 'in-place' ? workspace.folder : join(home, 'project'),
+    [SIDECAR_ENV.gatewayPort]: '0',
+    [SIDECAR_ENV.spill]: spill,
+  }
+}

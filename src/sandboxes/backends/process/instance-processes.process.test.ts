@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { newId, type SandboxId } from '../../../lib/ids.ts'
+import { currentOwner, type Owner, ownerOf, ownerState } from '../../../lib/owner.ts'
+import { TestFolder } from '../../sandbox.fixture.ts'
+import { childrenOf } from './descendants.ts'
+import { endOnHost } from './host-instance.ts'
+import {
+  endAll,
+  findInstanceProcesses,
+  observeProcesses,
+  type Sought,
+  signalOwner,
+  withDescendants,
+} from './instance-processes.ts'
+import { INHERITED_MARKER, MARKER } from './launch.ts'
+
+let test: TestFolder
+let place: Sought
+let started: ChildProcess[]
+beforeEach(() => {
+  test = new TestFolder()
+  const id = newId<SandboxId>('sbx', Date.now())
+  place = { id, folder: test.path(id) }
+  started = []
+})
+afterEach(() => {
+  for (const { pid } of started) {
+    try {
+      process.kill(-pid!, 'SIGKILL')
+    } catch {}
+  }
+  test[Symbol.dispose]()
+})
+
+/** Says so when it runs, and runs until it is ended. */
+const WAIT = 'echo ready; while :; do sleep 1000; done'
+
+async function run(argv: readonly string[], env: Record<string, string> = {}): Promise<Owner> {
+  const child = spawn(argv[0]!, argv.slice(1), {
+    env: { ...env, PATH: process.env.PATH! },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
+  started.push(child)
+  await once(child.stdout, 'data')
+  return ownerOf(child.pid!)!
+}
+const shell = (env: Record<string, string> = {}) => run(['sh', '-c', WAIT], env)
+const pids = (owners: readonly Owner[]) => owners.map(({ pid }) => pid).sort((a, b) => a - b)
+const withNumberOf = (owner: Owner): Owner => ({ ...owner, startedAt: '1' })
+
+describe('what runs for a sandbox', () => {
+  it('is found by either mark, and nothing else is', async () => {
+    const marked = [await shell({ [MARKER]: place.id }), await shell({ [INHERITED_MARKER]: place.id })]
+    await shell({ [MARKER]: `${place.id}0` })
+    await shell({ NOTE: `${MARKER}=${place.id}` })
+    const found = pids(await findInstanceProcesses(place))
+    expect(found).toEqual(pids(marked.flatMap(withDescendants)))
+    await endAll(() => findInstanceProcesses(place))
+    expect(marked.map(ownerState)).toEqual(['dead', 'dead'])
+  })
+
+  it('is not told by a mark further on than Craik ever sets it: nobody makes a sweep read for long', async () => {
+    const long = Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`LONG_${i}`, 'x'.repeat(100_000)]))
+    await run(['sh', '-c', WAIT], { ...long, [MARKER]: place.id })
+    const early = await run(['sh', '-c', WAIT], { [MARKER]: place.id, ...long })
+    expect(pids(await findInstanceProcesses(place))).toContain(early.pid)
+    expect((await findInstanceProcesses(place)).length).toBeLessThanOrEqual(withDescendants(early).length)
+  })
+
+  it('is not looked for in the memory of what runs inside a sandbox', async () => {
+    const inside = ['sh', '-c', `${MARKER}=${place.id} sh -c '${WAIT}' & wait`]
+    const outer = await run([
+      ...[
+        'bwrap',
+        '--unshare-user',
+        '--unshare-pid',
+        '--as-pid-1',
+        '--dev-bind',
+        '/',
+        '/',
+        '--proc',
+        '/proc',
+        '--',
+      ],
+      ...inside,
+    ])
+    const [first] = childrenOf(outer.pid)
+    const [marked] = childrenOf(first!)
+    expect(readFileSync(`/proc/${marked}/environ`, 'utf8')).toContain(place.id)
+    expect(await findInstanceProcesses(place)).toEqual([])
+  })
+
+  if (process.getuid?.() === 0)
+    it('is not looked for in the memory of another user’s programs', async () => {
+      const setpriv = ['setpriv', '--reuid', '12345', '--regid', '12345', '--clear-groups', '--']
+      const theirs = await run([...setpriv, 'sh', '-c', WAIT], { [MARKER]: place.id })
+      expect(await findInstanceProcesses(place)).toEqual([])
+      const found = await findInstanceProcesses({ ...place, hostUser: { uid: 12_345, gid: 12_345 } })
+      expect(pids(found)).toContain(theirs.pid)
+    })
+
+  it('is looked for while everything else goes on', async () => {
+    let turns = 0
+    const timer = setInterval(() => turns++, 1)
+    try {
+      for (let i = 0; i < 5; i++) await findInstanceProcesses(place)
+      expect(turns).toBeGreaterThan(0)
+    } finally {
+      clearInterval(timer)
+    }
+  })
+})
+
+describe('a number that another process has now', () => {
+  it('names nothing to end, to signal or to count', async () => {
+    const foreign = await shell()
+    const gone = withNumberOf(foreign)
+    expect(withDescendants(gone)).toEqual([])
+    expect(await observeProcesses(gone)).toEqual({})
+    signalOwner(gone, 'SIGKILL')
+    await endOnHost(
+      {
+        ...place,
+        id: place.id as SandboxId,
+        isolation: 'none',
+        workspace: { mode: 'copy' },
+        limits: { memoryBytes: 1, processes: 1 },
+        hostUser: undefined,
+      },
+      gone,
+    )
+    expect(ownerState(foreign)).toBe('alive')
+    expect(withDescendants(foreign).length).toBeGreaterThan(0)
+  })
+
+  it('is no error when the process is gone altogether', async () => {
+    const owner = await shell()
+    process.kill(-owner.pid, 'SIGKILL')
+    while (existsSync(`/proc/${owner.pid}`)) await sleep(5)
+    signalOwner(owner, 'SIGTERM')
+    expect(withDescendants(owner)).toEqual([])
+  })
+})
+
+describe('what runs below a process', () => {
+  it('is found and counted', async () => {
+    const owner = await shell()
+    const below = withDescendants(owner)
+    expect(below[0]).toEqual(owner)
+    expect(await observeProcesses(owner)).toMatchObject({
+      processes: below.length,
+      cpuMs: expect.any(Number),
+    })
+    expect(pids(withDescendants(currentOwner()))).toEqual(expect.arrayContaining(pids(below)))
+  })
+
+  it('is found while threads beside it come and go', { timeout: 60_000 }, async () => {
+    const program = join(test.folder, 'threads.mjs')
+    const script = `
+      import { spawn } from 'node:child_process'
+      import { writeSync } from 'node:fs'
+      import { Worker } from 'node:worker_threads'
+      spawn('sleep', ['1000'], { stdio: 'ignore' })
+      const next = () => new Worker('0', { eval: true }).once('exit', next)
+      for (let i = 0; i < 8; i++) next()
+      writeSync(1, 'ready')`
+    writeFileSync(program, script)
+    const owner = await run([process.execPath, program])
+    for (let i = 0; i < 3000; i++) expect(childrenOf(owner.pid)).toHaveLength(1)
+  })
+})

@@ -1,0 +1,194 @@
+/** A sandbox made by bubblewrap: started, found again, and ended without a trace. */
+import { join } from 'node:path'
+import { CraikError } from '../../../errors.ts'
+import { ownerOf } from '../../../lib/owner.ts'
+import type { HostUser, SandboxInstance, SandboxSpec } from '../../backend.ts'
+import { harnessesFolder, requireHarnesses } from '../../harness-package.ts'
+import { openVolumes } from '../../volumes/folders.ts'
+import { type ExpectedVolume, faultInVolumes } from '../../volumes/verify-volumes.ts'
+import { findOtherHome, folderArgument } from './another-home.ts'
+import { SandboxCgroup } from './cgroups.ts'
+import { imageUse } from './disk-image.ts'
+import { diskFolders, type InstanceFolders, instanceFolders, makeFolders, stagedFolders } from './folders.ts'
+import { writeExclude } from './git-exclude.ts'
+import { watchGuards } from './guard-watch.ts'
+import type { ProcessHandle } from './handle.ts'
+import { chooseHostUser } from './host-user.ts'
+import { checkInPlace, type InPlace } from './in-place.ts'
+import { createInstance } from './instance.ts'
+import { endAll, endProcesses, findInstanceProcesses } from './instance-processes.ts'
+import { type Launched, launchProcess } from './launch.ts'
+import { buildInvocation, type LaunchSources } from './launch-arguments.ts'
+import { buildLaunchCommand, type Staging } from './launch-script.ts'
+import { type LimitPlan, planLimits } from './limits.ts'
+import type { Machine } from './machine.ts'
+import { chooseStage } from './stage.ts'
+import { faultSeenFromOutside } from './verify-isolation.ts'
+import { type ExpectedWorkspace, faultInWorkspace } from './verify-workspace.ts'
+import { guardWorkspace, protectedNames, releaseWorkspace } from './workspace-guard.ts'
+
+export interface HostSetup {
+  readonly craikHome: string
+  readonly environment: NodeJS.ProcessEnv
+}
+
+/** Fails with nothing running; what it made in the sandbox's folder is the caller's to sweep. */
+export async function startIsolated(
+  spec: SandboxSpec,
+  machine: Machine,
+  around: HostSetup,
+): Promise<SandboxInstance> {
+  const bubblewrap = await machine.bubblewrap()
+  const user = chooseHostUser(spec)
+  const inPlace =
+    spec.workspace.mode === 'in-place' ? await checkInPlace(spec.workspace.folder, user, around) : undefined
+  const [means, runtime] = await Promise.all([
+    machine.limitMeans(spec.limits.diskBytes !== undefined),
+    machine.runtimeFor(spec.folder),
+  ])
+  const ids = spec.harnesses ?? []
+  const harnesses = ids.length === 0 ? undefined : harnessesFolder(around)
+  await requireHarnesses(around, ids)
+  const volumes = await openVolumes(spec.volumes ?? [], user)
+  const plan = planLimits(spec.limits, inPlace !== undefined || volumes.length > 0, means)
+  const folders = await makeFolders(spec.folder, user, plan.imageBytes, volumes)
+  const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
+  cgroup.create(spec.limits)
+  const guarded = inPlace && guardWorkspace(spec.folder, inPlace, user)
+  const exclude = stagedFolders(folders.staged).exclude
+  const hasExclude =
+    inPlace !== undefined && writeExclude(protectedNames(spec.folder), inPlace.folder, exclude)
+  const shown = {
+    runtime: runtime.folder,
+    harnesses,
+    workspace: inPlace,
+    volumes: volumes.map(({ folder }) => folder),
+  }
+  const staging = user && stagingOf(folders, user, plan, shown)
+  const from = staging
+    ? stagedFolders(staging.stage)
+    : {
+        ...folders,
+        runtime: runtime.folder,
+        exclude,
+        harnesses: harnesses ?? '',
+        workspace: inPlace?.folder ?? '',
+      }
+  const sources: LaunchSources = {
+    ...diskFolders(from.data),
+    socketFolder: from.socket,
+    runtime: from.runtime,
+    harnesses: { folder: from.harnesses, ids },
+    volumes: volumes.map(({ name, folder, at }) => ({
+      folder: staging ? join(stagedFolders(staging.stage).volumes, name) : folder,
+      at,
+    })),
+    workspace: inPlace && {
+      folder: from.workspace,
+      guarded: guarded ?? [],
+      exclude: hasExclude ? from.exclude : undefined,
+    },
+  }
+  const { programs } = machine
+  const { argv, inputs } = buildInvocation({
+    sources,
+    programs: { bwrap: bubblewrap.path, disableUserns: bubblewrap.disableUserns, ...programs },
+    limits: spec.limits,
+    resources: plan.resources,
+    mark: folderArgument(spec),
+  })
+  const command = buildLaunchCommand(programs, cgroup.joinFiles, staging, argv)
+  const launched = await launchProcess({ id: spec.id, argv: command, inputs })
+  const expected = inPlace && { identity: inPlace.identity, guarded: guarded ?? [] }
+  const handle = examined(launched, user?.uid ?? process.getuid?.() ?? 0, plan, {
+    workspace: expected,
+    volumes,
+  })
+  return isolatedInstance(handle, spec, machine, launched)
+}
+
+export function isolatedInstance(
+  handle: ProcessHandle,
+  spec: SandboxSpec,
+  machine: Machine,
+  launched?: Launched,
+): SandboxInstance {
+  const folders = instanceFolders(spec.folder)
+  const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
+  return createInstance({
+    ...(launched && { child: launched.child, complaint: launched.complaint }),
+    handle,
+    isolation: 'process',
+    socketFolder: folders.socket,
+    async observe() {
+      const diskBytes = await imageUse(folders.image)
+      return { ...cgroup.observe(), ...(diskBytes !== undefined && { diskBytes }) }
+    },
+    freezing: cgroup.canFreeze ? cgroup : undefined,
+    watch:
+      spec.workspace.mode === 'in-place'
+        ? (end) => watchGuards(handle.inner.pid, spec.folder, end)
+        : undefined,
+    async end() {
+      // What stands still does not end.
+      await cgroup.thaw()
+      // bubblewrap itself leaves when its child is gone.
+      await endProcesses([handle.inner])
+      await endProcesses([handle.outer])
+      await removeTraces(spec, machine)
+    },
+  })
+}
+
+/** Whatever runs for a sandbox that is not to run, also when nobody wrote down that it does. */
+export async function sweepIsolated(spec: SandboxSpec, machine: Machine): Promise<void> {
+  const cgroup = new SandboxCgroup(machine.cgroups, spec.id)
+  const find = async () => {
+    const members = cgroup.members().flatMap((pid) => ownerOf(pid) ?? [])
+    return [...members, ...(await findInstanceProcesses(spec))]
+  }
+  // Then the control group and the names in the workspace are those of the other home's sandbox.
+  if ((await find()).length > 0 && (await findOtherHome(spec)) !== undefined) return
+  await cgroup.thaw()
+  await endAll(find)
+  await removeTraces(spec, machine)
+}
+
+async function removeTraces(spec: SandboxSpec, machine: Machine): Promise<void> {
+  await new SandboxCgroup(machine.cgroups, spec.id).remove()
+  releaseWorkspace(spec.folder)
+}
+
+/** Looked at from outside before anything is entrusted to it. */
+function examined(
+  { innerPid, child }: Launched,
+  hostUid: number,
+  { report }: LimitPlan,
+  shown: {
+    readonly workspace: ExpectedWorkspace | undefined
+    readonly volumes: readonly ExpectedVolume[]
+  },
+): ProcessHandle {
+  const [inner, outer] = [ownerOf(innerPid), ownerOf(child.pid!)]
+  if (inner === undefined || outer === undefined)
+    throw new CraikError('unavailable', 'the sandbox exited immediately')
+  const fault =
+    faultSeenFromOutside(innerPid, hostUid) ??
+    (shown.workspace && faultInWorkspace(innerPid, shown.workspace)) ??
+    faultInVolumes(innerPid, shown.volumes, ['nosuid', 'nodev'])
+  if (fault !== undefined) throw new CraikError('unavailable', `the sandbox is not isolated: ${fault}`)
+  return { inner, outer, hostUid, limits: report }
+}
+
+function stagingOf(
+  { data, image, socket, staged }: InstanceFolders,
+  user: HostUser,
+  plan: LimitPlan,
+  shown: Pick<Staging, 'runtime' | 'harnesses' | 'volumes'> & { readonly workspace: InPlace | undefined },
+): Staging {
+  const { runtime, harnesses, workspace } = shown
+  const others = [...(harnesses ? [harnesses] : []), ...(workspace ? [workspace.folder] : [])]
+  const stage = chooseStage([staged, runtime, ...others])
+  const isImage = plan.imageBytes !== undefined
+  return { user, staged, stage, ...shown, socket, disk: isImage ? image : data, isImage }
+}

@@ -1,0 +1,151 @@
+/** How bubblewrap is told what a sandbox with a sidecar sees: programs read-only, its own disk, one folder with a socket. */
+import { CraikError } from '../../../errors.ts'
+import { GATEWAY_PORT, INSIDE, SIDECAR_ENV, SIDECAR_NODE_FLAGS } from '../../../sidecar/protocol.ts'
+import type { LimitSpec } from '../../backend.ts'
+import { harnessInside } from '../../harness-package.ts'
+import { INSIDE_ETC } from '../../runtime.ts'
+import { seccompFilter } from '../../seccomp/filter.ts'
+import {
+  environmentArguments,
+  type Invocation,
+  namespaceArguments,
+  ownEtc,
+  systemArguments,
+} from './bubblewrap.ts'
+import { type ResourceLimits, resourceArguments } from './limits.ts'
+import type { Guarded } from './workspace-guard.ts'
+
+/** Where spilled output goes: on the sandbox's disk, and out of the way of its home. */
+const SPILL_INSIDE = '/var/spool/craik'
+const USER_INSIDE = 'agent'
+
+/** Filled once when the runtime is made; the sidecar does not hand the name on. */
+export const COMPILE_CACHE = { NODE_COMPILE_CACHE: `${INSIDE.runtime}/compile-cache` } as const
+
+const MIB = 1024 * 1024
+const SHM_BYTES = 256 * MIB
+const RUN_BYTES = 16 * MIB
+const MAX_TMP_BYTES = 1024 * MIB
+
+/** Descriptors that bubblewrap and the first program inside tell us things on. */
+const INFO_DESCRIPTOR = 3
+const STARTED_DESCRIPTOR = 4
+const FIRST_INPUT = 5
+
+/** Says that bubblewrap is done, keeps nothing of us open, and becomes the program. */
+const ANNOUNCE = `echo >&${STARTED_DESCRIPTOR} && exec ${STARTED_DESCRIPTOR}>&- && exec "$@"`
+
+export interface LaunchSources {
+  readonly home: string
+  readonly spill: string
+  readonly socketFolder: string
+  readonly runtime: string
+  /** Where the agents' command lines lie, a folder each, and which of them are shown. */
+  readonly harnesses: { readonly folder: string; readonly ids: readonly string[] }
+  /** Where each is, and where in the home it is shown. */
+  readonly volumes: readonly { readonly folder: string; readonly at: string }[]
+  /** In place: where it is, and what in it is mounted over itself. */
+  readonly workspace:
+    | { readonly folder: string; readonly guarded: readonly Guarded[]; readonly exclude: string | undefined }
+    | undefined
+}
+
+interface PlacePrograms {
+  readonly bwrap: string
+  readonly disableUserns: boolean
+  readonly prlimit: string
+  readonly tini: string | undefined
+}
+
+export interface LaunchPlan {
+  readonly sources: LaunchSources
+  readonly programs: PlacePrograms
+  readonly limits: LimitSpec
+  readonly resources: ResourceLimits
+  /** The last argument, which says to the host whose it is. */
+  readonly mark: string
+}
+
+/** The arguments, and what they read from descriptors 5 and up. */
+export function buildInvocation(options: LaunchPlan): Invocation {
+  const { sources, programs, limits } = options
+  const inputs: Buffer[] = []
+  const descriptorOf = (content: Buffer | string) =>
+    String(FIRST_INPUT - 1 + inputs.push(Buffer.from(content)))
+  const filter = seccompFilter({ unixSockets: true })
+  if (filter === undefined) throw new CraikError('unavailable', `no system call filter for ${process.arch}`)
+  const argv = [
+    programs.bwrap,
+    ...namespaceArguments('sandbox', programs.disableUserns),
+    ...(programs.tini === undefined ? [] : ['--as-pid-1']),
+    ...['--info-fd', String(INFO_DESCRIPTOR), '--seccomp', descriptorOf(filter)],
+    ...systemArguments(),
+    ...ownEtc(USER_INSIDE, INSIDE.home).flatMap(([path, content]) => [
+      ...['--ro-bind-data', descriptorOf(content), path],
+    ]),
+    ...Object.entries(INSIDE_ETC).flatMap(([path, to]) => ['--symlink', `${INSIDE.runtime}/${to}`, path]),
+    ...['--proc', '/proc', '--dev', '/dev'],
+    ...tmpfs('/tmp', Math.min(MAX_TMP_BYTES, Math.floor(limits.memoryBytes / 2)), '1777'),
+    ...tmpfs('/run', RUN_BYTES, '0755'),
+    ...tmpfs('/dev/shm', SHM_BYTES, '1777'),
+    ...['--remount-ro', '/dev'],
+    ...['--ro-bind', sources.runtime, INSIDE.runtime],
+    ...sources.harnesses.ids.flatMap((id) => [
+      ...['--ro-bind', `${sources.harnesses.folder}/${id}`, harnessInside(id)],
+    ]),
+    ...['--ro-bind', sources.socketFolder, INSIDE.socketFolder],
+    ...['--bind', sources.home, INSIDE.home, '--bind', sources.spill, SPILL_INSIDE],
+    ...sources.volumes.flatMap(({ folder, at }) => ['--bind', folder, `${INSIDE.home}/${at}`]),
+    ...workspaceArguments(sources.workspace),
+    ...['--symlink', '/tmp', '/var/tmp', '--remount-ro', '/'],
+    ...['--chdir', INSIDE.home, '--clearenv'],
+    ...['--args', descriptorOf(environmentArguments(sidecarEnvironment()))],
+    '--',
+    ...insideCommand(options),
+  ]
+  return { argv, inputs }
+}
+
+/** What runs inside, first to last: each becomes the next, until the sidecar is the only child of the first process. */
+function insideCommand({ programs, resources, mark }: LaunchPlan): string[] {
+  return [
+    ...['/bin/sh', '-c', ANNOUNCE, 'sh'],
+    ...[programs.prlimit, ...resourceArguments(resources), '--'],
+    ...(programs.tini === undefined ? [] : [programs.tini, '--']),
+    ...sidecarCommand(INSIDE.runtime),
+    mark,
+  ]
+}
+
+export function sidecarCommand(runtime: string): string[] {
+  return [`${runtime}/node`, ...SIDECAR_NODE_FLAGS, `${runtime}/sidecar.mjs`]
+}
+
+function sidecarEnvironment(): Record<string, string> {
+  return {
+    [SIDECAR_ENV.socket]: `${INSIDE.socketFolder}/${INSIDE.socketName}`,
+    [SIDECAR_ENV.home]: INSIDE.home,
+    [SIDECAR_ENV.workspace]: INSIDE.workspace,
+    [SIDECAR_ENV.gatewayPort]: String(GATEWAY_PORT),
+    [SIDECAR_ENV.spill]: SPILL_INSIDE,
+    ...COMPILE_CACHE,
+  }
+}
+
+function tmpfs(path: string, bytes: number, permissions: string): string[] {
+  return ['--perms', permissions, '--size', String(bytes), '--tmpfs', path]
+}
+
+/** Each protected name is a mount of its own, so it can be neither renamed nor replaced. */
+function workspaceArguments(workspace: LaunchSources['workspace']): string[] {
+  if (workspace === undefined) return []
+  return [
+    ...['--bind', workspace.folder, INSIDE.workspace],
+    ...workspace.guarded.flatMap(({ path, writable }) => [
+      ...[writable ? '--bind' : '--ro-bind', `${workspace.folder}/${path}`, `${INSIDE.workspace}/${path}`],
+    ]),
+    ...(workspace.exclude === undefined
+      ? []
+      : ['--ro-bind', workspace.exclude, `${INSIDE.workspace}/.git/info/exclude`]),
+  ]
+}

@@ -1,0 +1,79 @@
+/** What a request for a container has to say: what it leaves out is denied, never guessed. */
+import type { BackendName, NETWORKS } from '../backend.ts'
+import { OPERATIONS } from '../operations.ts'
+import { sandboxLinks } from './decide.ts'
+import { createTarget } from './grants.ts'
+import type { SandboxRecords } from './sandbox-records.ts'
+import type { BeginCreateInput, Denied } from './tokens.ts'
+
+/** What a request said, as far as that alone can refuse it. */
+export interface ExplicitFields {
+  /** Null: nothing was said. */
+  readonly network: (typeof NETWORKS)[number] | null
+  /** How many were named, of these how many to write to; null: not even that there are none. */
+  readonly mounts: { readonly all: number; readonly writable: number } | null
+  readonly image: boolean
+  readonly environment: boolean
+  readonly workspace: boolean
+}
+
+export const EXPLICIT_FIELD_RULES = {
+  'sandbox.request_incomplete': 'a request for a container must set every field',
+  'sandbox.network': 'sandboxes cannot join a network',
+  'sandbox.mount': 'mounts are read-only; only the workspace is writable',
+} as const
+
+export interface ExplicitFieldRefusal {
+  readonly rule: keyof typeof EXPLICIT_FIELD_RULES
+  /** As the API calls them. */
+  readonly fields: readonly string[]
+}
+
+/** The first thing that is wrong with it; undefined when policy may be asked. No grant opens any of these. */
+export function refuseExplicitFields(
+  backend: BackendName,
+  stated: ExplicitFields | undefined,
+): ExplicitFieldRefusal | undefined {
+  const missing = backend === 'docker' ? leftOut(stated) : []
+  if (missing.length > 0) return { rule: 'sandbox.request_incomplete', fields: missing }
+  if ((stated?.network ?? 'none') !== 'none') return { rule: 'sandbox.network', fields: ['network'] }
+  if ((stated?.mounts?.writable ?? 0) > 0) return { rule: 'sandbox.mount', fields: ['mounts'] }
+  return undefined
+}
+
+function leftOut(stated: ExplicitFields | undefined): string[] {
+  const said: readonly (readonly [string, boolean])[] = [
+    ['network', (stated?.network ?? null) !== null],
+    ['mounts', (stated?.mounts ?? null) !== null],
+    ['container.image', stated?.image === true],
+    ['environment', stated?.environment === true],
+    ['workspace', stated?.workspace === true],
+  ]
+  return said.filter(([, isSaid]) => !isSaid).map(([field]) => field)
+}
+
+/** The request itself is enough to say no, so policy is not asked, and no grant opens it. */
+export async function refuseRequest(
+  { tables, sealer }: SandboxRecords,
+  input: BeginCreateInput,
+  { rule, fields }: ExplicitFieldRefusal,
+): Promise<Denied> {
+  const { capability, operation } = OPERATIONS.create
+  const asked = { operator: input.operator, capability, operation, target: createTarget(input.name) }
+  const ref = await sealer.append(tables, {
+    kind: 'denial',
+    phase: 'point',
+    status: 'denied',
+    ...asked,
+    links: sandboxLinks(input),
+    metadata: { denied_kind: 'sandbox_action', fields: [...fields] },
+    decision: { effect: 'deny', rule, missing: [], replayable: false },
+  })
+  return {
+    effect: 'denied',
+    ref,
+    asked: { ...asked, scope: {} },
+    evaluation: { rule, missing: [], grantOutcome: 'not_required', grantWouldHelp: false },
+    fields,
+  }
+}

@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest'
+import { createGrant } from '../../policy/grants.ts'
+import { beginDeleteVolume, endDeleteVolume } from '../volumes/tokens.ts'
+import { deniedOperation } from './denied.ts'
+import { ADA, approveCreate, BOB, creation, LifecycleStore, ME } from './lifecycle.fixture.ts'
+import { beginCreate, beginDelete, endCreate, endDelete } from './tokens.ts'
+
+const VOLUMES = [
+  { name: 'ada-llm', at: '.config/llm-state' },
+  { name: 'ada-tools', at: '.local' },
+]
+const USE = { capability: 'sandbox.mount', operation: 'volume' }
+const DELETE = { capability: 'sandbox.delete', operation: 'delete_volume' }
+
+class VolumeStore extends LifecycleStore {
+  async allow(target: string, { capability, operation }: typeof USE, subject = ADA) {
+    const terms = { subject, scope: 'any' as const, max_uses: 1, approved_by: subject }
+    const asked = { capability, operations: [operation], target: { ref: target }, ...terms }
+    return (await createGrant(this.store, asked)).grant
+  }
+
+  async create(volumes = VOLUMES, operator = ADA) {
+    await approveCreate(this.store, this.clock, { operator })
+    for (const { name } of volumes) await this.allow(`volume/${name}`, USE, operator)
+    return this.store.write(beginCreate, creation({ volumes, operator }))
+  }
+
+  async running(volumes: typeof VOLUMES) {
+    for (const { name } of volumes) await this.allow(`volume/${name}`, USE)
+    return this.sandbox({ volumes })
+  }
+
+  delete(name: string) {
+    return this.store.write(beginDeleteVolume, { name, operator: ADA, owner: ME })
+  }
+}
+
+describe('a volume', () => {
+  it('takes a grant of its own: the denial names it, and its receipt says which volume', async () => {
+    const test = new VolumeStore()
+    await approveCreate(test.store, test.clock, { operator: ADA })
+    await test.allow('volume/ada-llm', USE)
+    const answer = await test.store.write(beginCreate, creation({ volumes: VOLUMES }))
+    if (answer.effect !== 'denied') throw new Error('it was allowed')
+    expect(deniedOperation(answer)).toMatchObject({
+      code: 'denied',
+      hint: expect.stringMatching(/--capability sandbox\.mount .*--operation volume .*volume\/ada-tools/),
+    })
+    expect((await test.store.bodies()).at(-1)).toMatchObject({
+      kind: 'denial',
+      capability: 'sandbox.mount',
+      operation: 'volume',
+      target: 'volume/ada-tools',
+    })
+    expect(await test.store.tables.sandboxes.list({}, 10)).toEqual([])
+  })
+
+  it('is on record with the sandbox, and each has a receipt that the creation names', async () => {
+    const test = new VolumeStore()
+    expect(await test.create()).toMatchObject({ effect: 'allowed', record: { spec: { volumes: VOLUMES } } })
+    const bodies = await test.store.bodies()
+    const given = bodies.filter(({ capability, phase }) => capability === USE.capability && phase === 'begin')
+    expect(given.map(({ target }) => target)).toEqual(['volume/ada-llm', 'volume/ada-tools'])
+    expect(
+      bodies.find(({ phase, capability }) => phase === 'begin' && capability === 'sandbox.create'),
+    ).toMatchObject({
+      links: { receipt_ids: given.map(({ id }) => id) },
+      metadata: { volumes: ['ada-llm', 'ada-tools'] },
+    })
+  })
+
+  it('belongs to one sandbox until that is deleted, and to none that was never made', async () => {
+    const test = new VolumeStore()
+    const first = await test.create()
+    if (first.effect !== 'allowed') throw new Error('it was denied')
+    const one = [VOLUMES[1]!]
+    await expect(test.create(one, BOB)).rejects.toMatchObject({
+      code: 'conflict',
+      message: `the volume ada-tools belongs to sandbox ${first.record.name}`,
+    })
+    await test.store.write(endCreate, { id: first.record.id, status: 'failed' })
+    const second = await test.running(one)
+    await expect(test.create(one)).rejects.toMatchObject({ code: 'conflict' })
+    const leaving = { id: second.id, operator: ADA, owner: ME }
+    expect(await test.store.write(beginDelete, leaving)).toMatchObject({ effect: 'allowed' })
+    await expect(test.create(one)).rejects.toMatchObject({ code: 'conflict' })
+    await test.store.write(endDelete, { id: second.id, status: 'passed' })
+    expect(await test.create(one)).toMatchObject({ effect: 'allowed' })
+  })
+
+  it('is deleted by a grant for that alone, and never while a sandbox has it', async () => {
+    const test = new VolumeStore()
+    await test.allow('volume/ada-llm', DELETE)
+    expect(await test.delete('ada-tools')).toMatchObject({ effect: 'denied' })
+    const made = await test.create()
+    if (made.effect !== 'allowed') throw new Error('it was denied')
+    await expect(test.delete('ada-llm')).rejects.toMatchObject({ code: 'conflict' })
+    await test.store.write(endCreate, { id: made.record.id, status: 'failed' })
+    const answer = await test.delete('ada-llm')
+    if (answer.effect !== 'allowed') throw new Error('it was denied')
+    await test.store.write(endDeleteVolume, { begun: answer.begun, status: 'passed' })
+    expect((await test.store.bodies()).at(-1)).toMatchObject({
+      ...DELETE,
+      target: 'volume/ada-llm',
+      phase: 'end',
+      status: 'passed',
+    })
+    expect(await test.delete('ada-llm')).toMatchObject({ effect: 'denied' })
+  })
+})

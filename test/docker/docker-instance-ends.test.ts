@@ -1,0 +1,141 @@
+/** How places of the Docker backend end and are found again: nothing is left, and an engine’s silence is no answer. */
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { SandboxSpec } from '../../src/sandboxes/backend.ts'
+import { isGone } from '../../src/sandboxes/backends/docker/engine/ask.ts'
+import { containerName, labelsOf } from '../../src/sandboxes/backends/docker/names.ts'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { InstanceRunner, type Order, RUNNERS, USERS_ALONE } from './instance-runner.fixture.ts'
+import { SocketProxy } from './socket-proxy.fixture.ts'
+
+const SWEEPS = 5
+const SKIPPED = ENGINE_IS_NEEDED === undefined ? '' : ` (${ENGINE_IS_NEEDED})`
+
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(RUNNERS)(`as $who, over a $line${SKIPPED}`, (who) => {
+  let runner: InstanceRunner
+  let craikHome: string
+
+  beforeAll(async () => {
+    runner = await InstanceRunner.open(who)
+    craikHome = runner.craikHome
+  })
+  afterAll(() => runner?.[Symbol.asyncDispose]())
+
+  it('outlives the process that made it, is found again, and ends for whoever watches', async () => {
+    const spec = runner.specWith()
+    const first = await runner.waiting({ verb: 'create', craikHome, spec, run: ['echo 1 >/tmp/kept'] })
+    const { handle } = first.lines[0]!
+    first.driver.kill('SIGKILL')
+    const count = 'pgrep -fc "[r]elay.mjs"'
+    const second = await runner.waiting({
+      verb: 'recover',
+      craikHome,
+      spec,
+      handle: handle!,
+      run: [
+        'cat /tmp/kept',
+        // The relay of whoever was killed ends by itself.
+        `for i in $(seq 100); do [ "$(${count})" -le 1 ] && break; sleep .1; done; ${count}`,
+      ],
+    })
+    expect(second.lines[1]).toMatchObject({ out: '1\n' })
+    expect(second.lines[2]).toMatchObject({ out: who.line === 'relay' ? '1\n' : '0\n' })
+    await runner.engine.docker.getContainer(String(handle!.container)).kill()
+    expect(await second.next()).toEqual({ ended: 'its container exited (exit code 137)' })
+    expect(await second.next()).toMatchObject({ destroyed: true })
+    expect(await runner.tell({ verb: 'recover', craikHome, spec, handle: handle! })).toEqual([{ gone: true }])
+    expect(await runner.leftOf(spec)).toEqual([])
+  })
+})
+
+describe.skipIf(ENGINE_IS_NEEDED !== undefined).each(USERS_ALONE)(`as $who${SKIPPED}`, (who) => {
+  let runner: InstanceRunner
+  let craikHome: string
+
+  beforeAll(async () => {
+    runner = await InstanceRunner.open(who)
+    craikHome = runner.craikHome
+  })
+  afterAll(() => runner?.[Symbol.asyncDispose]())
+
+  it('is not taken for gone while the engine does not answer', async () => {
+    const spec = runner.specWith()
+    await using gate = await SocketProxy.open(runner.engine.address, runner.folder)
+    runner.own(gate.path)
+    const through = { CRAIK_ENGINE: `unix://${gate.path}` }
+    const { driver, lines, next } = await runner.waiting({ verb: 'create', craikHome, spec }, through)
+    const { handle } = lines[0]!
+    gate.shut()
+    for (const order of [
+      { verb: 'recover', craikHome, spec, handle: handle! },
+      { verb: 'sweep', craikHome, spec },
+    ] satisfies Order[])
+      expect(await runner.tell(order, through)).toMatchObject([{ error: { code: 'unavailable' } }])
+    const ended = next()
+    // While nobody can hear of it.
+    await runner.engine.docker.getContainer(String(handle!.container)).kill()
+    expect(await Promise.race([ended, sleep(1500)])).toBeUndefined()
+    await gate.reopen()
+    runner.own(gate.path)
+    expect(await ended).toEqual({ ended: 'its container exited (exit code 137)' })
+    expect(await next()).toMatchObject({ destroyed: true })
+    driver.kill('SIGKILL')
+    expect(await runner.leftOf(spec)).toEqual([])
+  })
+
+  it('leaves nothing when it is killed while it makes or ends one, once that was swept', async () => {
+    const killed: SandboxSpec[] = []
+    for (const afterMs of [250, 400, 550, 700, 900, 1200]) {
+      const spec = runner.specWith()
+      killed.push(spec)
+      const driver = runner.start({ verb: 'create', craikHome, spec })
+      const exited = once(driver, 'exit')
+      await sleep(afterMs)
+      driver.kill('SIGKILL')
+      await exited
+      await sweepWhatComes(spec)
+    }
+    for (const spec of killed) expect(await runner.leftOf(spec)).toEqual([])
+  })
+
+  it('removes what an engine finished making for a sandbox that is no more', async () => {
+    const gone = runner.specWith()
+    const left = await runner.engine.docker.createContainer({
+      Image: runner.container.image,
+      Labels: labelsOf(gone.id, craikHome),
+      HostConfig: { NetworkMode: 'none' },
+    })
+    expect(await runner.tell({ verb: 'sweep', craikHome, spec: runner.specWith() })).toEqual([
+      { swept: true },
+    ])
+    expect(await runner.engine.ask('look', () => left.inspect()).catch(isGone)).toBe(true)
+  })
+
+  it('does not touch what belongs to another home', async () => {
+    const spec = runner.specWith()
+    const foreign = await runner.engine.docker.createContainer({
+      name: containerName(spec.id),
+      Image: runner.container.image,
+      Labels: { 'craik.sandbox': spec.id, 'craik.home': 'another' },
+      HostConfig: { NetworkMode: 'none' },
+    })
+    try {
+      expect(await runner.tell({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
+      const [told] = await runner.tell({ verb: 'create', craikHome, spec })
+      expect(told?.error?.code).toBe('conflict')
+      expect((await foreign.inspect()).Id).toBe(foreign.id)
+    } finally {
+      await foreign.remove({ force: true })
+    }
+  })
+
+  /** The engine, or a program that mounts, finishes what it was asked for although nobody waits for it any more. */
+  async function sweepWhatComes(spec: SandboxSpec): Promise<void> {
+    for (let turn = 0; turn < SWEEPS; turn++) {
+      expect(await runner.tell({ verb: 'sweep', craikHome, spec })).toEqual([{ swept: true }])
+      if (turn > 0 && (await runner.leftOf(spec)).length === 0) return
+    }
+    expect(await runner.leftOf(spec)).toEqual([])
+  }
+})

@@ -1,0 +1,144 @@
+/** Folders that are shown to a container that runs already, while somebody exchanges them. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { HotMountFolders, SandboxInstance, SandboxSpec } from '../../src/sandboxes/backend.ts'
+import { dockerBackend } from '../../src/sandboxes/backends/docker/backend.ts'
+import { closeHotMounts, findHotMountFault } from '../../src/sandboxes/backends/docker/hot-mount-folder.ts'
+import { INSIDE } from '../../src/sidecar/protocol.ts'
+import { ENGINE_IS_NEEDED } from '../engine-here.ts'
+import { canBe, ROOT_IS_NEEDED, USER_UID } from '../sandbox-home.ts'
+import { InstanceRunner, USERS_ALONE } from './instance-runner.fixture.ts'
+
+const missing = canBe('root') ? ENGINE_IS_NEEDED : ROOT_IS_NEEDED
+const OWNER = { uid: USER_UID, gid: USER_UID }
+
+/**
+ * Gives one name to two things in turn, as fast as it can. Where somebody puts a folder at the free name meanwhile, as
+ * Craik does for what it covers, a turn is missed: the last of its steps puts the first thing back over that.
+ */
+const EXCHANGE = `
+const { renameSync } = require('node:fs')
+const [one, other, aside] = process.argv.slice(1)
+const turn = [[one, aside], [other, one], [one, other], [aside, one]]
+process.stdout.write('begun')
+for (;;) for (const [from, to] of turn) try { renameSync(from, to) } catch {}`
+
+describe.skipIf(missing !== undefined)(missing ?? 'a container that runs', () => {
+  let runner: InstanceRunner
+  const backend = () => dockerBackend({ craikHome: runner.craikHome, environment: process.env })
+  beforeAll(async () => {
+    runner = await InstanceRunner.open(USERS_ALONE.find(({ uid }) => uid === 0)!)
+  })
+  afterAll(() => runner?.[Symbol.asyncDispose]())
+
+  const start = async (late = { workspace: true, mounts: true }) => {
+    const spec = runner.specWith({ late, hostUser: OWNER })
+    mkdirSync(spec.folder, { mode: 0o700 })
+    const place = await backend().create(spec)
+    const { late: _, ...own } = spec
+    return { spec: own as SandboxSpec, place }
+  }
+  const inside = ({ handle }: SandboxInstance, path: string) => `/proc/${handle.pid}/root${path}`
+  const hostMounts = () =>
+    readFileSync('/proc/self/mountinfo', 'utf8')
+      .split('\n')
+      // Without those of engines and sandboxes that other files start meanwhile.
+      .filter((line) => !/\/overlay2\/|\/craik-engine-|\/sbx_\w+\/|nsfs/.test(line))
+      .map((line) => line.split(' ').slice(2).join(' '))
+
+  it('is shown nothing but what was granted, whole, and the machine has nothing of it mounted', async () => {
+    const { path, workspace } = runner.workspace('plain')
+    const books = runner.workspace('books').path
+    const before = hostMounts()
+    const { spec, place } = await start()
+    try {
+      expect(place.limits.disk).toBe('not-enforced')
+      expect(readdirSync(inside(place, INSIDE.workspace))).toEqual([])
+      await place.show!({ ...spec, workspace, mounts: [{ folder: books, at: '/mnt/books' }] })
+      expect(readdirSync(inside(place, INSIDE.workspace)).sort()).toEqual(readdirSync(path).sort())
+      expect(readdirSync(inside(place, '/mnt'))).toEqual(['books'])
+      expect(readFileSync(inside(place, '/mnt/books/file.txt'), 'utf8')).toBe('ours\n')
+      expect(hostMounts()).toEqual(before)
+      expect(existsSync(join(spec.folder, 'late/shared/workspace/file.txt'))).toBe(false)
+      await expect(place.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'unavailable' })
+    } finally {
+      await place.destroy()
+    }
+    expect(await runner.leftOf(spec)).toEqual([])
+    expect(readdirSync(path).sort()).toEqual(['.git', 'file.txt'])
+  })
+
+  it('is told from one that does not follow what is mounted for it', async () => {
+    const { spec, place } = await start({ workspace: true, mounts: false })
+    const fault = (late: HotMountFolders) => findHotMountFault(Number(place.handle.pid), spec.folder, late)
+    try {
+      expect(fault({ workspace: true, mounts: false })).toBeUndefined()
+      expect(fault({ workspace: true, mounts: true })).toMatch(/^\/mnt does not receive mounts/)
+      await closeHotMounts(spec.folder)
+      expect(fault({ workspace: true, mounts: false })).toMatch(/not mounted on this machine/)
+    } finally {
+      await place.destroy()
+    }
+  })
+
+  it('is refused a folder that was exchanged for a link', async () => {
+    const { path, workspace } = runner.workspace('linked')
+    renameSync(path, `${path}.real`)
+    symlinkSync(`${path}.real`, path)
+    const { spec, place } = await start()
+    try {
+      await expect(place.show!({ ...spec, workspace })).rejects.toMatchObject({ code: 'usage' })
+      expect(readdirSync(inside(place, INSIDE.workspace))).toEqual([])
+    } finally {
+      await place.destroy()
+    }
+  })
+
+  it.each(['', '/.claude', '/.git/hooks', '/.npmrc', '/.git'])(
+    'never sees what somebody puts in the place of the workspace%s meanwhile',
+    async (name) => {
+      const { path, workspace } = runner.workspace(`raced${name.replaceAll('/', '-')}`)
+      const before = hostMounts()
+      const secret = join(runner.folder, `secret${name.replaceAll('/', '-')}`)
+      mkdirSync(secret)
+      mkdirSync(join(secret, 'secret'))
+      const [one, other] = [`${path}${name}`, `${path}.other`]
+      if (!existsSync(one)) mkdirSync(one)
+      symlinkSync(secret, other)
+      const { spec, place } = await start()
+      const exchanging = spawn(process.execPath, ['-e', EXCHANGE, one, other, `${path}.aside`], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      })
+      const ended = once(exchanging, 'close')
+      try {
+        await once(exchanging.stdout, 'data')
+        await place.show!({ ...spec, workspace }).catch(() => {})
+        for (const seen of ['', name]) {
+          const at = inside(place, `${INSIDE.workspace}${seen}`)
+          const found = lstatSync(at, { throwIfNoEntry: false })
+          if (found?.isDirectory()) expect(readdirSync(at)).not.toContain('secret')
+        }
+        expect(hostMounts()).toEqual(before)
+      } finally {
+        exchanging.kill('SIGKILL')
+        await ended
+        await place.destroy()
+        for (const left of [other, `${path}.aside`]) rmSync(left, { recursive: true, force: true })
+      }
+      expect(await runner.leftOf(spec)).toEqual([])
+      expect(readdirSync(secret)).toEqual(['secret'])
+    },
+  )
+})

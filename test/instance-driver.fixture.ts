@@ -1,0 +1,141 @@
+/** Does one thing with a backend in a process of its own, as whoever it is started as, and tells in lines of JSON. */
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { FRAME, FrameReader } from '../src/lib/frames.ts'
+import { type JobId, newId } from '../src/lib/ids.ts'
+import type {
+  ContainerRequest,
+  InstanceHandle,
+  SandboxBackend,
+  SandboxInstance,
+  SandboxSpec,
+} from '../src/sandboxes/backend.ts'
+import type { Boundary } from '../src/sandboxes/boundary/boundary.ts'
+import { connectBoundary } from '../src/sandboxes/boundary/connect.ts'
+import { openHostSocket } from '../src/sandboxes/boundary/listen.ts'
+
+export interface Order {
+  readonly backend: 'process' | 'docker'
+  /** `clear`: whatever is there of any of them is ended and removed. */
+  readonly verb: 'plan' | 'create' | 'recover' | 'sweep' | 'discard' | 'clear'
+  readonly craikHome: string
+  readonly asked?: ContainerRequest
+  readonly spec?: SandboxSpec
+  readonly specs?: readonly SandboxSpec[]
+  readonly handle?: InstanceHandle
+  /** Shell commands to run inside, one after the other. */
+  readonly run?: readonly string[]
+  readonly pause?: boolean
+  /** Afterwards it is destroyed, or waited for until somebody ends it, or this process. */
+  readonly finish?: 'destroy' | 'wait'
+}
+
+const order = JSON.parse(process.argv[2]!) as Order
+const never = new AbortController().signal
+const tell = (line: unknown): void => {
+  process.stdout.write(`${JSON.stringify(line)}\n`)
+}
+
+try {
+  await obey()
+} catch (error) {
+  const { code, message, hint, details } = error as Record<string, unknown>
+  tell({ error: { code, message, hint, details } })
+}
+process.exit()
+
+async function obey(): Promise<void> {
+  const { verb, run = [], finish: ending = 'destroy' } = order
+  const backend = await open()
+  if (verb === 'plan') return tell({ planned: await backend.plan!(order.asked ?? {}) })
+  if (verb === 'clear') {
+    for (const spec of order.specs ?? []) {
+      await backend.sweep(spec, undefined)
+      await backend.discard?.(spec)
+    }
+    return tell({ cleared: true })
+  }
+  const spec = order.spec!
+  if (verb === 'sweep') {
+    await backend.sweep(spec, order.handle)
+    return tell({ swept: true })
+  }
+  if (verb === 'discard') {
+    await backend.discard!(spec)
+    return tell({ discarded: true })
+  }
+  mkdirSync(spec.folder, { recursive: true, mode: 0o700 })
+  const reached = listen(spec)
+  const place = verb === 'create' ? await backend.create(spec) : await backend.recover(order.handle!, spec)
+  if (place === undefined) return tell({ gone: true })
+  const { handle, limits, hostUid, isolation } = place
+  tell({ handle, limits, hostUid, isolation, line: place.line.kind })
+  const boundary = () => (place.line.kind === 'socket' ? reached : dial(place))
+  if (run.length > 0) {
+    const open = await boundary()
+    for (const command of run) tell(await shell(open, command))
+    tell({ observed: await place.observe() })
+  }
+  if (order.pause) {
+    await place.pause!()
+    tell({ paused: true })
+    await place.unpause!()
+  }
+  await finish(place, ending)
+}
+
+/** Only the one that is asked for is loaded. */
+async function open(): Promise<SandboxBackend> {
+  const place = { craikHome: order.craikHome, environment: process.env }
+  return order.backend === 'docker'
+    ? (await import('../src/sandboxes/backends/docker/backend.ts')).dockerBackend(place)
+    : (await import('../src/sandboxes/backends/process/backend.ts')).processBackend(place)
+}
+
+/** As the supervisor does where the sidecar dials. */
+async function listen(spec: SandboxSpec): Promise<Boundary> {
+  const dialled = Promise.withResolvers<Boundary>()
+  if (spec.container?.line === 'relay') return dialled.promise
+  await openHostSocket(join(spec.folder, 'socket'), {
+    onConnection: (socket) => {
+      connectBoundary(socket, never, { onInbound: (stream) => stream.destroy() }).then(
+        dialled.resolve,
+        () => {},
+      )
+    },
+    onRefused: () => {},
+  })
+  return dialled.promise
+}
+
+async function dial({ line }: SandboxInstance): Promise<Boundary> {
+  if (line.kind !== 'dial') throw new Error('it is not dialled')
+  return connectBoundary(await line.dial(never), never, { onInbound: (stream) => stream.destroy() })
+}
+
+async function finish(place: SandboxInstance, ending: 'destroy' | 'wait'): Promise<void> {
+  if (ending === 'wait') {
+    const keepAlive = setInterval(() => {}, 1000)
+    tell({ waiting: true })
+    tell({ ended: await place.ended })
+    clearInterval(keepAlive)
+  }
+  await place.destroy()
+  tell({ destroyed: true, ended: await place.ended })
+}
+
+async function shell(boundary: Boundary, command: string) {
+  const spec = { kind: 'exec', argv: ['sh', '-c', command], timeoutMs: 60_000 } as const
+  const { output } = await boundary.jobs.start(newId<JobId>('job', Date.now()), spec, never)
+  const frames = new FrameReader()
+  let [out, err] = ['', '']
+  let exit: unknown
+  for await (const chunk of output as AsyncIterable<Buffer>) {
+    for (const { type, payload } of frames.push(chunk)) {
+      if (type === FRAME.stdout) out += payload
+      if (type === FRAME.stderr) err += payload
+      if (type === FRAME.exit) exit = JSON.parse(String(payload)).exitCode
+    }
+  }
+  return { command, out, err, exit }
+}
