@@ -1,23 +1,23 @@
 #!/usr/bin/env node
 /**
- * Verifies a Craik receipt log offline: every receipt whole, in its place, and covered by a signature.
+ * Verifies a Craik receipt log offline: every receipt is complete, at its position and covered by a signature.
  *
- * It needs a file, the log's public key and Node 20 or newer; it writes nothing and asks no network. In order:
- *   1. the Merkle tree (RFC 6962)   which receipts a root stands for
- *   2. signed notes (C2SP)          who vouches for a root
- *   3. one receipt line             where its number, its link and its key id stand
- *   4. the chain                    whether each receipt follows from the one before
- *   5. the log                      line by line, in constant memory: whether all is well
- *   6. the diagnosis                which receipt is bad, and how; it decides nothing, it only names
+ * It needs a file, the log's public key and Node 20 or newer. It writes nothing and uses no network. In order:
+ *   1. the Merkle tree (RFC 6962)   which receipts a root covers
+ *   2. signed notes (C2SP)          who signed a root
+ *   3. one receipt line             the position of its number, link and key id
+ *   4. the chain                    whether each receipt follows from the previous one
+ *   5. the log                      line by line, in constant memory: whether it is intact
+ *   6. the diagnosis                which receipt is bad, and how; it decides nothing and only names
  *   7. files and proofs             where the bytes come from
  *   8. the command line             the question, and the answer in words
  */
 import * as crypto from 'node:crypto'
 import { closeSync, constants, createReadStream, fstatSync, openSync, readSync } from 'node:fs'
 
-// ------ 1. The Merkle tree. The first byte keeps leaves and nodes apart: neither can pose as the other.
+// ------ 1. The Merkle tree. The first byte distinguishes leaves from nodes: neither can pass for the other.
 
-// Node before 20.12 has no one-shot hash. By way of a Latin-1 string is twice as fast as by a Buffer of its own.
+// Node before 20.12 has no one-shot hash. A Latin-1 string is twice as fast as a separate Buffer.
 const sha256Digest =
   typeof crypto.hash === 'function'
     ? (bytes) => Buffer.from(crypto.hash('sha256', bytes, 'binary'), 'latin1')
@@ -34,7 +34,7 @@ function nodeHash(left, right) {
   return sha256Digest(Buffer.concat([NODE, left, right]))
 }
 
-/** A tree that only grows: it keeps the roots of its complete subtrees, one for each 1 in the bits of its size. */
+/** A tree that only grows. It stores the roots of its complete subtrees, one for each 1 bit of its size. */
 class CompactRange {
   size = 0
   #peaks = []
@@ -55,7 +55,7 @@ class CompactRange {
     return this.size === checkpoint.size && this.root().equals(checkpoint.root)
   }
 
-  /** A copy, with `more` leaves after its own. */
+  /** Returns a copy with the leaves of `more` appended. */
   copy(more = []) {
     const copy = new CompactRange()
     copy.size = this.size
@@ -65,14 +65,17 @@ class CompactRange {
   }
 }
 
-/** Where RFC 6962 splits a tree of `size` leaves: the largest power of two below it goes left. */
+/** Returns where RFC 6962 splits a tree of `size` leaves: the largest power of two below `size` goes left. */
 function leftSize(size) {
   let left = 1
   while (left * 2 < size) left *= 2
   return left
 }
 
-/** Is `leaf` number `index` of the tree of `size` leaves with `root`? `hashes` are its siblings, lowest first. */
+/**
+ * Returns whether `leaf` is number `index` in the tree of `size` leaves with `root`. `hashes` are its siblings, lowest
+ * first.
+ */
 function verifyInclusion(leaf, index, size, hashes, root) {
   const path = [...hashes]
   const climb = (i, n) => {
@@ -84,10 +87,13 @@ function verifyInclusion(leaf, index, size, hashes, root) {
   return leaf.length === 32 && index >= 0 && index < size && climb(index, size)?.equals(root) === true
 }
 
-/** Does the tree of `size2` begin with the tree of `size1`? An empty first tree would show nothing: false. */
+/**
+ * Returns whether the tree of `size2` begins with the tree of `size1`. An empty first tree proves nothing, so it
+ * returns false.
+ */
 function verifyConsistency(size1, root1, size2, root2, hashes) {
   const path = [...hashes]
-  // Rebuilds both roots together: [of the old tree, of the new one].
+  // Rebuilds both roots together: [of the old tree, of the new tree].
   const climb = (old, n, isLeftEdge) => {
     if (old === n) {
       const shared = isLeftEdge ? root1 : path.pop()
@@ -105,18 +111,18 @@ function verifyConsistency(size1, root1, size2, root2, hashes) {
 
 // ------ 2. Signed notes: https://c2sp.org/signed-note, https://c2sp.org/tlog-checkpoint
 
-/** What a file holds may be of any type, and even String() can throw on it. */
+/** A value in a file can have any type, and even String() can throw on it. */
 function noteText(value) {
   return typeof value === 'string' ? value : ''
 }
 
-/** Base64 in its one canonical spelling, or nothing. */
+/** Decodes base64 in its one canonical form, or returns nothing. */
 function base64(value) {
   const bytes = Buffer.from(noteText(value), 'base64')
   return bytes.toString('base64') === value ? bytes : undefined
 }
 
-/** `<name>+<key id>+<base64(0x01 ‖ public key)>`; the id must be the one that name and key give. */
+/** Parses `<name>+<key id>+<base64(0x01 ‖ public key)>`. The id must match the name and key. */
 function parseVkey(text) {
   const [, name, keyId, encoded] = /^([!-*,-~]+)\+([0-9a-f]{8})\+(\S+)$/.exec(text.trim()) ?? []
   const bytes = base64(encoded)
@@ -127,39 +133,39 @@ function parseVkey(text) {
   return { name, keyId, publicKey: crypto.createPublicKey({ key, format: 'jwk' }) }
 }
 
-/** The signed text of a note (up to the blank line) as a checkpoint, whoever signed it. */
+/** Reads the signed text of a note (up to the blank line) as a checkpoint, with any signer. */
 function readCheckpoint(note) {
   const [, origin, size, encoded] = /^([!-~]+)\n(0|[1-9]\d{0,14})\n(\S{44})\n\n/.exec(note) ?? []
   const root = base64(encoded)
   return origin && root?.length === 32 ? { origin, size: Number(size), root } : undefined
 }
 
-/** A checkpoint that one of `keys` signed in the log's own name. Signatures by unknown keys are ignored. */
+/** Returns a checkpoint that one of `keys` signed in the log's own name. Ignores signatures by unknown keys. */
 function openNote(note, keys) {
-  const failed = (problem, why) => ({ ok: false, problem, why })
+  const invalidNote = (problem, why) => ({ ok: false, problem, why })
   const end = note.lastIndexOf('\n\n')
-  if (end < 0 || !note.endsWith('\n')) return failed('malformed', 'is not a signed note')
+  if (end < 0 || !note.endsWith('\n')) return invalidNote('malformed', 'is not a signed note')
   const text = Buffer.from(note.slice(0, end + 1))
   let signer
   for (const line of note.slice(end + 2, -1).split('\n', 100)) {
     const [, name, encoded] = /^— ([^\s+]+) (\S+)$/.exec(line) ?? []
     const bytes = base64(encoded)
-    if (!bytes || bytes.length < 5) return failed('malformed', 'has an invalid signature line')
+    if (!bytes || bytes.length < 5) return invalidNote('malformed', 'has an invalid signature line')
     const key = keys.find((known) => known.name === name && known.keyId === bytes.toString('hex', 0, 4))
     if (!key) continue
     if (!crypto.verify(null, text, key.publicKey, bytes.subarray(4)))
-      return failed('bad_checkpoint', `was changed: the signature of key ${key.keyId} does not match`)
+      return invalidNote('bad_checkpoint', `was changed: the signature of key ${key.keyId} does not match`)
     signer = key
   }
-  if (!signer) return failed('foreign_key', 'is not signed by a trusted key')
+  if (!signer) return invalidNote('foreign_key', 'is not signed by a trusted key')
   const checkpoint = readCheckpoint(note)
   if (checkpoint?.origin !== signer.name)
-    return failed('malformed', "is not a checkpoint of its signer's log")
+    return invalidNote('malformed', "is not a checkpoint of its signer's log")
   return { ok: true, keyId: signer.keyId, ...checkpoint }
 }
 
-/** Throws TypeError when there is no key, or one that is none. */
-function trustedKeys(vkeys) {
+/** Throws TypeError without a key, or when one is invalid. */
+function parseTrustedKeys(vkeys) {
   if (vkeys.length === 0) throw new TypeError('verification requires a public key')
   return vkeys.map((text) => {
     const key = parseVkey(text)
@@ -182,8 +188,8 @@ function readReceipt(line) {
 }
 
 /**
- * Reads the seal from the end of the line, where canonical JSON puts it, without parsing the body. Any JSON reader
- * sees the same seal: bare quotes cannot stand inside a string, so the last brace closes the line's own object.
+ * Reads the seal from the end of the line, where canonical JSON puts it, without parsing the body. Any JSON parser
+ * finds the same seal: a string cannot contain bare quotes, so the last brace closes the line's own object.
  */
 function readSeal(text) {
   const match = text.startsWith('{"body":{') && SEAL.exec(text.slice(text.lastIndexOf('},"seal":{')))
@@ -191,12 +197,12 @@ function readSeal(text) {
   return { at: match[1], kid: match[2], prev: match[3], hmac: match[4], seq: Number(match[5]) }
 }
 
-/** For naming a receipt to a person: nothing but this alphabet reaches a terminal. */
+/** Reads the id, to name a receipt to a person. Only this alphabet reaches a terminal. */
 function readId(text) {
   return /"id":"(rcpt_[0-9A-HJKMNP-TV-Z]{26})"/.exec(text)?.[1]
 }
 
-/** The HMAC covers the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
+/** Computes the HMAC over the line without the HMAC's own member, `"receipt_hmac":"<64 hex>",` (82 bytes). */
 function hmacOf({ line, text }, key) {
   const start = text.lastIndexOf('"receipt_hmac":"')
   const hmac = crypto.createHmac('sha256', key).update(line.subarray(0, start))
@@ -205,7 +211,7 @@ function hmacOf({ line, text }, key) {
 
 const POLICY = '"policy_digest":"'
 
-/** The digests of the policies that a receipt's decision names; inside a string no bare quote can stand. */
+/** Returns the digests of the policies that a receipt's decision names. A string cannot contain a bare quote. */
 function policiesOf(text) {
   const found = []
   for (let at = text.indexOf(POLICY); at >= 0; at = text.indexOf(POLICY, at + POLICY.length)) {
@@ -216,8 +222,8 @@ function policiesOf(text) {
 }
 
 /**
- * A value that stands in the file as an export spells it. JSON readers differ in what they make of a member that comes
- * twice: whoever else reads the file shall see what was verified.
+ * Parses a value only if the file has it in the format of an export. JSON parsers differ on duplicate members, so other
+ * readers of the file must see what was verified.
  */
 function parseExact(bytes, indent = 0) {
   const value = parseJson(bytes)
@@ -233,10 +239,10 @@ function parseJson(bytes) {
   }
 }
 
-// ------ 4. The chain: what each receipt shows by its number, its link, its key id and its HMAC.
+// ------ 4. The chain: what each receipt proves by its number, its link, its key id and its HMAC.
 
 class Chain {
-  unchecked = 0 // receipts whose MAC key is unknown here
+  unchecked = 0 // receipts whose MAC key is missing here
   announced = [] // by receipts that no checkpoint covers yet
   #macKey
   #previous = '0'.repeat(64)
@@ -246,14 +252,17 @@ class Chain {
     this.#macKey = macKey
   }
 
-  /** `segment` holds the receipts since the last checkpoint, the first of which is number `base`. */
+  /**
+   * Checks the next receipt. `segment` holds the receipts since the last checkpoint, the first of which has the number
+   * `base`.
+   */
   inspect(receipt, segment, base) {
     const { seal, entry } = receipt
-    const place = base + segment.length
-    const bad = (problem, detail) => wrong(problem, detail, place, entry.id)
-    if (!seal) return bad('malformed', `the line at the position of receipt ${place} is not a receipt`)
-    if (seal.seq !== place) return misnumbered(place, entry, segment[seal.seq - base])
-    if (seal.prev !== this.#previous) return unlinked(entry, segment.at(-1))
+    const position = base + segment.length
+    const bad = (problem, detail) => wrong(problem, detail, position, entry.id)
+    if (!seal) return bad('malformed', `the line at the position of receipt ${position} is not a receipt`)
+    if (seal.seq !== position) return diagnoseNumber(position, entry, segment[seal.seq - base])
+    if (seal.prev !== this.#previous) return diagnoseLink(entry, segment.at(-1))
     this.#kid ??= seal.kid
     if (seal.kid !== this.#kid)
       return bad('foreign_key', `${nameReceipt(entry)} is sealed with a key that the log did not announce`)
@@ -263,7 +272,7 @@ class Chain {
     return bad('bad_hmac', `${nameReceipt(entry)} was not sealed with the log's key`)
   }
 
-  /** The next receipt must link to this one; and carry another key id, if this one announces it. */
+  /** The next receipt must link to this one, and have another key id if this one announces it. */
   extend({ line, text, seal, entry }) {
     this.#previous = entry.leaf.toString('hex')
     if (!seal || !text.includes('"key":{"next_kid":"')) return
@@ -279,12 +288,12 @@ class Chain {
 
 const MAX_RECEIPT_BYTES = 1 << 20
 const MAX_SEGMENT = 65_536 // receipts between two checkpoints
-const MAX_NAMED = 10 // policy texts that are missing
+const MAX_NAMED = 10 // missing policy texts
 const MAX_LINE_BYTES = 4 << 20 // a checkpoint line lists a segment's leaf hashes in base64: up to 2.8 MB
 
 /**
- * Takes the lines of an export in order, without newlines, then `finish`es with a report. No line makes it throw; the
- * constructor throws TypeError when it gets no public key, or one that is none.
+ * Accepts the lines of an export in order, without line breaks. Then `finish` returns a report. No line makes it throw.
+ * The constructor throws TypeError without a valid public key.
  */
 class LogVerifier {
   #options
@@ -292,24 +301,24 @@ class LogVerifier {
   #report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
   #chain
   #againstSize
-  #againstRoot = new CompactRange().root() // of the first so many receipts, once they are read
+  #againstRoot = new CompactRange().root() // root of the first `#againstSize` receipts, once they are read
   #header
   #documents = new Set() // digests
-  #undocumented = new Map() // digests of policies, and the first receipt with each
+  #undocumented = new Map() // digests of policies, with the first receipt of each
   #tree = new CompactRange() // every receipt so far
-  #proven = new CompactRange() // those that checkpoints cover
-  #segment = [] // those that were read since
-  #doubt // the first oddity in the segment; its checkpoint may show an earlier or exacter one
+  #proven = new CompactRange() // receipts that checkpoints cover
+  #segment = [] // receipts since then
+  #doubt // the first problem in the segment; its checkpoint can show an earlier or more exact one
   #verdict
 
   constructor(options) {
     this.#options = options
-    this.#keys = trustedKeys(options.vkeys)
+    this.#keys = parseTrustedKeys(options.vkeys)
     this.#chain = new Chain(options.macKey)
     this.#againstSize = readCheckpoint(options.against ?? '')?.size
   }
 
-  /** True once no later line can change the finding. */
+  /** True when no later line can change the finding. */
   get settled() {
     return this.#verdict !== undefined && this.#verdict.awaits === undefined
   }
@@ -321,7 +330,7 @@ class LogVerifier {
     else this.#settle(isSpecial ? this.#special(line) : this.#receipt(line))
   }
 
-  /** For a reader that meets a line it will not hold; nothing after it is looked at. */
+  /** For a reader that does not hold such a long line. Everything after it is ignored. */
   tooLong() {
     const detail = `the line after ${this.#last()} is too long for a line of a log`
     this.#settle(wrong('malformed', detail, this.#tree.size))
@@ -331,12 +340,12 @@ class LogVerifier {
   #receipt(line) {
     const receipt = readReceipt(line)
     const { seal, entry } = receipt
-    if (this.#verdict) this.#verdict = refined(this.#verdict, entry)
+    if (this.#verdict) this.#verdict = refineDoubt(this.#verdict, entry)
     if (this.#verdict) return undefined
     if (!this.#header) return wrong('malformed', 'the file does not start with the header of an export')
     if (this.#segment.length === MAX_SEGMENT)
       return wrong('malformed', `no checkpoint within ${MAX_SEGMENT} receipts`)
-    if (this.#doubt) this.#doubt = refined(this.#doubt, entry)
+    if (this.#doubt) this.#doubt = refineDoubt(this.#doubt, entry)
     else this.#doubt = this.#chain.inspect(receipt, this.#segment, this.#proven.size)
     this.#chain.extend(receipt)
     this.#segment.push(entry)
@@ -390,7 +399,8 @@ class LogVerifier {
     const listed = splitHashes(base64(leaves))
     const difference = this.#firstDifference(listed)
     if (this.#tree.matches(signed)) {
-      // Signed, and yet a number, a link or an HMAC is wrong: it was changed before it was signed.
+      // The signature is valid although a number, a link or an HMAC is wrong: the receipt was changed before it was
+      // signed.
       if (this.#doubt) return this.#doubt
       this.#proven = this.#tree.copy()
       this.#segment = []
@@ -399,7 +409,7 @@ class LogVerifier {
       if (leaves === undefined || difference === undefined) return undefined
       return wrong('bad_checkpoint', `the leaf hashes of ${name} were edited; the receipts were not`)
     }
-    // These are not the receipts that were signed. If the list folds into the signed root, it tells which are.
+    // These are not the signed receipts. If the list has the signed root, it shows which receipts are.
     if (listed && difference !== undefined && this.#proven.copy(listed).matches(signed)) {
       this.#report.intact = base + difference
       this.#doubt = undefined
@@ -411,14 +421,14 @@ class LogVerifier {
     return wrong('bad_checkpoint', `${name} covers ${size} receipts, but ${count} precede it`)
   }
 
-  /** Where the segment first differs from `leaves`, in content or length. */
+  /** Returns where the segment first differs from `leaves`, in content or length. */
   #firstDifference(leaves = []) {
     const index = this.#segment.findIndex((entry, i) => !leaves[i]?.equals(entry.leaf))
     if (index >= 0) return index
     return leaves.length > this.#segment.length ? this.#segment.length : undefined
   }
 
-  /** `rest` is what follows the last newline; a whole export has nothing there. */
+  /** Returns the report. `rest` is the text after the last line break, which is empty in a complete export. */
   finish(rest) {
     if (!this.#verdict) this.#settle(this.#doubt ?? this.#ending(rest))
     if (this.#verdict) {
@@ -450,7 +460,7 @@ class LogVerifier {
     return this.#options.against === undefined ? undefined : this.#compare(this.#options.against, count)
   }
 
-  /** The checkpoint held elsewhere comes last: by now every key that may have signed it is known. */
+  /** Compares the saved checkpoint last, because every key that can have signed it is known then. */
   #compare(note, count) {
     const held = openNote(note, this.#keys)
     if (!held.ok || held.origin !== this.#header.origin) {
@@ -467,7 +477,7 @@ class LogVerifier {
     return undefined
   }
 
-  /** What is found is final, but for what it awaits. An earlier doubt comes first. */
+  /** A finding is final, except for the receipt that it awaits. An earlier doubt takes precedence. */
   #settle(found) {
     if (found) this.#verdict ??= this.#doubt ?? found
   }
@@ -477,7 +487,7 @@ class LogVerifier {
   }
 }
 
-/** Leaf hashes, 32 bytes each, without anything between. */
+/** Splits the list into leaf hashes of 32 bytes, which have no separators. */
 function splitHashes(bytes) {
   if (!bytes || bytes.length % 32 !== 0) return undefined
   return Array.from({ length: bytes.length / 32 }, (_, i) => bytes.subarray(i * 32, i * 32 + 32))
@@ -486,52 +496,55 @@ function splitHashes(bytes) {
 // ------ 6. The diagnosis.
 
 /**
- * `truth` holds the signed leaf hashes from receipt `base` on, `read` what the file has; they first differ at `index`.
- * Hashes decide, not what a line says of itself, so renumbering and relinking all that follows hides nothing.
+ * Names the first wrong receipt. `truth` holds the signed leaf hashes from receipt `base` on, `read` those of the file.
+ * They first differ at `index`. Only hashes decide, so renumbering and relinking the rest hides nothing.
  */
 function diagnose(read, truth, index, base, checkpoint, promised) {
-  const place = base + index
+  const position = base + index
   const [here, due] = [read[index], truth[index]]
   const comesLater = (leaf) => read.some((entry, i) => i > index && entry.leaf.equals(leaf))
-  if (!here) return absent(place)
+  if (!here) return absent(position)
   const isDueLater = due !== undefined && comesLater(due)
   const known = truth.findIndex((leaf) => leaf.equals(here.leaf))
   if (known >= 0) {
-    // A true receipt in a wrong place.
-    if (known < index || comesLater(here.leaf)) return duplicated(here)
-    return isDueLater ? reordered(place, here) : absent(place, here)
+    // A signed receipt at a wrong position.
+    if (known < index || comesLater(here.leaf)) return duplicateFinding(here)
+    return isDueLater ? reorderedFinding(position, here) : absent(position, here)
   }
   if (due && !isDueLater) {
-    // The receipt that is due is gone, and something else stands there: is that it, edited?
-    const what = `its bytes do not hash to leaf ${place} of ${checkpoint}`
+    // The expected receipt is missing, and another line is at its position. Is that line the edited receipt?
+    const what = `its bytes do not hash to leaf ${position} of ${checkpoint}`
     const edited = wrong(
       'edited',
-      `${nameReceipt({ ...here, seq: place })} was edited: ${what}`,
-      place,
+      `${nameReceipt({ ...here, seq: position })} was edited: ${what}`,
+      position,
       here.id,
     )
-    if (here.seq === place) return edited
-    return read.length === truth.length ? { ...absent(place, here), ...edited } : absent(place, here)
+    if (here.seq === position) return edited
+    return read.length === truth.length ? { ...absent(position, here), ...edited } : absent(position, here)
   }
-  // One line too many.
-  if (here.seq >= 0 && here.seq < base) return duplicated(here)
-  if (here.seq < base + truth.length || here.seq >= promised) return inserted(place, here)
-  const early = `${checkpoint} follows receipt ${place}, which it does not cover`
+  // There is one line too many.
+  if (here.seq >= 0 && here.seq < base) return duplicateFinding(here)
+  if (here.seq < base + truth.length || here.seq >= promised) return insertedFinding(position, here)
+  const early = `${checkpoint} follows receipt ${position}, which it does not cover`
   return {
-    ...(due ? reordered(place, here) : wrong('bad_checkpoint', early)),
+    ...(due ? reorderedFinding(position, here) : wrong('bad_checkpoint', early)),
     awaits: here.seq,
-    instead: (later) => (later.leaf.equals(here.leaf) ? duplicated(here) : inserted(place, here)),
+    instead: (later) =>
+      later.leaf.equals(here.leaf) ? duplicateFinding(here) : insertedFinding(position, here),
   }
 }
 
-/** Receipt `here` stands where another number is due; `first` is the one whose number it has, if that was read. */
-function misnumbered(place, here, first) {
-  if (here.seq > place) return absent(place, here)
-  return !first || first.leaf.equals(here.leaf) ? duplicated(here) : inserted(place, here)
+/**
+ * Receipt `here` has another number than its position. `first` is the receipt with the same number, if one was read.
+ */
+function diagnoseNumber(position, here, first) {
+  if (here.seq > position) return absent(position, here)
+  return !first || first.leaf.equals(here.leaf) ? duplicateFinding(here) : insertedFinding(position, here)
 }
 
-/** Receipt `here` does not link to the one `before` it, which no checkpoint covers yet unless it is undefined. */
-function unlinked(here, before) {
+/** Receipt `here` does not link to `before`. No checkpoint covers `before` yet, unless it is `undefined`. */
+function diagnoseLink(here, before) {
   if (!before)
     return wrong(
       'edited',
@@ -542,35 +555,35 @@ function unlinked(here, before) {
   return wrong('edited', detail, before.seq, before.id)
 }
 
-/** Receipt `place` does not stand in its place: missing, unless it still comes. */
-function absent(place, here) {
-  const detail = `receipt ${place} is missing: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
+/** The receipt for `position` is missing there, unless it still follows. */
+function absent(position, here) {
+  const detail = `receipt ${position} is missing: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
   return {
-    ...wrong('missing', detail, place),
-    awaits: place,
-    instead: (later) => reordered(place, here, later.id),
+    ...wrong('missing', detail, position),
+    awaits: position,
+    instead: (later) => reorderedFinding(position, here, later.id),
   }
 }
 
-function reordered(place, here, id) {
-  const detail = `receipt ${place} is out of order: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
-  return wrong('reordered', detail, place, id)
+function reorderedFinding(position, here, id) {
+  const detail = `receipt ${position} is out of order: ${here ? nameReceipt(here) : 'its checkpoint'} is at its position`
+  return wrong('reordered', detail, position, id)
 }
 
-function duplicated(here) {
+function duplicateFinding(here) {
   return wrong('duplicated', `${nameReceipt(here)} is in the log twice`, here.seq, here.id)
 }
 
-function inserted(place, here) {
-  const detail = `a line was inserted at the position of receipt ${place}: ${nameReceipt(here)}`
-  return wrong('inserted', detail, place, here.id)
+function insertedFinding(position, here) {
+  const detail = `a line was inserted at the position of receipt ${position}: ${nameReceipt(here)}`
+  return wrong('inserted', detail, position, here.id)
 }
 
 function wrong(problem, detail, seq, id) {
   return { problem, detail, ...(seq !== undefined && { seq }), ...(id && { id }) }
 }
 
-function refined(doubt, later) {
+function refineDoubt(doubt, later) {
   return doubt.awaits === later.seq && doubt.instead ? doubt.instead(later) : doubt
 }
 
@@ -581,7 +594,7 @@ function nameReceipt({ seq, id }) {
 
 // ------ 7. Files and proofs.
 
-/** Verifies an export while it is read. */
+/** Verifies an export while reading it. */
 async function verifyExport(readable, options) {
   const verifier = new LogVerifier(options)
   let held = [] // a line that began in an earlier chunk
@@ -603,14 +616,14 @@ async function verifyExport(readable, options) {
   return verifier.finish(Buffer.concat(held))
 }
 
-/** Whether a file that starts so is a proof. */
+/** Returns whether a file with this beginning is a proof. */
 function isProof(start) {
   return /^\{\s*"_(proof|consistency)"/.test(start)
 }
 
-/** Verifies a file that proves one receipt to be in a checkpoint, or one checkpoint to continue another. */
+/** Verifies a file that proves a receipt in a checkpoint, or that one checkpoint continues another. */
 function verifyProof(json, options) {
-  const keys = trustedKeys(options.vkeys)
+  const keys = parseTrustedKeys(options.vkeys)
   const report = { outcome: 'ok', receipts: 0, checkpoints: 0, intact: 0, missing: [] }
   const bad = (...what) => {
     return { ...report, outcome: 'tampered', finding: wrong(...what) }
@@ -651,13 +664,13 @@ function verifyProof(json, options) {
   return { ...report, intact: old.size }
 }
 
-/** SHA-256 hashes in base64, or nothing. */
+/** Returns SHA-256 hashes from base64, or nothing. */
 function hashesIn(list) {
   const hashes = Array.isArray(list) ? list.map(base64) : [undefined]
   return hashes.every((hash) => hash?.length === 32) ? hashes : undefined
 }
 
-// ------ 8. The command line. Exit code 0: all is well; 1: tampered; 2: incomplete, or usage.
+// ------ 8. The command line. Exit code 0: ok. 1: tampered. 2: incomplete, or a usage error.
 
 const USAGE = `usage: node craik-verify.mjs <export.jsonl | proof.json> --public-key <file> [--against <file>]
 
@@ -669,17 +682,17 @@ example: node craik-verify.mjs audit.jsonl --public-key craik.pub`
 const MAX_SMALL_FILE_BYTES = 4 << 20
 
 async function main(args) {
-  const given = readArguments(args)
-  if (!given) return complain(USAGE)
+  const provided = readArguments(args)
+  if (!provided) return complain(USAGE)
   const started = performance.now()
   try {
-    const vkeys = readSmallFile(openRegular(given.publicKey))
+    const vkeys = readSmallFile(openRegular(provided.publicKey))
       .split('\n')
       .filter((line) => line.trim() !== '')
-    const fd = openRegular(given.file)
+    const fd = openRegular(provided.file)
     const proof = isProof(firstBytes(fd, 64))
-    if (proof && given.against) return complain('craik-verify: --against requires an export, not a proof')
-    const against = given.against ? { against: readSmallFile(openRegular(given.against)) } : {}
+    if (proof && provided.against) return complain('craik-verify: --against requires an export, not a proof')
+    const against = provided.against ? { against: readSmallFile(openRegular(provided.against)) } : {}
     const report = proof
       ? verifyProof(readSmallFile(fd), { vkeys })
       : await verifyExport(createReadStream('', { fd, start: 0, highWaterMark: 1 << 20 }), {
@@ -694,14 +707,14 @@ async function main(args) {
 }
 
 function readArguments(args) {
-  const given = {}
+  const provided = {}
   for (let i = 0; i < args.length; i++) {
-    if (args[i] === '--public-key') given.publicKey = args[++i] ?? ''
-    else if (args[i] === '--against') given.against = args[++i] ?? ''
-    else if (args[i].startsWith('-') || given.file) return undefined
-    else given.file = args[i]
+    if (args[i] === '--public-key') provided.publicKey = args[++i] ?? ''
+    else if (args[i] === '--against') provided.against = args[++i] ?? ''
+    else if (args[i].startsWith('-') || provided.file) return undefined
+    else provided.file = args[i]
   }
-  const { file, publicKey, against } = given
+  const { file, publicKey, against } = provided
   return file && publicKey && against !== '' ? { file, publicKey, against } : undefined
 }
 
@@ -710,7 +723,7 @@ function complain(text) {
   return 2
 }
 
-/** A pipe or a device may never end, or say something else when it is read again. */
+/** A pipe or a device can be endless, or return different bytes when it is read again. */
 function openRegular(path) {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   if (fstatSync(file).isFile()) return file
@@ -734,7 +747,7 @@ function firstBytes(file, bytes) {
   return buffer.toString('utf8', 0, length)
 }
 
-/** The answer first: what was read, what holds, what does not. */
+/** The result first, then what was read, what is intact and what is not. */
 function render(report, ofProof, seconds) {
   const { receipts, checkpoints, firstAt, lastAt, intact, finding, missing, lastCheckpoint } = report
   const few = ['no receipt is proven intact', 'receipt 0 is intact']
@@ -742,15 +755,15 @@ function render(report, ofProof, seconds) {
   const follows = ofProof ? '' : `    ${proven}; nothing after can be trusted\n`
   if (finding) return `  ✗ ${finding.detail}\n${follows}`
   const days = firstAt && lastAt ? ` · ${firstAt.slice(0, 10)} → ${lastAt.slice(0, 10)}` : ''
-  const summary = `  ${counted(receipts, 'receipt')}${days} · ${counted(checkpoints, 'checkpoint')}\n`
+  const summary = `  ${formatCount(receipts, 'receipt')}${days} · ${formatCount(checkpoints, 'checkpoint')}\n`
   if (missing.length > 0) return `${summary}${missing.map((line) => `  – ${line}\n`).join('')}    ${proven}\n`
   const passed = ofProof ? 'signatures ✓  proof ✓' : 'chain ✓  signatures ✓  tree ✓'
   const answer = `${summary}  ${passed}     ${seconds.toFixed(1)} s\n`
   if (!lastCheckpoint) return answer
-  return `${answer}  root ${lastCheckpoint.root} at ${counted(lastCheckpoint.size, 'receipt')}\n`
+  return `${answer}  root ${lastCheckpoint.root} at ${formatCount(lastCheckpoint.size, 'receipt')}\n`
 }
 
-function counted(count, noun) {
+function formatCount(count, noun) {
   return `${count.toLocaleString('en-US')} ${noun}${count === 1 ? '' : 's'}`
 }
 
