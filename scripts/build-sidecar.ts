@@ -14,8 +14,8 @@ const target = join(root, 'build/sidecar')
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
 const files = new Map<string, Buffer>([
-  ['sidecar.mjs', await bundled('src/sidecar/main.ts')],
-  ['relay.mjs', await bundled('src/sidecar/relay.ts')],
+  ['sidecar.mjs', await bundle('src/sidecar/main.ts')],
+  ['relay.mjs', await bundle('src/sidecar/relay.ts')],
 ])
 const pty = nativeTerminal()
 if (pty) files.set('pty.node', pty)
@@ -37,7 +37,7 @@ if (process.argv.includes('--check')) {
   for (const [name, bytes] of files) put(join(target, name), bytes)
 }
 
-async function bundled(input: string): Promise<Buffer> {
+async function bundle(input: string): Promise<Buffer> {
   const bundle = await rolldown({
     cwd: root,
     input,

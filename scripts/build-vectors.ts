@@ -4,8 +4,14 @@
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { canonicalJson } from '../src/lib/canonical-json.ts'
-import { buildLog, receiptBody, sealLine, TEST_ORIGIN, testKeys } from '../src/receipts/log.fixture.ts'
 import { checkpointText, signNote } from '../src/receipts/note.ts'
+import {
+  buildLog,
+  receiptBody,
+  sealLine,
+  TEST_ORIGIN,
+  testKeys,
+} from '../src/receipts/receipt-log.fixture.ts'
 import { consistencyProof, inclusionProof } from '../src/receipts/tree.ts'
 import { CompactRange, leafHash } from '../src/receipts/verifier/merkle.ts'
 import type { VerifierProblem, VerifierReport } from '../src/receipts/verifier/report.ts'
@@ -32,7 +38,7 @@ const put = (at: number, remove: number, ...add: string[]) => lines.toSpliced(at
 const editedFive = lines[lineOf(5)]!.replace('host-5.example', 'host-6.example')
 
 /** Numbers and links mended after the edit, as a forger without the keys can do. */
-function relinked(from: string[]): string[] {
+function relinkLines(from: string[]): string[] {
   let prev = '0'.repeat(64)
   return from.map((line) => {
     if (!isReceipt(line)) return line
@@ -70,7 +76,7 @@ const NEWEST = 'newest-checkpoint.txt'
 const exports = {
   'ok.jsonl': lines,
   'edited.jsonl': put(lineOf(5), 1, editedFive),
-  'edited-relinked.jsonl': relinked(put(lineOf(5), 1, editedFive)),
+  'edited-relinked.jsonl': relinkLines(put(lineOf(5), 1, editedFive)),
   'missing.jsonl': put(lineOf(9), 1),
   'reordered.jsonl': put(lineOf(14), 3, lines[lineOf(16)]!, lines[lineOf(15)]!, lines[lineOf(14)]!),
   'duplicated.jsonl': put(lineOf(11), 0, lines[lineOf(3)]!),

@@ -9,12 +9,12 @@ import { stripTypeScriptTypes } from 'node:module'
 const READING_ORDER = [
   'report',
   'merkle',
-  'notes',
+  'signed-notes',
   'receipt-line',
   'chain',
   'log-verifier',
   'diagnosis',
-  'files',
+  'verify-files',
   'main',
 ]
 const IMPORT = /^import [^']+'([^']+)'\n/gm

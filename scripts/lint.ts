@@ -8,6 +8,7 @@ const CHECKS = [
   'knip',
   'node scripts/check-public.ts',
   'node scripts/check-words.ts',
+  'node scripts/check-links.ts',
   'node scripts/generate-docs.ts --check',
   'node --disable-warning=ExperimentalWarning scripts/build-verifier.ts --check',
 ]

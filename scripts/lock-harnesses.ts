@@ -5,8 +5,8 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { checkHarnesses, PACKAGE_NAMES } from '../src/harnesses/packages/catalogue.ts'
-import { matcherOf } from '../src/harnesses/packages/prune.ts'
+import { checkHarnesses, PACKAGE_NAMES } from '../src/harnesses/packages/harness-catalogue.ts'
+import { matcherOf } from '../src/harnesses/packages/prune-tree.ts'
 
 interface Lock {
   packages: Record<string, { optionalDependencies?: Record<string, string> }>

@@ -37,7 +37,7 @@ function literalValue(value: string): Value {
       form: 'object',
       content: literals(insides(value, '{', '}'), /\w['"]?\s*:\s*(['"`])(?:.*?)\1/gs),
     }
-  return { form: 'string', content: quoted(value) }
+  return { form: 'string', content: readQuoted(value) }
 }
 
 function literals(code: string, pattern: RegExp): string {
@@ -46,7 +46,7 @@ function literals(code: string, pattern: RegExp): string {
 
 function yamlValue(value: string, indent: number): Value {
   const [first = ''] = value.split('\n', 1)
-  if (/^["']/.test(first)) return { form: 'string', content: quoted(value) }
+  if (/^["']/.test(first)) return { form: 'string', content: readQuoted(value) }
   if (isPlaceholder(first.trim()) && first.trim() !== '') return NOTHING
   if (first.startsWith('[')) return { form: 'list', content: insides(value, '[', ']') }
   if (first.startsWith('{')) return { form: 'object', content: insides(value, '{', '}') }
@@ -71,7 +71,7 @@ function blockBelow(value: string, indent: number): string {
   return lines.slice(0, end === -1 ? undefined : end).join('\n')
 }
 
-function quoted(value: string): string {
+function readQuoted(value: string): string {
   const end = value.indexOf(value[0]!, 1)
   return value.slice(1, end === -1 ? undefined : end)
 }

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { checkPublic, findingsIn } from './check.ts'
 
 /** Taken apart, so that no scanner takes the samples of this file for the real thing. */
-const joined = (...parts: readonly string[]) => parts.join('')
+const joinParts = (...parts: readonly string[]) => parts.join('')
 const LETTERS = 'Zq3Vx8Lm2Np7Rt5Kw9Yb4Hd6'
 
 const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
@@ -83,26 +83,32 @@ const FORBIDDEN: Readonly<Record<string, readonly string[]>> = {
     'USER=octo\nLANG=C\nSHELL=/bin/sh\n',
   ],
   'webhook-secret': [
-    joined('wh', 'sec_', LETTERS),
-    joined('https://hooks.', 'slack.com/services/', 'T0123ABCD/B0123ABCD/', LETTERS),
-    joined('https://acme.webhook.', 'office.com/webhookb2/', LETTERS),
+    joinParts('wh', 'sec_', LETTERS),
+    joinParts('https://hooks.', 'slack.com/services/', 'T0123ABCD/B0123ABCD/', LETTERS),
+    joinParts('https://acme.webhook.', 'office.com/webhookb2/', LETTERS),
   ],
   'bearer-token': [
-    joined('Authorization: Bea', 'rer ', LETTERS),
-    joined('curl -H "Authorization: Bea', 'rer ', LETTERS, '"'),
+    joinParts('Authorization: Bea', 'rer ', LETTERS),
+    joinParts('curl -H "Authorization: Bea', 'rer ', LETTERS, '"'),
   ],
   'ssh-key': [
-    joined('-----BEGIN OPENSSH PRI', 'VATE KEY-----\n', LETTERS, '\n-----END OPENSSH PRI', 'VATE KEY-----'),
-    joined('ssh-ed', '25519 AAAAC3NzaC1lZDI1NTE5AAAAI', LETTERS),
+    joinParts(
+      '-----BEGIN OPENSSH PRI',
+      'VATE KEY-----\n',
+      LETTERS,
+      '\n-----END OPENSSH PRI',
+      'VATE KEY-----',
+    ),
+    joinParts('ssh-ed', '25519 AAAAC3NzaC1lZDI1NTE5AAAAI', LETTERS),
   ],
   credential: [
-    joined('OPENAI_API_KEY=s', 'k-proj-', LETTERS),
-    joined('s', 'k-ant-api03-', LETTERS),
-    joined('AI', 'zaSy', LETTERS, LETTERS),
-    joined('gh', 'p_', LETTERS, LETTERS),
-    joined('AK', 'IAZQ3VX8LM2NP7RT5K'),
+    joinParts('OPENAI_API_KEY=s', 'k-proj-', LETTERS),
+    joinParts('s', 'k-ant-api03-', LETTERS),
+    joinParts('AI', 'zaSy', LETTERS, LETTERS),
+    joinParts('gh', 'p_', LETTERS, LETTERS),
+    joinParts('AK', 'IAZQ3VX8LM2NP7RT5K'),
     `password: ${LETTERS}`,
-    joined('postgres://octo:', LETTERS, '@db.example/craik'),
+    joinParts('postgres://octo:', LETTERS, '@db.example/craik'),
   ],
   'tool-output': [
     '{"tool_output": "3 passed"}',
@@ -224,7 +230,7 @@ describe('the check', () => {
     mkdirSync(dirname(join(root, path)), { recursive: true })
     writeFileSync(join(root, path), text)
   }
-  const broken = (deliberate = {}) =>
+  const findBreaches = (deliberate = {}) =>
     checkPublic(root, deliberate).findings.map(({ file, line, rule }) => `${file}:${line} ${rule}`)
 
   beforeEach(() => {
@@ -256,13 +262,13 @@ describe('the check', () => {
     'bench/RESULTS.md',
   ])('reads %s', (path) => {
     write(path, 'fine\n"/home/octo/x"\n')
-    expect(broken()).toEqual([`${path}:2 local-path`])
+    expect(findBreaches()).toEqual([`${path}:2 local-path`])
   })
 
   it('does not read what is neither a page nor a fixture', () => {
     write('src/x/y.ts', '"/home/octo/x"\n')
     write('test/e2e/z.test.ts', '"/home/octo/x"\n')
-    expect(broken()).toEqual([])
+    expect(findBreaches()).toEqual([])
   })
 
   it('cannot pass by finding nothing to read', () => {
@@ -270,7 +276,7 @@ describe('the check', () => {
     rmSync(join(root, 'src'), { recursive: true })
     rmSync(join(root, 'test'), { recursive: true })
     rmSync(join(root, 'README.md'))
-    expect(broken()).toEqual([
+    expect(findBreaches()).toEqual([
       'README.md:1 not-found',
       'a page in docs:1 not-found',
       'the vectors in docs/verify/vectors:1 not-found',
@@ -283,7 +289,7 @@ describe('the check', () => {
     write('docs/shot.png', 'PNG\0\0')
     write('docs/large.md', 'x'.repeat((4 << 20) + 1))
     symlinkSync('/etc/hostname', join(root, 'docs/link.md'))
-    expect(broken()).toEqual([
+    expect(findBreaches()).toEqual([
       'docs/large.md:1 unreadable',
       'docs/link.md:1 unreadable',
       'docs/shot.png:1 unreadable',
@@ -294,18 +300,18 @@ describe('the check', () => {
     write('docs/a/b.md', '"/home/octo/x"\n10.1.2.3\n')
     write('docs/a/c.md', '"/home/octo/x"\n')
     const deliberate = { 'docs/a/b.md': { rules: ['local-path'], reason: 'a sample' } }
-    expect(broken(deliberate)).toEqual(['docs/a/b.md:2 private-host', 'docs/a/c.md:1 local-path'])
+    expect(findBreaches(deliberate)).toEqual(['docs/a/b.md:2 private-host', 'docs/a/c.md:1 local-path'])
   })
 
   it('lets pass what is listed for a folder, and nothing beside it', () => {
     write('docs/verify/vectors/ok.jsonl', '"/home/octo/x"\n')
     write('docs/verify/vectors.md', '"/home/octo/x"\n')
     const deliberate = { 'docs/verify/vectors/': { rules: ['local-path'], reason: 'samples' } }
-    expect(broken(deliberate)).toEqual(['docs/verify/vectors.md:1 local-path'])
+    expect(findBreaches(deliberate)).toEqual(['docs/verify/vectors.md:1 local-path'])
   })
 
   it('reports an exception that excuses nothing', () => {
     const deliberate = { 'docs/a/b.md': { rules: ['credential'], reason: 'was a sample' } }
-    expect(broken(deliberate)).toEqual(['docs/a/b.md:1 stale-exception'])
+    expect(findBreaches(deliberate)).toEqual(['docs/a/b.md:1 stale-exception'])
   })
 })

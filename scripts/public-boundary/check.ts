@@ -54,15 +54,15 @@ export function checkPublic(
 ): { readonly files: number; readonly findings: readonly Finding[] } {
   const { paths, absent } = publicFiles(root)
   const found = paths.flatMap((path) => findingsInFile(root, path))
-  const isIn = (place: string, file: string) =>
-    place.endsWith('/') ? file.startsWith(place) : file === place
+  const isIn = (location: string, file: string) =>
+    location.endsWith('/') ? file.startsWith(location) : file === location
   const entries = Object.entries(deliberate)
   const isDeliberate = ({ file, rule }: Finding) =>
-    entries.some(([place, { rules }]) => isIn(place, file) && rules.includes(rule))
-  const stale = entries.flatMap(([place, { rules }]) =>
+    entries.some(([location, { rules }]) => isIn(location, file) && rules.includes(rule))
+  const stale = entries.flatMap(([location, { rules }]) =>
     rules
-      .filter((rule) => !found.some((finding) => isIn(place, finding.file) && finding.rule === rule))
-      .map((rule) => general(place, 'stale-exception', `nothing in it breaks ${rule}`, 'no such entry')),
+      .filter((rule) => !found.some((finding) => isIn(location, finding.file) && finding.rule === rule))
+      .map((rule) => general(location, 'stale-exception', `nothing in it breaks ${rule}`, 'no such entry')),
   )
   const findings = [
     ...absent.map((name) => general(name, 'not-found', 'nothing to check', 'the right place')),

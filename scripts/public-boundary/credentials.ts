@@ -21,6 +21,14 @@ function isDialect(text: string, start: number, secret: string): boolean {
   )
 }
 
+/** `--credentials forward`: a mode of Craik, not a credential. */
+function isMode(text: string, start: number, secret: string): boolean {
+  return (
+    /--credentials[ =]$/.test(text.slice(Math.max(0, start - 60), start)) &&
+    /^(?:broker|forward|none|MODE)\W*$/.test(secret)
+  )
+}
+
 function byKind(name: string, isKind: (label: string, secret: string) => boolean): Rule {
   return {
     name,
@@ -30,7 +38,7 @@ function byKind(name: string, isKind: (label: string, secret: string) => boolean
         const secret = text.slice(start, end)
         const isName =
           form === 'code' && (isIdentifier(text, start, secret) || isDialect(text, start, secret))
-        if (!isName && isKind(label, secret)) yield { start, what: label }
+        if (!isName && !isMode(text, start, secret) && isKind(label, secret)) yield { start, what: label }
       }
     },
   }

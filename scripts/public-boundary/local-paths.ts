@@ -18,8 +18,9 @@ const WINDOWS =
   /\b[A-Za-z]:[\\/]{1,2}(?:Users|Documents and Settings|Windows|Program Files|Temp|work|home|src|dev|projects)\b[^\s"'`]*/gi
 const FILE_URL = /\bfile:\/\/(?:localhost)?\/(?![<$…])[^\s"'`)]+/gi
 
-/** The same path on every machine that has it; the others are where things are in every sandbox. */
-const EVERYWHERE = /^\/(?:opt\/homebrew|home\/agent|opt\/craik(?:-harnesses)?)(?![\w.-])/
+/** The same path on every machine that has it, the folders of every sandbox, and the example names of the docs. */
+const EVERYWHERE =
+  /^\/(?:opt\/homebrew|home\/agent|opt\/craik(?:-harnesses)?|home\/ada|mnt\/(?:library|NAME)|srv\/craik|run\/user\/1000)(?![\w.-])/
 
 export const localPaths: Rule = {
   name: 'local-path',

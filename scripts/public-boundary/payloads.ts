@@ -11,7 +11,8 @@ export const commandPayloads: Rule = {
   name: 'command-payload',
   instead: 'a command reference, such as sandbox_action:fixture-action',
   *find(text, form): Iterable<Breach> {
-    for (const member of allMembers(text, COMMAND_KEYS, form)) if (hasContent(member)) yield named(member)
+    for (const member of allMembers(text, COMMAND_KEYS, form))
+      if (hasContent(member)) yield memberBreach(member)
   },
 }
 
@@ -27,7 +28,8 @@ export const environmentMaps: Rule = {
   name: 'environment-map',
   instead: 'the names of variables, as a list',
   *find(text, form): Iterable<Breach> {
-    for (const member of allMembers(text, ENVIRONMENT_KEYS, form)) if (assigns(member)) yield named(member)
+    for (const member of allMembers(text, ENVIRONMENT_KEYS, form))
+      if (assigns(member)) yield memberBreach(member)
     for (const match of text.matchAll(DUMP)) yield { start: match.index, what: 'a listing of an environment' }
     for (const match of text.matchAll(OPTIONS)) yield { start: match.index + 1, what: 'options that set it' }
   },
@@ -51,7 +53,8 @@ export const toolOutput: Rule = {
   name: 'tool-output',
   instead: 'its size and its hash',
   *find(text, form): Iterable<Breach> {
-    for (const member of allMembers(text, OUTPUT_KEYS, form)) if (hasContent(member)) yield named(member)
+    for (const member of allMembers(text, OUTPUT_KEYS, form))
+      if (hasContent(member)) yield memberBreach(member)
     for (const match of text.matchAll(DATA_URL)) yield { start: match.index, what: 'a data URL' }
     for (const match of text.matchAll(ESCAPE_SEQUENCE))
       yield { start: match.index, what: 'raw output of a terminal' }
@@ -63,6 +66,6 @@ function* allMembers(text: string, keys: readonly string[], form: TextForm): Ite
   yield* bareMembers(text, keys, form)
 }
 
-function named({ start, key }: Member): Breach {
+function memberBreach({ start, key }: Member): Breach {
   return { start, what: `the member ${key} with content` }
 }
